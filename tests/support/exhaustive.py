@@ -100,7 +100,7 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/unit/test_tidy.py": 0,
     "tests/unit/test_sim_fidelity.py": 0,
     # plans that are compiled first
-    "tests/unit/test_planner_slots.py::test_ten_thousand_one_per_node_pods_take_the_one_slot_and_buy_the_rest": 0,
+    "tests/unit/test_planner_slots.py::test_ten_thousand_one_per_node_pods_use_the_one_slot_and_other_capacity": 0,
     "tests/fuzz/test_compiled.py::test_a_plan_has_the_same_bytes_whether_its_kernel_is_compiled_or_not": 0,
 }
 

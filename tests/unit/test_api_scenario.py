@@ -1,4 +1,4 @@
-"""The format of a Catalog: what its schema accepts, what it names, and that its description is current."""
+"""Catalog documents: findings for invalid fields, and whether schema and example in docs are current."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def catalog(**spec: Any) -> dict[str, Any]:
     }
 
 
-def found(**spec: Any) -> dict[str, str]:
+def findings_by_path(**spec: Any) -> dict[str, str]:
     return {text_of(f.path): f.message for f in scenario_schema.findings(catalog(**spec), Catalog)}
 
 
@@ -49,7 +49,7 @@ def test_the_example_in_docs_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "where", "said"),
+    ("spec", "path", "message"),
     [
         ({"regions": "us-west-2"}, ".spec.regions", "did you mean region?"),
         ({"settings": {"packing": "tight"}}, ".spec.settings.packing", "karpenter or cost"),
@@ -78,13 +78,15 @@ def test_the_example_in_docs_is_valid() -> None:
         ({"now": "yesterday"}, ".spec.now", "is not a"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(spec: dict[str, Any], where: str, said: str) -> None:
-    got = found(**spec)
-    assert list(got) == [where]
-    assert said in got[where]
+def test_finding_has_the_path_and_message_of_the_invalid_field(
+    spec: dict[str, Any], path: str, message: str
+) -> None:
+    findings = findings_by_path(**spec)
+    assert list(findings) == [path]
+    assert message in findings[path]
 
 
-def test_settings_are_the_planners() -> None:
+def test_settings_match_those_of_the_planner() -> None:
     schema = structural(scenario.Settings)["properties"]
     assert schema["packing"]["enum"] == [p.value for p in request.Packing]
     assert schema["reservedMode"]["enum"] == [m.value for m in request.ReservedMode]
@@ -94,5 +96,5 @@ def test_settings_are_the_planners() -> None:
     assert set(scenario.Settings.__struct_fields__) == known
 
 
-def test_kinds_of_reservations_are_those_of_a_class() -> None:
+def test_reservation_types_match_those_of_ec2nodeclass() -> None:
     assert ec2nodeclass.status.RESERVATION_TYPES == scenario.RESERVATION_TYPES

@@ -1,4 +1,4 @@
-"""Many questions, one call."""
+"""The Batcher merges concurrent reads into one call."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from manual_ports import KeptRecords
 
 
 class Clock:
-    """Whoever sleeps wakes when all others have had their turn."""
+    """sleep() returns after the other tasks have run."""
 
     def now_s(self) -> int:
         return 0
@@ -26,7 +26,7 @@ class Clock:
             await asyncio.sleep(0)
 
 
-class Asked:
+class BatchCall:
     def __init__(self, error: errors.HoldfastError | None = None) -> None:
         self.batches: list[list[str]] = []
         self._error = error
@@ -38,49 +38,49 @@ class Asked:
         return {key: key.upper() for key in keys if key != "missing"}
 
 
-def ask(asked: Asked, *keys: str, most: int = 10) -> list[Any]:
-    async def all_of_them() -> list[Any]:
-        batcher = Batcher(asked, clock=Clock(), recorder=KeptRecords(), name="test", most=most)
+def get_all(batch_call: BatchCall, *keys: str, most: int = 10) -> list[Any]:
+    async def gather() -> list[Any]:
+        batcher = Batcher(batch_call, clock=Clock(), recorder=KeptRecords(), name="test", most=most)
         return await asyncio.gather(*(batcher.get(key) for key in keys), return_exceptions=True)
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(gather())
 
 
-def test_what_is_asked_at_once_goes_together_and_once() -> None:
-    asked = Asked()
-    assert ask(asked, "b", "a", "b") == ["B", "A", "B"]
-    assert asked.batches == [["a", "b"]]
+def test_concurrent_gets_share_one_call_without_duplicate_keys() -> None:
+    batch_call = BatchCall()
+    assert get_all(batch_call, "b", "a", "b") == ["B", "A", "B"]
+    assert batch_call.batches == [["a", "b"]]
 
 
-def test_a_batch_has_a_bound() -> None:
-    asked = Asked()
-    assert ask(asked, *"abcde", most=2) == list("ABCDE")
-    assert sorted(map(len, asked.batches)) == [1, 2, 2]
+def test_batch_size_is_limited() -> None:
+    batch_call = BatchCall()
+    assert get_all(batch_call, *"abcde", most=2) == list("ABCDE")
+    assert sorted(map(len, batch_call.batches)) == [1, 2, 2]
 
 
-def test_what_is_left_out_of_the_answer_is_not_found() -> None:
-    found, missing = ask(Asked(), "a", "missing")
+def test_key_missing_in_the_response_is_not_found() -> None:
+    found, missing = get_all(BatchCall(), "a", "missing")
     assert found == "A"
     assert isinstance(missing, errors.NotFound)
 
 
-def test_an_error_reaches_everybody_who_asked() -> None:
-    outcomes = ask(Asked(errors.Throttled("slower")), "a", "b")
+def test_error_is_raised_to_every_caller() -> None:
+    outcomes = get_all(BatchCall(errors.Throttled("slower")), "a", "b")
     assert [type(each) for each in outcomes] == [errors.Throttled, errors.Throttled]
 
 
 @pytest.mark.fact("aws-9.1.1")
-def test_whoever_stops_waiting_does_not_stop_the_others() -> None:
-    asked = Asked()
+def test_cancelled_caller_does_not_cancel_the_other_callers() -> None:
+    batch_call = BatchCall()
 
-    async def one_leaves() -> str:
-        batcher = Batcher(asked, clock=Clock(), recorder=KeptRecords(), name="test", most=10)
-        leaving = asyncio.ensure_future(batcher.get("a"))
-        staying = asyncio.ensure_future(batcher.get("a"))
+    async def cancel_one() -> str:
+        batcher = Batcher(batch_call, clock=Clock(), recorder=KeptRecords(), name="test", most=10)
+        cancelled_get = asyncio.ensure_future(batcher.get("a"))
+        other_get = asyncio.ensure_future(batcher.get("a"))
         await asyncio.sleep(0)
-        leaving.cancel()
+        cancelled_get.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await leaving
-        return await staying
+            await cancelled_get
+        return await other_get
 
-    assert asyncio.run(one_leaves()) == "A"
+    assert asyncio.run(cancel_one()) == "A"

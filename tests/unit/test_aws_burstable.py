@@ -1,4 +1,4 @@
-"""Burstable types cost their list price and, in use, their CPU credits."""
+"""Prices of burstable types include a surcharge for CPU credits."""
 
 import pytest
 
@@ -33,31 +33,31 @@ def built(*type_names: str, percent: int = 100) -> dict[str, InstanceType]:
         ("m5.large", 100, 0.0),
     ],
 )
-def test_credits_are_paid_for_what_is_above_the_baseline(name: str, percent: int, usd: float) -> None:
+def test_surcharge_covers_cpu_use_above_the_baseline(name: str, percent: int, usd: float) -> None:
     assert burstable.surcharge_nano_usd_per_hour(real(name), percent) == round(usd * 10**9)
 
 
 def test_every_burstable_type_that_is_shipped_has_a_baseline() -> None:
-    """At 5 % use, the lowest baseline, none costs credits."""
+    """5 % is the lowest baseline, so at 5 % use no type has a surcharge."""
     types = [info for info in shipped_supply().types if info.burstable]
     assert types
     assert {burstable.surcharge_nano_usd_per_hour(info, 5) for info in types} == {0}
 
 
-def test_a_node_that_is_used_is_cheaper_on_a_type_that_is_not_burstable() -> None:
+def test_at_full_cpu_use_a_type_that_is_not_burstable_sorts_first() -> None:
     types = built("t3a.medium", "c6a.large")
     small, large = (offerings_of(types[name], names.ON_DEMAND)[0] for name in ("t3a.medium", "c6a.large"))
     assert (small.price_nano_usd_per_hour or 0) < (large.price_nano_usd_per_hour or 0)
     assert types["c6a.large"].order_key(large) < types["t3a.medium"].order_key(small)
 
 
-def test_a_node_that_is_idle_is_cheaper_on_a_burstable_type() -> None:
+def test_at_low_cpu_use_a_burstable_type_sorts_first() -> None:
     types = built("t3a.medium", "c6a.large", percent=20)
     small, large = (offerings_of(types[name], names.ON_DEMAND)[0] for name in ("t3a.medium", "c6a.large"))
     assert types["t3a.medium"].order_key(small) < types["c6a.large"].order_key(large)
 
 
-def test_spot_and_slots_of_burstable_types_cost_credits_as_well() -> None:
+def test_on_demand_and_spot_offerings_have_the_same_surcharge() -> None:
     (found,) = builder.build(supply(real("t3.medium")), ec2nodeclass(), now_s=NOW)
     assert {one.capacity_type for one in found.offerings} == {names.ON_DEMAND, names.SPOT}
     assert {one.surcharge_nano_usd_per_hour for one in found.offerings} == {80_000_000}

@@ -1,12 +1,13 @@
-"""How AWS is called: paced, counted, tried again by us alone, whole listings or none.
+"""Calls to AWS: rate limits, metrics, retries and paging.
 
-AWS here is a hook at botocore's wire that answers what a test scripts: botocore itself writes the request,
-reads the answer and makes the errors.
+A hook in botocore returns scripted HTTP responses; botocore itself serializes the request, parses the response
+and raises the errors.
 """
 
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
@@ -23,18 +24,19 @@ from holdfast.cloud.aws.client.calls import CALLS_TOTAL, Calls, Clients, Inline,
 from manual_ports import KeptRecords, ManualClock, SeededIds
 
 Answer = Callable[[dict[str, list[str]]], tuple[int, str]]
-LOADER = create_loader()  # reads each service's model once for all tests
+LOADER = create_loader()  # loads each service's model once for all tests
 EMPTY = "<DescribeSubnetsResponse/>"
 
 
 class Wire:
-    """Answers each request with the next of a script; the last one for ever."""
+    """Answers each request with the next response of a script, and repeats the last one."""
 
     def __init__(self, *script: str | Exception | tuple[int, str]) -> None:
         self.script = list(script)
-        self.asked: list[dict[str, list[str]]] = []
+        self.requests: list[dict[str, list[str]]] = []
         self.clock = ManualClock()
         self.records = KeptRecords()
+        self.barrier: threading.Barrier | None = None  # a request waits until this many are sent
 
     def calls(
         self, executor: calls.Executor | None = None, may_write: Callable[[], bool] = fence.always
@@ -56,9 +58,11 @@ class Wire:
         return session
 
     def _answer(self, request: Any, **_: Any) -> AWSResponse:
-        self.asked.append(
+        self.requests.append(
             parse_qs(request.body.decode() if isinstance(request.body, bytes) else request.body)
         )
+        if self.barrier is not None:
+            self.barrier.wait(timeout=30)
         answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(answer, Exception):
             raise answer
@@ -79,11 +83,11 @@ def failing(code: str, status: int = 400) -> tuple[int, str]:
     return status, f"<Response><Errors>{error}</Errors></Response>"
 
 
-def page(*ids: str, following: str = "") -> str:
+def page(*ids: str, next_page: str = "") -> str:
     items = "".join(f"<item><subnetId>{i}</subnetId></item>" for i in ids)
     return (
         f"<DescribeSubnetsResponse><subnetSet>{items}</subnetSet>"
-        f"<nextToken>{following}</nextToken></DescribeSubnetsResponse>"
+        f"<nextToken>{next_page}</nextToken></DescribeSubnetsResponse>"
     )
 
 
@@ -92,43 +96,49 @@ def subnets(wire: Wire) -> list[str]:
     return [subnet["SubnetId"] for subnet in found]
 
 
-def lost() -> Any:
+def connection_closed() -> Any:
     return ConnectionClosedError(endpoint_url="https://ec2")
 
 
-def test_a_listing_is_all_its_pages() -> None:
-    wire = Wire(page("a", "b", following="2"), page("c", following="3"), page("d"))
+def test_listing_returns_all_pages() -> None:
+    wire = Wire(page("a", "b", next_page="2"), page("c", next_page="3"), page("d"))
     assert subnets(wire) == ["a", "b", "c", "d"]
-    assert [asked.get("NextToken") for asked in wire.asked] == [None, ["2"], ["3"]]
+    assert [request.get("NextToken") for request in wire.requests] == [None, ["2"], ["3"]]
     assert wire.records.total(CALLS_TOTAL, operation="DescribeSubnets", outcome="ok") == 3
 
 
-def test_half_a_listing_is_an_error() -> None:
-    wire = Wire(page("a", following="2"), failing("UnauthorizedOperation", 403))
+def test_error_on_a_later_page_fails_the_listing() -> None:
+    wire = Wire(page("a", next_page="2"), failing("UnauthorizedOperation", 403))
     with pytest.raises(errors.Unauthorized, match="DescribeSubnets"):
         subnets(wire)
 
 
-def test_a_listing_without_end_is_given_up() -> None:
-    wire = Wire(*(page("a", following=str(n)) for n in range(2 * calls.PAGES_LONGEST)))
+def test_listing_stops_at_the_page_limit() -> None:
+    wire = Wire(*(page("a", next_page=str(n)) for n in range(2 * calls.PAGES_LONGEST)))
     with pytest.raises(errors.Unreachable, match="no end"):
         subnets(wire)
-    assert len(wire.asked) == calls.PAGES_LONGEST
+    assert len(wire.requests) == calls.PAGES_LONGEST
 
 
-def test_a_token_that_is_repeated_ends_a_listing_at_once() -> None:
-    wire = Wire(page("a", following="again"))
+def test_repeated_next_token_stops_the_listing() -> None:
+    wire = Wire(page("a", next_page="again"))
     with pytest.raises(errors.Unreachable, match="no end"):
         subnets(wire)
-    assert len(wire.asked) == 2
+    assert len(wire.requests) == 2
 
 
 @pytest.mark.parametrize(
-    "trouble",
-    [failing("RequestLimitExceeded", 503), failing("InternalError", 500), lost(), "<html>", "<Describe"],
+    "failure",
+    [
+        failing("RequestLimitExceeded", 503),
+        failing("InternalError", 500),
+        connection_closed(),
+        "<html>",
+        "<Describe",
+    ],
 )
-def test_a_read_is_tried_again_after_a_growing_wait(trouble: Any) -> None:
-    wire = Wire(trouble, trouble, trouble, page("a"))
+def test_read_is_retried_with_backoff(failure: Any) -> None:
+    wire = Wire(failure, failure, failure, page("a"))
     assert subnets(wire) == ["a"]
     assert len(wire.clock.slept) == 3
     assert 0 < sum(wire.clock.slept) <= 0.4 + 0.8 + 1.6
@@ -136,42 +146,42 @@ def test_a_read_is_tried_again_after_a_growing_wait(trouble: Any) -> None:
 
 
 @pytest.mark.fact("aws-9.2.1")
-def test_trying_again_has_an_end() -> None:
+def test_retries_are_limited() -> None:
     wire = Wire(failing("RequestLimitExceeded", 503))
     with pytest.raises(errors.Throttled):
         subnets(wire)
-    assert len(wire.asked) == calls.ATTEMPTS
+    assert len(wire.requests) == calls.ATTEMPTS
 
 
 @pytest.mark.parametrize(
-    ("trouble", "asked", "kind"),
+    ("failure", "attempts", "kind"),
     [
-        (lost(), 1, errors.Unreachable),  # it may have taken effect
+        (connection_closed(), 1, errors.Unreachable),  # the call may have had an effect
         (failing("InternalError", 500), 1, errors.Unreachable),
         (failing("a word of next year", 503), 1, errors.Unreachable),
-        (failing("RequestLimitExceeded", 503), 4, errors.Throttled),  # it did not
+        (failing("RequestLimitExceeded", 503), 4, errors.Throttled),  # the call had no effect
         (failing("a word of next year"), 1, errors.Retryable),
         (failing("InvalidParameterValue"), 1, errors.Rejected),
     ],
 )
-def test_a_write_is_tried_again_only_when_it_had_no_effect(
-    trouble: Any, asked: int, kind: type[Exception]
+def test_write_is_retried_only_if_it_had_no_effect(
+    failure: Any, attempts: int, kind: type[Exception]
 ) -> None:
-    wire = Wire(trouble)
+    wire = Wire(failure)
     with pytest.raises(kind):
         asyncio.run(wire.calls().call("ec2", "DeleteLaunchTemplate", LaunchTemplateName="one"))
-    assert len(wire.asked) == asked
+    assert len(wire.requests) == attempts
 
 
-def test_parameters_that_aws_does_not_know_never_leave() -> None:
+def test_call_with_an_unknown_parameter_is_not_sent() -> None:
     wire = Wire(EMPTY)
     with pytest.raises(errors.Rejected, match="Colour"):
         asyncio.run(wire.calls().call("ec2", "DescribeSubnets", Colour="red"))
-    assert wire.asked == []
+    assert wire.requests == []
 
 
 @pytest.mark.fact("aws-9.2.1")
-def test_a_client_is_made_once_and_without_retries_of_its_own() -> None:
+def test_client_is_created_once_and_without_botocore_retries() -> None:
     wire = Wire(EMPTY)
     clients = Clients("us-west-2", wire._session)
     first = clients.get("ec2")
@@ -182,7 +192,7 @@ def test_a_client_is_made_once_and_without_retries_of_its_own() -> None:
 
 @pytest.mark.fact("aws-7.5.1")
 @pytest.mark.parametrize(
-    ("region", "asked"),
+    ("region", "pricing_region"),
     [
         ("us-west-2", "us-east-1"),
         ("ca-central-1", "us-east-1"),
@@ -191,42 +201,43 @@ def test_a_client_is_made_once_and_without_retries_of_its_own() -> None:
         ("eu-west-1", "eu-central-1"),
     ],
 )
-def test_prices_are_asked_for_where_they_are_served(region: str, asked: str) -> None:
-    assert calls.pricing_region(region) == asked
+def test_pricing_api_is_called_in_a_region_that_serves_it(region: str, pricing_region: str) -> None:
+    assert calls.pricing_region(region) == pricing_region
 
 
 @pytest.mark.fact("aws-9.1.1")
-def test_a_storm_of_calls_is_spread_out() -> None:
+def test_calls_above_the_burst_are_rate_limited() -> None:
     wire = Wire(EMPTY)
 
-    async def storm() -> None:
-        door = wire.calls()
+    async def call_repeatedly() -> None:
+        aws_calls = wire.calls()
         for _ in range(200):
-            await door.call("ec2", "DescribeSubnets")
+            await aws_calls.call("ec2", "DescribeSubnets")
 
-    asyncio.run(storm())
-    assert len(wire.asked) == 200
-    assert sum(wire.clock.slept) == pytest.approx(150 / 15, abs=0.5)  # fifty at once, then fifteen a second
+    asyncio.run(call_repeatedly())
+    assert len(wire.requests) == 200
+    assert sum(wire.clock.slept) == pytest.approx(150 / 15, abs=0.5)  # a burst of 50, then 15 a second
 
 
 @pytest.mark.fact("aws-9.1.1")
-def test_threads_make_many_calls_at_once() -> None:
+def test_as_many_calls_as_there_are_threads_run_at_once() -> None:
     wire = Wire(page("a"))
+    wire.barrier = threading.Barrier(4)
     threads = Threads(4)
 
-    async def many() -> list[int]:
-        door = wire.calls(threads)
-        answers = await asyncio.gather(*(door.call("ec2", "DescribeSubnets") for _ in range(20)))
+    async def call_concurrently() -> list[int]:
+        aws_calls = wire.calls(threads)
+        answers = await asyncio.gather(*(aws_calls.call("ec2", "DescribeSubnets") for _ in range(20)))
         return [len(answer["Subnets"]) for answer in answers]
 
     try:
-        found = asyncio.run(many())
+        found = asyncio.run(call_concurrently())
     finally:
         threads.close()
     assert found == [1] * 20
 
 
-def test_botocore_is_loaded_by_the_first_call_alone() -> None:
+def test_importing_calls_does_not_import_botocore() -> None:
     program = "import sys, holdfast.cloud.aws.client.calls; sys.exit('botocore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603
 
@@ -242,49 +253,49 @@ WRITES = [
 
 
 @pytest.mark.parametrize(("service", "operation", "parameters"), WRITES)
-def test_a_replica_that_does_not_lead_changes_nothing_in_aws(
+def test_replica_without_the_lease_sends_no_writes(
     service: str, operation: str, parameters: dict[str, Any]
 ) -> None:
     wire = Wire(EMPTY)
     with pytest.raises(errors.NotReady):
         asyncio.run(wire.calls(may_write=lambda: False).call(service, operation, **parameters))
-    assert not wire.asked
+    assert not wire.requests
 
 
-def test_a_replica_that_does_not_lead_reads_from_aws() -> None:
+def test_replica_without_the_lease_sends_reads() -> None:
     wire = Wire(EMPTY)
     asyncio.run(wire.calls(may_write=lambda: False).call(calls.EC2, "DescribeSubnets"))
-    assert len(wire.asked) == 1
+    assert len(wire.requests) == 1
 
 
-def test_a_call_that_waited_for_a_thread_while_the_lease_ran_out_is_not_sent() -> None:
-    wire, leads = Wire(EMPTY), True
+def test_write_is_not_sent_if_the_lease_expires_while_it_waits_for_a_thread() -> None:
+    wire, is_leader = Wire(EMPTY), True
 
-    class Late(Inline):
+    class LeaseExpiresWhileWaiting(Inline):
         async def run(self, call: Callable[[], Any]) -> Any:
-            nonlocal leads
-            leads = False
+            nonlocal is_leader
+            is_leader = False
             return call()
 
     with pytest.raises(errors.NotReady):
         asyncio.run(
-            wire.calls(Late(), may_write=lambda: leads).call(
+            wire.calls(LeaseExpiresWhileWaiting(), may_write=lambda: is_leader).call(
                 calls.EC2, "TerminateInstances", InstanceIds=["i-1"]
             )
         )
-    assert not wire.asked
+    assert not wire.requests
 
 
-def test_a_call_is_not_sent_when_the_lease_ran_out_while_it_was_signed() -> None:
-    """Signing may fetch credentials over the network first."""
-    wire, leads = Wire(EMPTY), True
-    made = wire.calls(may_write=lambda: leads)
+def test_write_is_not_sent_if_the_lease_expires_while_it_is_signed() -> None:
+    """Signing may fetch credentials over the network, which takes time."""
+    wire, is_leader = Wire(EMPTY), True
+    aws_calls = wire.calls(may_write=lambda: is_leader)
 
-    def signs(**_: Any) -> None:
-        nonlocal leads
-        leads = False
+    def expire_lease(**_: Any) -> None:
+        nonlocal is_leader
+        is_leader = False
 
-    made._clients.get(calls.EC2).meta.events.register("before-sign", signs)
+    aws_calls._clients.get(calls.EC2).meta.events.register("before-sign", expire_lease)
     with pytest.raises(errors.NotReady):
-        asyncio.run(made.call(calls.EC2, "TerminateInstances", InstanceIds=["i-1"]))
-    assert not wire.asked
+        asyncio.run(aws_calls.call(calls.EC2, "TerminateInstances", InstanceIds=["i-1"]))
+    assert not wire.requests

@@ -1,4 +1,4 @@
-"""What a node of an instance type has; against numbers that real nodes report."""
+"""Capacity of instance types, compared with numbers that real nodes report."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ WINDOWS = "windows2022@latest"
 BOTTLEROCKET = "bottlerocket@latest"
 
 
-def has(info: InstanceTypeInfo, settings: Settings | None = None, **spec: Any) -> Resources:
+def capacity_of(info: InstanceTypeInfo, settings: Settings | None = None, **spec: Any) -> Resources:
     if "alias" in spec:
         spec["amiSelectorTerms"] = [{"alias": spec.pop("alias")}]
     return capacity.capacity(info, node_shape.of(ec2nodeclass(**spec)), settings or Settings())
@@ -26,21 +26,24 @@ def has(info: InstanceTypeInfo, settings: Settings | None = None, **spec: Any) -
 @pytest.mark.fact("aws-7.3.1")
 @pytest.mark.parametrize(("name", "vcpus"), [("m5.large", 2), ("c5.xlarge", 4), ("p5.48xlarge", 192)])
 def test_cpu_is_the_default_number_of_vcpus(name: str, vcpus: int) -> None:
-    assert has(real(name))["cpu"] == vcpus * 1000
+    assert capacity_of(real(name))["cpu"] == vcpus * 1000
 
 
-# aws-7.3.2 is shown in part: nothing learns from real nodes yet, so it is not named.
+# No mark for aws-7.3.2: the test shows it in part, because capacity is not learned from real nodes yet.
 @pytest.mark.parametrize(
     ("name", "mib"),
     [("m5.large", 8192 - 615), ("t3.micro", 1024 - 77), ("c6g.large", 4096 - 64 - 303)],
 )
-def test_memory_is_less_what_the_machine_keeps_and_of_arm64_64_mib_less(name: str, mib: int) -> None:
-    assert has(real(name))["memory"] == mib * MIB
+def test_memory_excludes_vm_overhead_and_64_mib_on_arm64(name: str, mib: int) -> None:
+    assert capacity_of(real(name))["memory"] == mib * MIB
 
 
 def test_the_memory_overhead_is_a_setting() -> None:
-    assert has(real("m5.large"), Settings(vm_memory_overhead_percent=0))["memory"] == 8192 * MIB
-    assert has(real("m5.large"), Settings(vm_memory_overhead_percent=0.1))["memory"] == (8192 - 820) * MIB
+    assert capacity_of(real("m5.large"), Settings(vm_memory_overhead_percent=0))["memory"] == 8192 * MIB
+    assert (
+        capacity_of(real("m5.large"), Settings(vm_memory_overhead_percent=0.1))["memory"]
+        == (8192 - 820) * MIB
+    )
 
 
 @pytest.mark.fact("aws-7.3.5")
@@ -55,33 +58,33 @@ def test_the_memory_overhead_is_a_setting() -> None:
         ("p5.48xlarge", 100),
     ],
 )
-def test_pods_are_limited_by_addresses_on_the_default_card(name: str, pods: int) -> None:
-    assert has(real(name))["pods"] == pods
+def test_pods_are_limited_by_addresses_on_the_default_network_card(name: str, pods: int) -> None:
+    assert capacity_of(real(name))["pods"] == pods
 
 
 @pytest.mark.fact("aws-7.3.5")
-def test_reserved_interfaces_and_efa_only_ones_on_the_first_card_bear_no_addresses() -> None:
+def test_reserved_and_efa_only_interfaces_add_no_pod_addresses() -> None:
     efa_only = [
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
-    assert has(real("m5.large"), Settings(reserved_enis=1))["pods"] == 2 * 9 + 2
-    assert has(real("m5.large"), Settings(reserved_enis=3))["pods"] == 0
-    assert has(real("m5.large"), Settings(reserved_enis=9))["pods"] == 0
-    assert has(real("p5.48xlarge"), networkInterfaces=efa_only)["pods"] == 1 * 49 + 2
+    assert capacity_of(real("m5.large"), Settings(reserved_enis=1))["pods"] == 2 * 9 + 2
+    assert capacity_of(real("m5.large"), Settings(reserved_enis=3))["pods"] == 0
+    assert capacity_of(real("m5.large"), Settings(reserved_enis=9))["pods"] == 0
+    assert capacity_of(real("p5.48xlarge"), networkInterfaces=efa_only)["pods"] == 1 * 49 + 2
 
 
 @pytest.mark.fact("aws-7.3.4")
-def test_pods_are_the_kubelets_or_the_familys() -> None:
+def test_pods_follow_from_kubelet_settings_and_ami_family() -> None:
     m5 = real("m5.large")
-    assert has(m5, kubelet={"maxPods": 110})["pods"] == 110
-    assert has(m5, kubelet={"maxPods": 0})["pods"] == 0
-    assert has(m5, alias=WINDOWS)["pods"] == 110
-    assert has(m5, kubelet={"podsPerCore": 10})["pods"] == 20
-    assert has(m5, kubelet={"podsPerCore": 50})["pods"] == 29
-    assert has(m5, kubelet={"podsPerCore": 10, "maxPods": 15})["pods"] == 15
-    assert has(m5, kubelet={"podsPerCore": 10}, alias=BOTTLEROCKET)["pods"] == 29
+    assert capacity_of(m5, kubelet={"maxPods": 110})["pods"] == 110
+    assert capacity_of(m5, kubelet={"maxPods": 0})["pods"] == 0
+    assert capacity_of(m5, alias=WINDOWS)["pods"] == 110
+    assert capacity_of(m5, kubelet={"podsPerCore": 10})["pods"] == 20
+    assert capacity_of(m5, kubelet={"podsPerCore": 50})["pods"] == 29
+    assert capacity_of(m5, kubelet={"podsPerCore": 10, "maxPods": 15})["pods"] == 15
+    assert capacity_of(m5, kubelet={"podsPerCore": 10}, alias=BOTTLEROCKET)["pods"] == 29
 
 
 def device(name: str, size: str | None, *, root: bool = False) -> dict[str, Any]:
@@ -121,58 +124,61 @@ def device(name: str, size: str | None, *, root: bool = False) -> dict[str, Any]
         ({"instanceStorePolicy": "RAID0"}, 20 * GIB),
     ],
 )
-def test_storage_is_the_volume_that_pods_write_to(spec: dict[str, Any], size_bytes: int) -> None:
-    assert has(real("m5.large"), **spec)["ephemeral-storage"] == size_bytes
+def test_ephemeral_storage_is_the_volume_that_pods_write_to(spec: dict[str, Any], size_bytes: int) -> None:
+    assert capacity_of(real("m5.large"), **spec)["ephemeral-storage"] == size_bytes
 
 
 @pytest.mark.fact("aws-7.3.3")
-def test_raid0_makes_local_disks_that_volume() -> None:
+def test_raid0_policy_makes_ephemeral_storage_the_instance_store() -> None:
     spec: dict[str, Any] = {
         "instanceStorePolicy": "RAID0",
         "blockDeviceMappings": [device("/dev/xvda", "100Gi")],
     }
-    assert has(real("p5.48xlarge"), **spec)["ephemeral-storage"] == 30400 * 10**9
+    assert capacity_of(real("p5.48xlarge"), **spec)["ephemeral-storage"] == 30400 * 10**9
 
 
 @pytest.mark.fact("aws-7.3.6")
-def test_devices_are_counted() -> None:
-    p5 = has(real("p5.48xlarge"))
+def test_gpus_neuron_devices_efas_and_branch_enis_are_resources() -> None:
+    p5 = capacity_of(real("p5.48xlarge"))
     assert (p5["nvidia.com/gpu"], p5["vpc.amazonaws.com/efa"]) == (8, 32)
-    trn1 = has(real("trn1.32xlarge"))
+    trn1 = capacity_of(real("trn1.32xlarge"))
     assert (trn1["aws.amazon.com/neuron"], trn1["aws.amazon.com/neuroncore"]) == (16, 32)
-    inf1 = has(real("inf1.xlarge"))
+    inf1 = capacity_of(real("inf1.xlarge"))
     assert (inf1["aws.amazon.com/neuron"], inf1["aws.amazon.com/neuroncore"]) == (1, 4)
-    others = has(
+    mixed_devices = capacity_of(
         invented(
             gpus=(Gpu("V520", "AMD", 2, 1), Gpu("Gaudi", "Habana", 8, 1)),
             neuron_devices=(NeuronDevice("a", 2, 3), NeuronDevice("b", 1, 1)),
             branch_enis=9,
         )
     )
-    assert (others["amd.com/gpu"], others["habana.ai/gaudi"]) == (2, 8)
-    assert (others["aws.amazon.com/neuron"], others["aws.amazon.com/neuroncore"]) == (3, 7)
-    assert others["vpc.amazonaws.com/pod-eni"] == 9
+    assert (mixed_devices["amd.com/gpu"], mixed_devices["habana.ai/gaudi"]) == (2, 8)
+    assert (mixed_devices["aws.amazon.com/neuron"], mixed_devices["aws.amazon.com/neuroncore"]) == (3, 7)
+    assert mixed_devices["vpc.amazonaws.com/pod-eni"] == 9
 
 
 @pytest.mark.fact("aws-7.3.6")
-def test_interfaces_of_the_class_take_the_place_of_the_types_efas() -> None:
+def test_efa_count_follows_the_network_interfaces_of_the_ec2nodeclass() -> None:
     ordinary = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
     efa_only = [{"networkCardIndex": n, "deviceIndex": 1, "interfaceType": "efa-only"} for n in range(4)]
-    assert has(real("p5.48xlarge"), networkInterfaces=[ordinary, *efa_only])["vpc.amazonaws.com/efa"] == 4
-    assert "vpc.amazonaws.com/efa" not in has(real("p5.48xlarge"), networkInterfaces=[ordinary])
+    assert (
+        capacity_of(real("p5.48xlarge"), networkInterfaces=[ordinary, *efa_only])["vpc.amazonaws.com/efa"]
+        == 4
+    )
+    assert "vpc.amazonaws.com/efa" not in capacity_of(real("p5.48xlarge"), networkInterfaces=[ordinary])
 
 
 @pytest.mark.fact("aws-7.3.6")
-def test_addresses_are_a_resource_on_windows() -> None:
-    assert has(real("m5.large"), alias=WINDOWS)["vpc.amazonaws.com/PrivateIPv4Address"] == 9
-    assert "vpc.amazonaws.com/PrivateIPv4Address" not in has(real("m5.large"))
+def test_private_ipv4_addresses_are_a_resource_on_windows() -> None:
+    assert capacity_of(real("m5.large"), alias=WINDOWS)["vpc.amazonaws.com/PrivateIPv4Address"] == 9
+    assert "vpc.amazonaws.com/PrivateIPv4Address" not in capacity_of(real("m5.large"))
 
 
-def test_a_device_that_a_type_does_not_have_is_not_named() -> None:
-    assert set(has(real("m5.large"))) == {"cpu", "memory", "ephemeral-storage", "pods"}
+def test_missing_devices_are_not_resources() -> None:
+    assert set(capacity_of(real("m5.large"))) == {"cpu", "memory", "ephemeral-storage", "pods"}
 
 
-def test_the_family_is_the_named_one_or_the_aliass() -> None:
+def test_ami_family_is_the_spec_field_or_that_of_the_alias() -> None:
     assert families.of(None).name == "AL2023"
     assert families.of(ec2nodeclass()).name == "AL2023"
     assert families.of(ec2nodeclass(amiFamily="Custom")).name == "Custom"

@@ -1,4 +1,4 @@
-"""Which offerings a launch goes for: reservations first, one kind at a time, each pool once."""
+"""Which offerings a launch requests: reservations first, one market per launch, each type and zone once."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ BLOCK = {"kind": "capacity-block", "match_criteria": "targeted"}
 
 
 def types(
-    *seen: CapacityReservation, infos: tuple[str, ...] = ("m5.large", "m5.xlarge"), **fields: Any
+    *reservations: CapacityReservation, infos: tuple[str, ...] = ("m5.large", "m5.xlarge"), **fields: Any
 ) -> tuple[InstanceType, ...]:
-    """m5.large at one dollar and m5.xlarge at two, spot at half of that, and these reservations."""
+    """m5.large at one dollar and m5.xlarge at two, spot at half of that, plus these reservations."""
     prices = {name: DOLLAR * (1 + index) for index, name in enumerate(infos)}
     zones = ("us-west-2a", "us-west-2b")
     plain: dict[str, Any] = {
@@ -31,7 +31,7 @@ def types(
         "spot": {(name, zone): price // 2 for name, price in prices.items() for zone in zones},
     }
     node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
-    return build_catalog(supply(*map(real, infos), **(plain | fields)), node_class, seen, now_s=1000)
+    return build_catalog(supply(*map(real, infos), **(plain | fields)), node_class, reservations, now_s=1000)
 
 
 def capacity_types(*values: str) -> Requirement:
@@ -41,8 +41,8 @@ def capacity_types(*values: str) -> Requirement:
 def choose(offered: tuple[InstanceType, ...], *wanted: Requirement, **fields: Any) -> Choice:
     spot = fields.pop("spot", True)
     free = fields.pop("free", None)
-    asked = ClaimView("c", None, requirements.of(*wanted), **fields)
-    return choice.choose(offered, asked, free=free, spot=spot)
+    claim = ClaimView("c", None, requirements.of(*wanted), **fields)
+    return choice.choose(offered, claim, free=free, spot=spot)
 
 
 def ids(chosen: Choice) -> tuple[str, ...]:
@@ -73,20 +73,20 @@ def test_reserved_comes_before_spot_and_spot_before_on_demand(
 
 
 @pytest.mark.fact("Q-12", "aws-5.11.1")
-def test_with_every_reservation_full_spot_is_next_and_then_on_demand() -> None:
+def test_full_reservations_fall_back_to_spot_then_on_demand() -> None:
     full = types(reservation("cr-1", available=0))
     assert choose(full).market is Market.SPOT
     assert choose(full, capacity_types("reserved", "on-demand")).market is Market.ON_DEMAND
 
 
 @pytest.mark.fact("Q-11", "aws-5.11.3")
-def test_only_reserved_and_none_free_is_insufficient_capacity() -> None:
+def test_reserved_only_claim_without_free_slots_gets_insufficient_capacity() -> None:
     with pytest.raises(errors.InsufficientCapacity):
         choose(types(reservation("cr-1", available=0)), capacity_types("reserved"))
 
 
 @pytest.mark.fact("Q-21", "aws-5.7.5")
-def test_a_reserved_launch_offers_nothing_but_reservations() -> None:
+def test_reserved_launch_picks_only_reserved_offerings() -> None:
     chosen = choose(types(reservation("cr-1"), reservation("cr-2", zone="us-west-2b")))
     assert ids(chosen) == ("cr-1", "cr-2")
     assert {pick.offering.capacity_type for pick in chosen.picks} == {"reserved"}
@@ -94,7 +94,7 @@ def test_a_reserved_launch_offers_nothing_but_reservations() -> None:
 
 
 @pytest.mark.fact("Q-22", "aws-5.2.4")
-def test_of_two_reservations_of_one_type_and_zone_the_roomier_is_taken() -> None:
+def test_reservation_with_most_free_slots_is_picked_per_type_and_zone() -> None:
     offered = types(
         reservation("cr-1", available=2, total=9),
         reservation("cr-2", available=5, total=9),
@@ -106,7 +106,7 @@ def test_of_two_reservations_of_one_type_and_zone_the_roomier_is_taken() -> None
 
 
 @pytest.mark.fact("Q-36", "aws-5.2.2")
-def test_ordinary_reservations_and_blocks_never_mix_and_the_cheapest_offering_decides() -> None:
+def test_odcrs_and_capacity_blocks_never_mix_and_the_cheapest_offering_decides() -> None:
     small, large = reservation("cr-small"), {"instance_type": "m5.xlarge", **BLOCK}
     chosen = choose(types(small, reservation("cr-block", **large)))
     assert (chosen.market, ids(chosen)) == (Market.RESERVATION, ("cr-small",))
@@ -116,28 +116,28 @@ def test_ordinary_reservations_and_blocks_never_mix_and_the_cheapest_offering_de
 
 
 @pytest.mark.fact("Q-36")
-def test_on_a_tie_the_capacity_block_is_taken() -> None:
+def test_capacity_block_is_picked_at_equal_price() -> None:
     chosen = choose(types(reservation("cr-1"), reservation("cr-block", **BLOCK)))
     assert (chosen.market, ids(chosen)) == (Market.BLOCK, ("cr-block",))
 
 
-def test_interruptible_reservations_are_a_set_of_their_own_and_last_on_a_tie() -> None:
-    loose = reservation("cr-loose", interruptible=True)
-    assert choose(types(loose)).market is Market.INTERRUPTIBLE
-    assert choose(types(loose, reservation("cr-1"))).market is Market.RESERVATION
-    cheaper = types(loose, reservation("cr-1", instance_type="m5.xlarge"))
+def test_interruptible_reservations_are_a_separate_market_and_last_at_equal_price() -> None:
+    interruptible = reservation("cr-loose", interruptible=True)
+    assert choose(types(interruptible)).market is Market.INTERRUPTIBLE
+    assert choose(types(interruptible, reservation("cr-1"))).market is Market.RESERVATION
+    cheaper = types(interruptible, reservation("cr-1", instance_type="m5.xlarge"))
     assert choose(cheaper).market is Market.INTERRUPTIBLE
 
 
 @pytest.mark.fact("aws-5.2.3", "AW-09")
-def test_one_request_holds_one_capacity_block() -> None:
+def test_one_launch_picks_one_capacity_block() -> None:
     blocks = types(
         reservation("cr-b2", available=1, zone="us-west-2b", **BLOCK), reservation("cr-b1", **BLOCK)
     )
     assert ids(choose(blocks)) == ("cr-b2",)
 
 
-def test_a_claim_with_a_slot_goes_there_whatever_the_count_says() -> None:
+def test_claim_with_a_reservation_id_uses_that_reservation_even_if_full() -> None:
     offered = types(reservation("cr-1"), reservation("cr-2", available=0), reservation("cr-b", **BLOCK))
     assert ids(choose(offered, reservation_id="cr-2")) == ("cr-2",)
     assert ids(choose(offered, reservation_id="cr-b")) == ("cr-b",)
@@ -146,7 +146,7 @@ def test_a_claim_with_a_slot_goes_there_whatever_the_count_says() -> None:
 
 
 @pytest.mark.fact("Q-35")
-def test_a_claim_is_kept_to_the_reservations_it_lists() -> None:
+def test_claim_uses_only_the_reservations_it_lists() -> None:
     offered = types(
         reservation("cr-1"),
         reservation("cr-2", zone="us-west-2b"),
@@ -157,14 +157,14 @@ def test_a_claim_is_kept_to_the_reservations_it_lists() -> None:
 
 
 @pytest.mark.fact("Q-34")
-def test_a_claim_can_ask_for_a_kind_of_reservation() -> None:
+def test_claim_can_require_a_reservation_type() -> None:
     offered = types(reservation("cr-1"), reservation("cr-b", instance_type="m5.xlarge", **BLOCK))
     kind = requirement.of(aws.CAPACITY_RESERVATION_TYPE, Operator.IN, ("capacity-block",))
     assert ids(choose(offered, kind)) == ("cr-b",)
 
 
 @pytest.mark.fact("aws-5.2.1")
-def test_what_is_too_small_or_elsewhere_is_not_offered() -> None:
+def test_offerings_too_small_or_in_another_zone_are_not_picked() -> None:
     large = choose(types(), capacity_types("on-demand"), requests=resources.parse({"cpu": "3"}))
     assert pools(large) == [("m5.xlarge", "a"), ("m5.xlarge", "b")]
     zone = requirement.of(names.ZONE, Operator.IN, ("us-west-2b",))
@@ -175,7 +175,7 @@ def test_what_is_too_small_or_elsewhere_is_not_offered() -> None:
 
 
 @pytest.mark.fact("aws-5.2.5")
-def test_metal_and_accelerators_are_bought_only_where_nothing_else_will_do() -> None:
+def test_metal_and_accelerated_types_are_picked_only_if_no_other_type_fits() -> None:
     offered = types(infos=("g4dn.xlarge", "m5.metal", "m5.large"))
     assert {name for name, _ in pools(choose(offered))} == {"m5.large"}
     gpu = resources.parse({"nvidia.com/gpu": "1"})
@@ -183,7 +183,7 @@ def test_metal_and_accelerators_are_bought_only_where_nothing_else_will_do() -> 
 
 
 @pytest.mark.fact("AW-25")
-def test_a_slot_that_is_paid_for_is_not_exotic() -> None:
+def test_reserved_accelerated_type_is_picked_beside_other_types() -> None:
     offered = types(
         reservation("cr-gpu", instance_type="g4dn.xlarge"),
         reservation("cr-1"),
@@ -193,7 +193,7 @@ def test_a_slot_that_is_paid_for_is_not_exotic() -> None:
 
 
 @pytest.mark.fact("aws-5.2.6")
-def test_spot_that_is_dearer_than_on_demand_is_not_bought() -> None:
+def test_spot_dearer_than_on_demand_is_not_picked() -> None:
     spot = {
         ("m5.large", "us-west-2a"): DOLLAR // 2,
         ("m5.large", "us-west-2b"): DOLLAR * 3,
@@ -203,20 +203,20 @@ def test_spot_that_is_dearer_than_on_demand_is_not_bought() -> None:
     assert len(pools(choose(types(spot=spot), capacity_types("spot")))) == 3
 
 
-def test_spot_that_costs_as_much_as_on_demand_is_bought() -> None:
+def test_spot_at_the_on_demand_price_is_picked() -> None:
     spot = {("m5.large", "us-west-2a"): DOLLAR, ("m5.large", "us-west-2b"): DOLLAR + 1}
     chosen = choose(types(spot=spot))
     assert (chosen.market, pools(chosen)) == (Market.SPOT, [("m5.large", "a")])
 
 
-def test_no_spot_where_the_class_forbids_it() -> None:
+def test_no_spot_is_picked_if_the_ec2nodeclass_excludes_it() -> None:
     assert choose(types(), spot=False).market is Market.ON_DEMAND
     with pytest.raises(errors.InsufficientCapacity):
         choose(types(), capacity_types("spot"), spot=False)
 
 
 @pytest.mark.fact("aws-5.2.7")
-def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked() -> None:
+def test_sixty_cheapest_types_are_picked_and_must_satisfy_min_values() -> None:
     infos = [invented(name=f"x1.{index}large") for index in range(70)]
     prices = {info.name: DOLLAR * (100 - index) for index, info in enumerate(infos)}
     offered = build_catalog(supply(*infos, on_demand=prices), ec2nodeclass(), now_s=1000)
@@ -230,7 +230,7 @@ def test_the_sixty_cheapest_types_are_offered_and_must_be_as_different_as_asked(
     assert len({name for name, _ in pools(relaxed)}) == 60
 
 
-def test_the_zone_that_is_preferred_comes_first_of_those_that_cost_the_same() -> None:
+def test_preferred_zone_comes_first_at_equal_price() -> None:
     chosen = choose(types(), capacity_types("on-demand"), preferred_zone="us-west-2b")
     assert [(pick.instance_type.name, pick.offering.zone) for pick in chosen.picks] == [
         ("m5.large", "us-west-2b"),
@@ -240,7 +240,7 @@ def test_the_zone_that_is_preferred_comes_first_of_those_that_cost_the_same() ->
     ]
 
 
-def test_a_zone_that_is_preferred_does_not_come_before_a_cheaper_one() -> None:
+def test_cheaper_zone_comes_before_the_preferred_zone() -> None:
     spot = {("m5.large", "us-west-2a"): 1, ("m5.large", "us-west-2b"): 2}
     chosen = choose(
         types(infos=("m5.large",), spot=spot), capacity_types("spot"), preferred_zone="us-west-2b"

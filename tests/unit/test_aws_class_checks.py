@@ -1,4 +1,4 @@
-"""What is wrong with a class although the API server took it."""
+"""Problems of an EC2NodeClass that the API server does not reject."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def reason(**spec: Any) -> str | None:
         ({"maxPods": -1}, "maxPods"),
     ],
 )
-def test_kubelet_settings_that_no_kubelet_takes_are_named(kubelet: dict[str, Any], words: str) -> None:
+def test_invalid_kubelet_setting_is_reported(kubelet: dict[str, Any], words: str) -> None:
     found = class_checks.problem(ec2nodeclass(kubelet=kubelet))
     assert found is not None
     assert found.reason == INVALID_KUBELET
@@ -44,7 +44,7 @@ def test_kubelet_settings_that_no_kubelet_takes_are_named(kubelet: dict[str, Any
 
 
 @pytest.mark.fact("aws-1.5.2")
-def test_kubelet_settings_that_are_well_are_taken() -> None:
+def test_valid_kubelet_settings_are_accepted() -> None:
     kubelet = {
         "maxPods": 40,
         "podsPerCore": 0,
@@ -66,7 +66,7 @@ def test_kubelet_settings_that_are_well_are_taken() -> None:
     [
         (AL2, {"topologyManagerPolicy": "none"}, True),
         (BOTTLEROCKET, {"topologyManagerPolicy": "none"}, True),
-        ({}, {"topologyManagerPolicy": "none"}, False),  # AL2023 takes anything
+        ({}, {"topologyManagerPolicy": "none"}, False),  # AL2023 accepts any setting
         ({"amiFamily": "Custom"}, {"topologyManagerPolicy": "none"}, False),
         (BOTTLEROCKET, {"podsPerCore": 4}, True),
         (AL2, {"podsPerCore": 4}, False),
@@ -75,7 +75,7 @@ def test_kubelet_settings_that_are_well_are_taken() -> None:
         (AL2, dict.fromkeys(("cpuCFSQuota",), True), False),
     ],
 )
-def test_settings_that_a_family_cannot_be_given_are_named(
+def test_kubelet_setting_unsupported_by_the_ami_family_is_reported(
     spec: dict[str, Any], kubelet: dict[str, Any], *, wrong: bool
 ) -> None:
     assert reason(kubelet=kubelet, **spec) == (UNSUPPORTED_KUBELET if wrong else None)
@@ -93,5 +93,5 @@ def test_settings_that_a_family_cannot_be_given_are_named(
         ("eks:eks-cluster-name", True),
     ],
 )
-def test_tags_that_the_autoscaler_sets_are_refused(key: str, *, wrong: bool) -> None:
+def test_tags_set_by_the_autoscaler_are_rejected(key: str, *, wrong: bool) -> None:
     assert reason(tags={key: "x"}) == (INVALID_TAGS if wrong else None)

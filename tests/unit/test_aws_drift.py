@@ -1,4 +1,4 @@
-"""The fingerprint of a class, and what makes a machine drift."""
+"""The hash of an EC2NodeClass, and the drift reasons of an instance."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from holdfast.cloud.aws.nodeclass import class_hash
 from holdfast.model.instances import Instance, InstanceState
 
 
-def fingerprint(**spec: Any) -> str:
+def hash_of(**spec: Any) -> str:
     return class_hash.of(ec2nodeclass(**spec))
 
 
@@ -34,8 +34,8 @@ def fingerprint(**spec: Any) -> str:
         {"capacityReservationSpec": {"capacityReservationPreference": "open"}},
     ],
 )
-def test_what_a_class_says_about_instances_changes_its_fingerprint(spec: dict[str, Any]) -> None:
-    assert fingerprint(**spec) != fingerprint()
+def test_instance_settings_change_the_ec2nodeclass_hash(spec: dict[str, Any]) -> None:
+    assert hash_of(**spec) != hash_of()
 
 
 @pytest.mark.fact("aws-1.6.3")
@@ -52,19 +52,19 @@ def test_what_a_class_says_about_instances_changes_its_fingerprint(spec: dict[st
         {"detailedMonitoring": False},
     ],
 )
-def test_what_is_looked_at_instance_by_instance_does_not(spec: dict[str, Any]) -> None:
-    assert fingerprint(**spec) == fingerprint()
+def test_selector_terms_and_default_values_do_not_change_the_ec2nodeclass_hash(spec: dict[str, Any]) -> None:
+    assert hash_of(**spec) == hash_of()
 
 
-def test_the_order_of_lists_says_nothing() -> None:
+def test_order_of_lists_does_not_change_the_ec2nodeclass_hash() -> None:
     volumes = [
         {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "5Gi"}},
         {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "6Gi"}},
     ]
-    assert fingerprint(blockDeviceMappings=volumes) == fingerprint(blockDeviceMappings=volumes[::-1])
+    assert hash_of(blockDeviceMappings=volumes) == hash_of(blockDeviceMappings=volumes[::-1])
 
 
-def machine(**fields: Any) -> EC2Instance:
+def ec2_instance(**fields: Any) -> EC2Instance:
     plain: dict[str, Any] = {
         "image_id": "ami-x86",
         "subnet_id": "subnet-b",
@@ -122,8 +122,8 @@ def reason(found: EC2Instance, **spec: Any) -> str | None:
         ),
     ],
 )
-def test_the_first_difference_is_the_reason(fields: dict[str, Any], expected: str | None) -> None:
-    assert reason(machine(**fields)) == expected
+def test_drift_reason_is_the_first_difference(fields: dict[str, Any], expected: str | None) -> None:
+    assert reason(ec2_instance(**fields)) == expected
 
 
 @pytest.mark.fact("aws-6.3.1")
@@ -142,7 +142,7 @@ def test_instance_outside_the_placement_group_of_its_class_drifts(
     selector: dict[str, str], found: tuple[str, str] | None, *, drifts: bool
 ) -> None:
     expected = "PlacementGroupDrift" if drifts else None
-    assert reason(machine(placement_group=found), placementGroupSelector=selector) == expected
+    assert reason(ec2_instance(placement_group=found), placementGroupSelector=selector) == expected
 
 
 @pytest.mark.fact("aws-6.3.5", "aws-1.6.3a")
@@ -155,34 +155,34 @@ def test_instance_outside_the_placement_group_of_its_class_drifts(
         (None, "another", None),
     ],
 )
-def test_only_fingerprints_of_our_own_version_are_compared(
+def test_only_hashes_of_the_current_version_are_compared(
     version: str | None, value: str | None, expected: str | None
 ) -> None:
-    stamps = {
+    annotations = {
         "karpenter.k8s.aws/ec2nodeclass-hash": value,
         "karpenter.k8s.aws/ec2nodeclass-hash-version": version,
     }
-    stamped = claim(meta={"annotations": {key: word for key, word in stamps.items() if word}})
-    assert drift.reason(stamped, resolved(), machine(), instance_type=None) == expected
+    annotated_claim = claim(meta={"annotations": {key: word for key, word in annotations.items() if word}})
+    assert drift.reason(annotated_claim, resolved(), ec2_instance(), instance_type=None) == expected
 
 
-def test_what_a_launch_stamps_is_what_drift_compares() -> None:
-    stamped = claim(meta={"annotations": class_hash.annotations(resolved())})
-    assert drift.reason(stamped, resolved(), machine(), instance_type=None) is None
-    changed = drift.reason(stamped, resolved(userData="x"), machine(), instance_type=None)
+def test_drift_compares_the_hash_annotations_of_the_launch() -> None:
+    annotated_claim = claim(meta={"annotations": class_hash.annotations(resolved())})
+    assert drift.reason(annotated_claim, resolved(), ec2_instance(), instance_type=None) is None
+    changed = drift.reason(annotated_claim, resolved(userData="x"), ec2_instance(), instance_type=None)
     assert changed == "NodeClassDrift"
 
 
 @pytest.mark.fact("aws-6.3.4")
 @pytest.mark.parametrize("missing", ["amis", "subnets", "securityGroups"])
-def test_a_class_that_is_not_resolved_drifts_nobody(missing: str) -> None:
+def test_unresolved_ec2nodeclass_causes_no_drift(missing: str) -> None:
     node_class = resolved({missing: []})
     with pytest.raises(errors.NotReady):
-        drift.reason(claim(), node_class, machine(), instance_type=None)
+        drift.reason(claim(), node_class, ec2_instance(), instance_type=None)
 
 
 @pytest.mark.fact("aws-6.3.2")
-def test_a_reservation_that_is_still_selected_is_no_reason() -> None:
+def test_selected_reservation_causes_no_drift() -> None:
     listed = {
         "id": "cr-1",
         "availabilityZone": "us-west-2b",
@@ -191,11 +191,11 @@ def test_a_reservation_that_is_still_selected_is_no_reason() -> None:
         "ownerID": "111122223333",
     }
     node_class = selecting(status={"capacityReservations": [listed]})
-    found = machine(capacity_type="reserved", reservation_id="cr-1")
+    found = ec2_instance(capacity_type="reserved", reservation_id="cr-1")
     assert drift.reason(claim(), node_class, found, instance_type=None) is None
 
 
-def test_an_image_that_nothing_is_known_of_is_any_of_the_class() -> None:
+def test_with_unknown_instance_type_any_image_of_the_ec2nodeclass_is_accepted() -> None:
     arm = [{"id": "ami-1", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}]
     node_class = resolved(STATUS | {"amis": arm})
-    assert drift.reason(claim(), node_class, machine(image_id="ami-1"), instance_type=None) is None
+    assert drift.reason(claim(), node_class, ec2_instance(image_id="ami-1"), instance_type=None) is None

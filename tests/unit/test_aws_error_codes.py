@@ -1,4 +1,4 @@
-"""AWS's error codes, sorted by who must act."""
+"""AWS error codes and the errors that they map to."""
 
 import pytest
 
@@ -21,13 +21,13 @@ from holdfast.cloud.aws.client.error_codes import Meaning
         "ReservationCapacityExceeded",
     ],
 )
-def test_what_cannot_be_had_here_is_for_the_planner(code: str) -> None:
+def test_capacity_error_codes_are_insufficient_capacity(code: str) -> None:
     assert error_codes.meaning(code) in error_codes.UNFULFILLABLE
     assert isinstance(error_codes.error(code, "none"), errors.InsufficientCapacity)
 
 
 @pytest.mark.fact("AW-07")
-def test_only_a_full_reservation_is_a_full_reservation() -> None:
+def test_only_reservation_capacity_exceeded_is_reservation_exhausted() -> None:
     codes = {code for code in error_codes.CODES if error_codes.meaning(code) is Meaning.RESERVATION_FULL}
     assert codes == {"ReservationCapacityExceeded"}
     full = error_codes.error("ReservationCapacityExceeded", "full", ("cr-1", "cr-2"))
@@ -38,7 +38,7 @@ def test_only_a_full_reservation_is_a_full_reservation() -> None:
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "ThrottlingException"])
-def test_throttling_is_no_verdict_on_capacity(code: str) -> None:
+def test_throttling_is_not_a_capacity_error(code: str) -> None:
     assert error_codes.meaning(code) not in error_codes.UNFULFILLABLE
     assert isinstance(error_codes.error(code, "slower"), errors.Throttled)
 
@@ -55,11 +55,11 @@ def test_throttling_is_no_verdict_on_capacity(code: str) -> None:
         ("IdempotentParameterMismatch", errors.Conflict),
     ],
 )
-def test_each_code_says_who_must_act(code: str, kind: type[errors.HoldfastError]) -> None:
+def test_error_code_maps_to_an_error_type(code: str, kind: type[errors.HoldfastError]) -> None:
     assert type(error_codes.error(code, "why")) is kind
     assert str(error_codes.error(code, "why")) == f"{code}: why"
 
 
-def test_a_code_that_nobody_has_met_is_tried_again() -> None:
+def test_unknown_error_code_is_retryable() -> None:
     assert error_codes.meaning("BrandNewError") is Meaning.UNKNOWN
     assert type(error_codes.error("BrandNewError", "")) is errors.Retryable

@@ -1,4 +1,4 @@
-"""CreateFleet: the requests Karpenter sends, and what answers mean."""
+"""CreateFleet: requests equal to Karpenter's, and how responses are read."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def overrides(request: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_a_reserved_request_is_the_one_karpenter_sends() -> None:
+def test_reserved_request_equals_karpenters() -> None:
     request = fleet(claim(RESERVED), selecting(), reservation("cr-1"))
     (config,) = request.pop("LaunchTemplateConfigs")
     tags = {tag["Key"]: tag["Value"] for tag in request["TagSpecifications"][0]["Tags"]}
@@ -79,7 +79,7 @@ def test_no_request_has_a_usage_strategy(allowed: str) -> None:
         ),
     ],
 )
-def test_each_kind_of_reservation_is_asked_for_in_its_own_way(
+def test_target_capacity_type_follows_the_kind_of_reservation(
     fields: dict[str, Any], target: str, options: dict[str, Any]
 ) -> None:
     request = fleet(claim(RESERVED), selecting(), reservation("cr-1", **fields))
@@ -98,13 +98,13 @@ def test_on_demand_offers_every_type_in_every_zone_cheapest_first() -> None:
     ]
 
 
-def test_on_demand_is_launched_in_the_order_of_the_choice_and_not_by_ec2s_price() -> None:
+def test_on_demand_overrides_are_prioritized_in_the_order_of_the_choice() -> None:
     request = fleet(claim(capacity_type("on-demand")), resolved())
     assert request["OnDemandOptions"] == {"AllocationStrategy": "prioritized"}
     assert [each["Priority"] for each in overrides_of(request)] == [0, 1, 2, 3]
 
 
-def test_spot_leaves_the_choice_to_ec2s_price_and_capacity() -> None:
+def test_spot_uses_price_capacity_optimized_allocation() -> None:
     request = fleet(claim(capacity_type("spot")), resolved())
     assert request["SpotOptions"] == {"AllocationStrategy": "price-capacity-optimized"}
     assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
@@ -126,7 +126,7 @@ def test_the_same_type_and_zone_is_never_sent_twice() -> None:
     ]
 
 
-def test_a_subnet_without_addresses_is_passed_over() -> None:
+def test_subnet_without_free_addresses_is_skipped() -> None:
     assert fleets.zonal_subnets(resolved(), {"subnet-a"}) == {
         "us-west-2b": "subnet-b",
         "us-west-2a": "subnet-a2",
@@ -141,70 +141,70 @@ def test_a_subnet_without_addresses_is_passed_over() -> None:
 
 
 @pytest.mark.fact("aws-5.7.4")
-def test_a_context_goes_along_unless_min_values_were_relaxed() -> None:
+def test_context_is_sent_unless_min_values_were_relaxed() -> None:
     relaxed = {"annotations": {"karpenter.sh/nodeclaim-min-values-relaxed": "true"}}
     node_class = resolved(context="ctx-1")
     assert fleets.context(claim(), node_class) == "ctx-1"
     assert fleets.context(claim(meta=relaxed), node_class) is None
 
 
-def described(instance_type: str = "m5.large", zone: str = "us-west-2a") -> dict[str, Any]:
+def template_and_overrides(instance_type: str = "m5.large", zone: str = "us-west-2a") -> dict[str, Any]:
     return {"Overrides": {"InstanceType": instance_type, "AvailabilityZone": zone, "SubnetId": "subnet-a"}}
 
 
-def test_an_answer_is_read_instance_by_instance() -> None:
-    answer = fleets.read(
+def test_response_gives_launched_instances_and_failures() -> None:
+    response = fleets.read(
         {
             "FleetId": "fleet-1",
             "Instances": [
                 {
-                    "LaunchTemplateAndOverrides": described(),
+                    "LaunchTemplateAndOverrides": template_and_overrides(),
                     "InstanceIds": ["i-1", "i-2"],
                     "InstanceType": "m5.large",
                 }
             ],
             "Errors": [
                 {
-                    "LaunchTemplateAndOverrides": described(zone="us-west-2b"),
+                    "LaunchTemplateAndOverrides": template_and_overrides(zone="us-west-2b"),
                     "ErrorCode": "InsufficientInstanceCapacity",
                     "ErrorMessage": "none",
                 }
             ],
         }
     )
-    assert answer.launched == (
+    assert response.launched == (
         Launched("i-1", "m5.large", "us-west-2a", "subnet-a"),
         Launched("i-2", "m5.large", "us-west-2a", "subnet-a"),
     )
-    assert answer.failures == (
+    assert response.failures == (
         Failure("InsufficientInstanceCapacity", "none", "m5.large", "us-west-2b", "subnet-a"),
     )
 
 
 @pytest.mark.fact("AW-12", "aws-5.8.13")
-def test_an_answer_without_details_is_survived() -> None:
-    answer = fleets.read({"FleetId": "fleet-1", "Errors": [{"ErrorCode": "Weird"}]})
-    assert answer.launched == ()
-    assert answer.failures == (Failure("Weird", ""),)
+def test_response_without_details_is_read() -> None:
+    response = fleets.read({"FleetId": "fleet-1", "Errors": [{"ErrorCode": "Weird"}]})
+    assert response.launched == ()
+    assert response.failures == (Failure("Weird", ""),)
     assert fleets.read({"FleetId": "fleet-1"}) == fleets.Answer((), ())
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         {},
         {"FleetId": "fleet-1", "Instances": [{"InstanceIds": ["i-1"]}]},
-        {"FleetId": "fleet-1", "Instances": [{"LaunchTemplateAndOverrides": described()}]},
+        {"FleetId": "fleet-1", "Instances": [{"LaunchTemplateAndOverrides": template_and_overrides()}]},
         {
             "FleetId": "fleet-1",
-            "Instances": [{"LaunchTemplateAndOverrides": described(), "InstanceIds": ["7"]}],
+            "Instances": [{"LaunchTemplateAndOverrides": template_and_overrides(), "InstanceIds": ["7"]}],
         },
     ],
 )
-def test_an_answer_that_does_not_name_its_instances_is_no_answer(answer: dict[str, Any]) -> None:
-    """A NodeClaim with half a provider id could neither register nor be terminated."""
+def test_response_without_instance_ids_is_an_error(response: dict[str, Any]) -> None:
+    """A NodeClaim with an incomplete provider id could neither register nor be terminated."""
     with pytest.raises(errors.Unreachable, match="CreateFleet"), answers.reading("CreateFleet"):
-        fleets.read(answer)
+        fleets.read(response)
 
 
 def outcome(*failures: Failure) -> errors.HoldfastError:
@@ -232,13 +232,13 @@ SLOWER = Failure("RequestLimitExceeded", "slower")
         ((Failure("BrandNew", ""),), errors.Retryable),
     ],
 )
-def test_what_a_claim_that_got_nothing_is_told(
+def test_error_of_a_failed_launch_follows_from_its_failures(
     failures: tuple[Failure, ...], kind: type[errors.HoldfastError]
 ) -> None:
     assert type(outcome(*failures)) is kind
 
 
-def test_only_reservations_that_ec2_calls_full_are_named() -> None:
+def test_reservation_exhausted_lists_the_reservations_that_ec2_reports_full() -> None:
     one = outcome(FULL, ICE)
     assert isinstance(one, errors.ReservationExhausted)
     assert one.reservation_ids == ("cr-1",)

@@ -1,4 +1,4 @@
-"""Which parameters an alias stands for."""
+"""Which SSM parameters an image alias resolves to."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_parameters_are_those_that_aws_publishes(alias: str, names: list[str]) -
 
 @pytest.mark.fact("aws-1.4.1")
 @pytest.mark.parametrize(
-    ("alias", "kubernetes", "there"),
+    ("alias", "kubernetes", "supported"),
     [
         ("al2@latest", "1.32", True),
         ("al2@latest", "1.33", False),
@@ -71,10 +71,10 @@ def test_parameters_are_those_that_aws_publishes(alias: str, names: list[str]) -
         ("windows2022@latest", "1.30", True),
     ],
 )
-def test_families_begin_and_end_with_a_version_of_kubernetes(
-    alias: str, kubernetes: str, *, there: bool
+def test_alias_is_rejected_for_unsupported_kubernetes_versions(
+    alias: str, kubernetes: str, *, supported: bool
 ) -> None:
-    if there:
+    if supported:
         assert image_aliases.parameters(alias, kubernetes)
         return
     with pytest.raises(errors.InvalidInput, match=f"Kubernetes {kubernetes}; select"):

@@ -1,4 +1,4 @@
-"""What DescribeInstances says of a machine, as a value."""
+"""How responses of DescribeInstances are read."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ ONLY = {"CapacityReservationPreference": "capacity-reservations-only"}
 OPEN = {"CapacityReservationPreference": "open"}
 
 
-def described(**fields: Any) -> dict[str, Any]:
+def instance_response(**fields: Any) -> dict[str, Any]:
     tags = {"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
     tags |= fields.pop("tags", {})
     return {
@@ -34,7 +34,7 @@ def described(**fields: Any) -> dict[str, Any]:
 
 
 def read(selected: frozenset[str] = frozenset(), **fields: Any) -> EC2Instance:
-    return ec2_instances.read(described(**fields), lambda _: selected)
+    return ec2_instances.read(instance_response(**fields), lambda _: selected)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def read(selected: frozenset[str] = frozenset(), **fields: Any) -> EC2Instance:
         ({}, {"cr-1"}, "on-demand"),
     ],
 )
-def test_what_an_instance_is_follows_from_what_ec2_says_of_it(
+def test_capacity_type_follows_from_spot_request_and_reservation(
     fields: dict[str, Any], selected: set[str], kind: str
 ) -> None:
-    machine = read(frozenset(selected), **fields)
-    labels = dict(machine.instance.labels)
-    assert machine.instance.capacity_type == labels["karpenter.sh/capacity-type"] == kind
+    ec2_instance = read(frozenset(selected), **fields)
+    labels = dict(ec2_instance.instance.labels)
+    assert ec2_instance.instance.capacity_type == labels["karpenter.sh/capacity-type"] == kind
     assert ("karpenter.k8s.aws/capacity-reservation-id" in labels) is (kind == "reserved")
 
 
@@ -80,7 +80,7 @@ def test_the_kind_of_reservation_follows_from_the_lifecycle(
 
 @pytest.mark.fact("aws-5.10.5")
 @pytest.mark.parametrize(
-    ("word", "state"),
+    ("ec2_state", "state"),
     [
         ("pending", InstanceState.STARTING),
         ("running", InstanceState.RUNNING),
@@ -89,8 +89,8 @@ def test_the_kind_of_reservation_follows_from_the_lifecycle(
         ("terminated", InstanceState.GONE),
     ],
 )
-def test_ec2s_states_are_four_to_us(word: str, state: InstanceState) -> None:
-    assert read(State={"Name": word}).instance.state is state
+def test_ec2_instance_states_map_to_four_states(ec2_state: str, state: InstanceState) -> None:
+    assert read(State={"Name": ec2_state}).instance.state is state
 
 
 @pytest.mark.fact("aws-5.10.4")
@@ -103,18 +103,18 @@ def test_ec2s_states_are_four_to_us(word: str, state: InstanceState) -> None:
         (["interface", "efa-only"], ()),
     ],
 )
-def test_an_instance_has_efas_when_its_interfaces_are_such(kinds: list[str], lacks: tuple[str, ...]) -> None:
+def test_instance_without_efa_interface_lacks_efas(kinds: list[str], lacks: tuple[str, ...]) -> None:
     interfaces = [{"InterfaceType": kind} for kind in kinds]
     assert read(NetworkInterfaces=interfaces).instance.lacks == lacks
 
 
-def test_an_instance_remembers_who_launched_it() -> None:
+def test_launch_token_and_nodeclaim_are_read_from_tags() -> None:
     tags = {"holdfast.dev/launch-token": "token-1", "karpenter.sh/nodeclaim": "claim-1"}
-    machine = read(tags=tags)
-    assert (machine.instance.launch_token, machine.instance.claim) == ("token-1", "claim-1")
-    assert machine.instance.launched_s == 1794736800
-    assert (machine.subnet_id, machine.security_groups) == ("subnet-a", frozenset({"sg-1"}))
-    assert dict(machine.instance.labels)["kubernetes.io/arch"] == "amd64"
+    ec2_instance = read(tags=tags)
+    assert (ec2_instance.instance.launch_token, ec2_instance.instance.claim) == ("token-1", "claim-1")
+    assert ec2_instance.instance.launched_s == 1794736800
+    assert (ec2_instance.subnet_id, ec2_instance.security_groups) == ("subnet-a", frozenset({"sg-1"}))
+    assert dict(ec2_instance.instance.labels)["kubernetes.io/arch"] == "amd64"
 
 
 def test_a_provider_id_names_zone_and_instance() -> None:
@@ -125,7 +125,7 @@ def test_a_provider_id_names_zone_and_instance() -> None:
 @pytest.mark.parametrize(
     "wrong", ["", "i-1", "aws:///i-1", "gce:///us-west-2a/i-1", "aws:///us-west-2a/vol-1"]
 )
-def test_what_is_no_provider_id_of_ours_is_said_to_be_none(wrong: str) -> None:
+def test_invalid_provider_id_is_rejected(wrong: str) -> None:
     with pytest.raises(errors.InvalidInput):
         ec2_instances.instance_id(wrong)
 

@@ -1,4 +1,4 @@
-"""What the interruption queue says, message by message."""
+"""How messages of the interruption queue are read."""
 
 import json
 from typing import Any
@@ -84,14 +84,14 @@ def event(detail_type: str, source: str = "aws.ec2", **fields: Any) -> str:
         ),
     ],
 )
-def test_what_ec2_is_about_to_do(body: str, notice: Notice) -> None:
+def test_event_is_read_as_a_notice(body: str, notice: Notice) -> None:
     assert interruption.read(body) == notice
 
 
 @pytest.mark.parametrize(
     "words", ["Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"]
 )
-def test_both_spellings_of_a_blocks_warning_are_understood(words: str) -> None:
+def test_both_spellings_of_the_capacity_block_warning_are_read(words: str) -> None:
     body = event(words, resources=["arn:aws:ec2:us-west-2:111122223333:capacity-reservation/cr-0a"])
     assert interruption.read(body) == Notice(Kind.BLOCK_EXPIRING, reservation_ids=("cr-0a",), sent_s=SENT_S)
 
@@ -107,7 +107,7 @@ def test_both_spellings_of_a_blocks_warning_are_understood(words: str) -> None:
         event("An Event Of Next Year"),
     ],
 )
-def test_an_event_that_nobody_asked_for_is_nothing(body: str) -> None:
+def test_irrelevant_event_is_read_as_nothing(body: str) -> None:
     assert interruption.read(body).kind is Kind.NOTHING
 
 
@@ -129,14 +129,14 @@ def test_an_event_that_nobody_asked_for_is_nothing(body: str) -> None:
         ),
     ],
 )
-def test_what_is_no_event_is_said_to_be_none(body: str) -> None:
+def test_malformed_message_is_rejected(body: str) -> None:
     with pytest.raises(errors.InvalidInput):
         interruption.read(body)
 
 
-# What may stand where something else should, shallow since nothing is read deeper. Drawn from a list: text of
-# any kind makes hypothesis read all of Unicode first, which takes seconds on a busy machine.
-ODD: tuple[Any, ...] = (
+# Wrong values for fields of an event; shallow, because nothing is read deeper. The list replaces st.text(), which
+# makes hypothesis load all of Unicode first: that takes seconds on a busy host.
+WRONG_VALUES: tuple[Any, ...] = (
     *(None, True, 7, -1.5, "", "\x00", "\u00fc", "i-1", "cr-1", "EC2", "scheduledChange", "stopped", SENT),
     *([], [None], ["i-1"], [{"entityValue": "i-1"}], {}, {"entityValue": 7}, {"i-1": []}),
 )
@@ -145,9 +145,9 @@ KEYS = ("instance-id", "state", "service", "eventTypeCategory", "affectedEntitie
 
 @given(
     st.sampled_from(sorted(interruption._READERS)),
-    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(ODD), max_size=5),
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(WRONG_VALUES), max_size=5),
 )
-def test_whatever_an_event_holds_it_is_a_notice_or_no_event(
+def test_event_with_wrong_values_is_a_notice_or_invalid_input(
     key: tuple[str, str], detail: dict[str, Any]
 ) -> None:
     try:

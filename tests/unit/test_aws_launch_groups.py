@@ -1,4 +1,4 @@
-"""Which launches are one fleet, and what names its call."""
+"""Which NodeClaims one CreateFleet call launches, and its client token."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,14 +33,14 @@ def groups(*requests: LaunchRequest) -> list[Group]:
     return launch_groups.groups(members)
 
 
-def test_claims_that_differ_in_name_alone_are_one_fleet() -> None:
+def test_claims_that_differ_only_in_name_share_a_fleet() -> None:
     (group,) = groups(request("a"), request("b"), request("c"))
     assert [member.index for member in group.members] == [0, 1, 2]
 
 
-def test_whatever_changes_what_is_launched_is_another_fleet() -> None:
+def test_claims_with_different_launch_inputs_get_different_fleets() -> None:
     first = request()
-    others = [
+    other_requests = [
         request("b", capacity_type("spot")),
         replace(first, reservation_id="cr-1"),
         replace(first, token="u" * 32),
@@ -49,18 +49,18 @@ def test_whatever_changes_what_is_launched_is_another_fleet() -> None:
         replace(first, claim=claim(ON_DEMAND, meta={"labels": {"team": "ml"}})),
         replace(first, claim=claim(ON_DEMAND, taints=[{"key": "gpu", "effect": "NoSchedule"}])),
     ]
-    assert len(groups(first, *others)) == len(others) + 1
+    assert len(groups(first, *other_requests)) == len(other_requests) + 1
 
 
-def test_a_fleet_has_a_bound() -> None:
+def test_fleet_size_is_limited() -> None:
     sizes = [len(group.members) for group in groups(*[request()] * 2001)]
     assert sizes == [1000, 1000, 1]
     tokens = {launch_groups.client_token(group, 0) for group in groups(*[request()] * 2001)}
     assert len(tokens) == 3
 
 
-def test_a_call_has_the_same_name_in_another_life_and_another_for_another_try() -> None:
-    """Counts and prices change by themselves; who asks again must not be taken for somebody else."""
+def test_client_token_is_the_same_after_a_restart_and_differs_per_attempt() -> None:
+    """Counts and prices change between calls. If they changed the token, a repeated call would launch again."""
     node_class = selecting()
     (before,) = groups(request(node_class=node_class, instance_types=types(node_class, reservation("cr-1"))))
     fewer = types(node_class, reservation("cr-1", available=1))
@@ -69,7 +69,7 @@ def test_a_call_has_the_same_name_in_another_life_and_another_for_another_try() 
     assert launch_groups.client_token(before, 0) != launch_groups.client_token(before, 1)
 
 
-def test_a_client_token_is_as_short_as_ec2_wants_it() -> None:
+def test_client_token_has_at_most_64_characters() -> None:
     for length in (1, 36, 64, 300):
         (group,) = groups(request(token="t" * length))
         assert 1 <= len(launch_groups.client_token(group, 0)) <= 64
@@ -89,9 +89,9 @@ def launched(**fields: Any) -> EC2Instance:
     return EC2Instance("i-1", Instance(**(plain | fields)), "subnet-a", frozenset(), {})
 
 
-def adopters(machine: EC2Instance, *requests: LaunchRequest) -> list[int]:
+def adopters(ec2_instance: EC2Instance, *requests: LaunchRequest) -> list[int]:
     members = [launch_groups.member(index, each) for index, each in enumerate(requests)]
-    return list(launch_groups.adopted(members, [machine]))
+    return list(launch_groups.adopted(members, [ec2_instance]))
 
 
 def test_an_instance_is_adopted_by_the_claim_whose_token_launched_it() -> None:
@@ -112,12 +112,10 @@ def test_an_instance_is_adopted_by_the_claim_whose_token_launched_it() -> None:
         ({"zone": "us-west-2d"}, False),
         ({"capacity_type": "spot"}, False),  # the claim does not allow it
         ({"capacity_type": "reserved", "reservation_id": "cr-1"}, False),
-        ({"reservation_id": "cr-1"}, True),  # an open reservation that it happens to be in
+        ({"reservation_id": "cr-1"}, True),  # EC2 matched it to an open reservation
     ],
 )
-def test_an_instance_is_adopted_only_if_it_is_what_the_claim_asks_for(
-    fields: dict[str, Any], *, adopted: bool
-) -> None:
+def test_instance_is_adopted_only_if_it_matches_the_claim(fields: dict[str, Any], *, adopted: bool) -> None:
     assert adopters(launched(**fields), request("a")) == ([0] if adopted else [])
 
 

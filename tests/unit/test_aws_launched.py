@@ -1,4 +1,4 @@
-"""What an instance is right after its launch, before DescribeInstances lists it."""
+"""The instance as read from CreateFleet, before DescribeInstances lists it."""
 
 import pytest
 
@@ -12,17 +12,17 @@ from holdfast.state.conversion import claims
 
 @pytest.mark.parametrize(("name", "image"), [("m5.large", "ami-x86"), ("m6g.large", "ami-arm")])
 def test_an_instance_has_the_image_of_the_template_that_names_its_type(name: str, image: str) -> None:
-    node_class, wants = resolved(), claim(capacity_type("on-demand"))
+    node_class, nodeclaim = resolved(), claim(capacity_type("on-demand"))
     known = types(node_class, names=("m5.large", "m6g.large"))
-    picked = choice.choose(known, claims.view(wants, CLOUD_LABELS))
-    made = templates.templates(picked, wants, node_class, AROUND)
-    assert {template.image_id for template in made} == {"ami-x86", "ami-arm"}
-    member = launch_groups.member(0, LaunchRequest(wants, node_class, "t" * 32, None, known))
+    chosen = choice.choose(known, claims.view(nodeclaim, CLOUD_LABELS))
+    launch_templates = templates.templates(chosen, nodeclaim, node_class, AROUND)
+    assert {template.image_id for template in launch_templates} == {"ami-x86", "ami-arm"}
+    member = launch_groups.member(0, LaunchRequest(nodeclaim, node_class, "t" * 32, None, known))
     found = launched_instances.instance(
         Launched(instance_id="i-1", instance_type=name, zone="us-west-2a"),
         member,
-        picked,
-        made,
+        chosen,
+        launch_templates,
         now_s=1000,
     )
     assert (found.instance_type, found.image_id) == (name, image)

@@ -1,4 +1,4 @@
-"""What of a node pods cannot have."""
+"""Overhead: the resources of a node that pods cannot use."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MIB = 2**20
 GIB = 2**30
 
 
-def of(name: str, settings: Settings | None = None, **spec: Any) -> Overhead:
+def overhead_of(name: str, settings: Settings | None = None, **spec: Any) -> Overhead:
     shape = node_shape.of(ec2nodeclass(**spec))
     info = real(name)
     return overhead.overhead(info, shape, capacity.capacity(info, shape, settings or Settings()))
@@ -26,20 +26,22 @@ def of(name: str, settings: Settings | None = None, **spec: Any) -> Overhead:
 @pytest.mark.parametrize(
     ("name", "pods"), [("m5.large", 29), ("c5.xlarge", 58), ("t3.micro", 4), ("m5.4xlarge", 234)]
 )
-def test_the_kubelet_keeps_memory_for_every_pod_that_gets_an_address(name: str, pods: int) -> None:
-    assert of(name).kube_reserved["memory"] == (11 * pods + 255) * MIB
-    assert of(name).kube_reserved["ephemeral-storage"] == GIB
+def test_kube_reserved_memory_grows_with_pod_addresses(name: str, pods: int) -> None:
+    assert overhead_of(name).kube_reserved["memory"] == (11 * pods + 255) * MIB
+    assert overhead_of(name).kube_reserved["ephemeral-storage"] == GIB
 
 
 @pytest.mark.fact("aws-7.4.1")
-def test_of_some_families_it_is_for_every_pod_that_may_run() -> None:
+def test_kube_reserved_memory_follows_max_pods_on_bottlerocket_and_windows() -> None:
     few: dict[str, Any] = {"kubelet": {"maxPods": 10}}
-    assert of("m5.large", **few).kube_reserved["memory"] == (11 * 29 + 255) * MIB
-    assert of("m5.large", Settings(reserved_enis=2)).kube_reserved["memory"] == (11 * 29 + 255) * MIB
+    assert overhead_of("m5.large", **few).kube_reserved["memory"] == (11 * 29 + 255) * MIB
+    assert overhead_of("m5.large", Settings(reserved_enis=2)).kube_reserved["memory"] == (11 * 29 + 255) * MIB
     for alias in ("bottlerocket@latest", "windows2022@latest"):
-        kept = of("m5.large", amiSelectorTerms=[{"alias": alias}], **few).kube_reserved
-        assert kept["memory"] == (11 * 10 + 255) * MIB
-    custom = of("m5.large", amiFamily="Custom", amiSelectorTerms=[{"id": "ami-1"}], **few).kube_reserved
+        reserved = overhead_of("m5.large", amiSelectorTerms=[{"alias": alias}], **few).kube_reserved
+        assert reserved["memory"] == (11 * 10 + 255) * MIB
+    custom = overhead_of(
+        "m5.large", amiFamily="Custom", amiSelectorTerms=[{"id": "ami-1"}], **few
+    ).kube_reserved
     assert custom["memory"] == (11 * 29 + 255) * MIB
 
 
@@ -56,21 +58,21 @@ def test_of_some_families_it_is_for_every_pod_that_may_run() -> None:
         ("p5.48xlarge", 550),
     ],
 )
-def test_the_kubelet_keeps_less_of_each_further_core(name: str, millis: int) -> None:
-    assert of(name).kube_reserved["cpu"] == millis
+def test_kube_reserved_cpu_follows_from_the_number_of_cores(name: str, millis: int) -> None:
+    assert overhead_of(name).kube_reserved["cpu"] == millis
 
 
 @pytest.mark.fact("aws-7.4.1")
-def test_what_the_class_reserves_replaces_the_default_resource_by_resource() -> None:
-    kept = of("m5.large", kubelet={"kubeReserved": {"cpu": "200m", "pid": "100"}}).kube_reserved
-    assert kept == resources.of({"cpu": 200, "memory": 574 * MIB, "ephemeral-storage": GIB, "pid": 100})
+def test_kube_reserved_of_the_ec2nodeclass_replaces_defaults_per_resource() -> None:
+    reserved = overhead_of("m5.large", kubelet={"kubeReserved": {"cpu": "200m", "pid": "100"}}).kube_reserved
+    assert reserved == resources.of({"cpu": 200, "memory": 574 * MIB, "ephemeral-storage": GIB, "pid": 100})
 
 
 @pytest.mark.fact("aws-7.4.2")
-def test_the_system_keeps_only_what_the_class_says() -> None:
-    assert not of("m5.large").system_reserved.amounts
-    kept = of("m5.large", kubelet={"systemReserved": {"memory": "1Gi"}}).system_reserved
-    assert kept == resources.of({"memory": GIB})
+def test_system_reserved_is_only_what_the_ec2nodeclass_sets() -> None:
+    assert not overhead_of("m5.large").system_reserved.amounts
+    reserved = overhead_of("m5.large", kubelet={"systemReserved": {"memory": "1Gi"}}).system_reserved
+    assert reserved == resources.of({"memory": GIB})
 
 
 @pytest.mark.fact("aws-7.4.3")
@@ -87,22 +89,29 @@ def test_the_system_keeps_only_what_the_class_says() -> None:
         ({"imagefs.available": "50%"}, 100 * MIB, 2 * GIB),
     ],
 )
-def test_the_eviction_line_is_the_hard_one(hard: dict[str, str], memory: int, storage: int) -> None:
+def test_eviction_threshold_is_that_of_eviction_hard(hard: dict[str, str], memory: int, storage: int) -> None:
     soft = {"memory.available": "50%", "nodefs.available": "50%"}
-    kept = of("m5.large", kubelet={"evictionHard": hard, "evictionSoft": soft}).eviction_threshold
-    assert kept == resources.of({"memory": memory, "ephemeral-storage": storage})
+    threshold = overhead_of(
+        "m5.large", kubelet={"evictionHard": hard, "evictionSoft": soft}
+    ).eviction_threshold
+    assert threshold == resources.of({"memory": memory, "ephemeral-storage": storage})
 
 
 @pytest.mark.fact("aws-7.4.3")
-def test_a_tenth_of_storage_is_rounded_up() -> None:
+def test_default_storage_eviction_threshold_is_ten_percent_rounded_up() -> None:
     devices = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "21G"}}]
-    assert of("m5.large", blockDeviceMappings=devices).eviction_threshold["ephemeral-storage"] == 21 * 10**8
+    assert (
+        overhead_of("m5.large", blockDeviceMappings=devices).eviction_threshold["ephemeral-storage"]
+        == 21 * 10**8
+    )
     odd = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "1Gi"}}]
-    assert of("m5.large", blockDeviceMappings=odd).eviction_threshold["ephemeral-storage"] == 107374183
+    assert (
+        overhead_of("m5.large", blockDeviceMappings=odd).eviction_threshold["ephemeral-storage"] == 107374183
+    )
 
 
 @pytest.mark.fact("aws-7.4.4")
-def test_allocatable_is_capacity_less_all_three() -> None:
+def test_allocatable_is_capacity_minus_overhead() -> None:
     kubelet = {"systemReserved": {"cpu": "100m", "memory": "100Mi"}}
     built = builder.build(shipped_supply(), ec2nodeclass(kubelet=kubelet), now_s=0)
     m5 = next(it for it in built if it.name == "m5.large")
@@ -127,6 +136,6 @@ def test_allocatable_is_capacity_less_all_three() -> None:
         ({"evictionHard": {"memory.available": "lots"}}, "spec.kubelet.evictionHard.memory.available: "),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_place(kubelet: dict[str, Any], words: str) -> None:
+def test_invalid_kubelet_field_is_reported_with_its_path(kubelet: dict[str, Any], words: str) -> None:
     with pytest.raises(errors.InvalidInput, match=words):
         node_shape.of(ec2nodeclass(kubelet=kubelet))

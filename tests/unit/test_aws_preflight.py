@@ -1,4 +1,4 @@
-"""Pairs of NodePool and EC2NodeClass that can never launch are named beforehand; others are left alone."""
+"""Preflight reports pairs of NodePool and EC2NodeClass that can never launch a node, and no other pairs."""
 
 from typing import Any
 
@@ -40,14 +40,14 @@ IMPOSSIBLE = {
         [requirement(aws.CAPACITY_RESERVATION_ID, "In", "cr-9")],
         {"capacityReservationSelectorTerms": BY_ID},
     ),
-    "a reservation on demand": (
+    "reservation labels with on-demand only": (
         [
             requirement(names.CAPACITY_TYPE, "In", "on-demand"),
             requirement(aws.CAPACITY_RESERVATION_TYPE, "In", "capacity-block"),
         ],
         {"capacityReservationSelectorTerms": BY_TAG},
     ),
-    "spot with a target": (
+    "spot with a reservation target": (
         [requirement(names.CAPACITY_TYPE, "In", "spot")],
         {"capacityReservationSpec": {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}},
     ),
@@ -98,9 +98,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.fact("Q-44")
 @pytest.mark.parametrize(("requirements", "spec"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_an_impossible_pair_is_named_once_with_what_each_side_has(
-    requirements: list[dict[str, Any]], spec: dict[str, Any]
-) -> None:
+def test_impossible_pair_is_reported_once(requirements: list[dict[str, Any]], spec: dict[str, Any]) -> None:
     found = problems(*requirements, **spec)
     assert len(found) == 1
     assert "can never launch with EC2NodeClass/default" in found[0].message
@@ -108,7 +106,7 @@ def test_an_impossible_pair_is_named_once_with_what_each_side_has(
 
 
 POSSIBLE = {
-    "nothing asked": ([], {}),
+    "no requirements": ([], {}),
     "reserved only, selected by tags": ([RESERVED_ONLY], {"capacityReservationSelectorTerms": BY_TAG}),
     "any reservation by tags": (
         [requirement(aws.CAPACITY_RESERVATION_ID, "In", "cr-9")],
@@ -122,7 +120,7 @@ POSSIBLE = {
         [requirement(names.CAPACITY_TYPE, "In", "on-demand", "reserved")],
         {},
     ),
-    "an image nobody has looked at": (
+    "images not resolved yet": (
         [requirement(names.OS, "In", "windows"), requirement(names.ARCH, "In", "arm64")],
         {"amiSelectorTerms": [{"id": "ami-1"}], "amiFamily": "Custom"},
     ),
@@ -151,26 +149,24 @@ POSSIBLE = {
 
 @pytest.mark.fact("Q-44")
 @pytest.mark.parametrize(("requirements", "spec"), POSSIBLE.values(), ids=POSSIBLE)
-def test_a_pair_that_may_launch_is_left_alone(
-    requirements: list[dict[str, Any]], spec: dict[str, Any]
-) -> None:
+def test_possible_pair_is_not_reported(requirements: list[dict[str, Any]], spec: dict[str, Any]) -> None:
     assert problems(*requirements, **spec) == []
 
 
-def test_the_advice_to_select_reservations_is_given_to_those_who_want_them() -> None:
+def test_selector_terms_are_suggested_only_if_reserved_is_required() -> None:
     assert "capacityReservationSelectorTerms" in problems(RESERVED_ONLY)[0].message
     target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
     spot = requirement(names.CAPACITY_TYPE, "In", "spot")
     assert "SelectorTerms" not in problems(spot, capacityReservationSpec=target)[0].message
 
 
-def test_a_label_of_the_template_is_shown_as_the_place() -> None:
+def test_finding_points_to_the_label_of_the_template() -> None:
     found = problems(labels={names.ARCH: "arm64"}, amiSelectorTerms=[{"alias": "windows2025@latest"}])
     assert found[0].path == ("spec", "template", "metadata", "labels", names.ARCH)
 
 
 @pytest.mark.fact("C-11")
-def test_a_class_of_another_autoscaler_is_said_to_be_left_alone() -> None:
+def test_nodepool_with_a_foreign_nodeclass_is_reported_as_ignored() -> None:
     reference = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
     found = list(preflight.reference_problems(nodepool(nodeClassRef=reference)))
     assert "leaves this NodePool alone" in found[0].message
@@ -178,7 +174,7 @@ def test_a_class_of_another_autoscaler_is_said_to_be_left_alone() -> None:
 
 
 @pytest.mark.fact("aws-1.2.7", "aws-1.2.8")
-def test_terms_that_the_rules_let_through_by_accident_are_named() -> None:
+def test_invalid_selector_terms_that_the_cel_rules_accept_are_reported() -> None:
     terms = [{"id": "subnet-1", "tags": {"a": "b"}}, {"tags": {}}, {"id": "subnet-2"}]
     found = list(preflight.class_problems(ec2nodeclass(subnetSelectorTerms=terms)))
     assert [finding.path for finding in found] == [

@@ -1,16 +1,16 @@
-"""How often AWS is asked at most."""
+"""Rate limits of AWS calls."""
 
 import pytest
 
 from holdfast.cloud.aws.client.rates import Bucket, Rates
 
 
-def test_a_burst_is_free_and_then_each_waits_its_turn() -> None:
+def test_calls_within_the_burst_do_not_wait_and_later_calls_do() -> None:
     bucket = Bucket(per_second=2, burst=3)
     assert [bucket.take(0) for _ in range(6)] == [0, 0, 0, 0.5, 1.0, 1.5]
 
 
-def test_tokens_come_back_with_time_up_to_the_burst() -> None:
+def test_tokens_refill_up_to_the_burst() -> None:
     bucket = Bucket(per_second=2, burst=3)
     for _ in range(3):
         bucket.take(0)
@@ -19,14 +19,14 @@ def test_tokens_come_back_with_time_up_to_the_burst() -> None:
     assert [bucket.take(1000) for _ in range(4)] == [0, 0, 0, 0.5]
 
 
-def test_a_clock_that_goes_back_gives_nothing() -> None:
+def test_backward_clock_refills_no_tokens() -> None:
     bucket = Bucket(per_second=1, burst=1)
     bucket.take(100)
     assert bucket.take(50) == 1
 
 
 @pytest.mark.parametrize("operation", ["CreateFleet", "TerminateInstances", "CreateTags", "RunInstances"])
-def test_reads_do_not_hold_up_writes(operation: str) -> None:
+def test_reads_do_not_delay_writes(operation: str) -> None:
     rates = Rates()
     while rates.take("ec2", "DescribeInstances", 0) == 0:
         pass

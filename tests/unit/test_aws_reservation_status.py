@@ -1,4 +1,4 @@
-"""What a class's reservation terms came to, where the wire of a simulated EC2 does not reach."""
+"""Reservation status of an EC2NodeClass: the cases that the simulated EC2 cannot produce."""
 
 from typing import Any
 
@@ -13,9 +13,11 @@ from holdfast.cloud.aws.reservations import capacity_reservation
 NOW_S = 1_800_000_000
 
 
-def found(*seen: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None) -> ReservationStatus:
+def resolve_status(
+    *reservations: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None
+) -> ReservationStatus:
     node_class = ec2nodeclass(capacityReservationSelectorTerms=[{"ownerID": "111122223333"}])
-    return reservation_status.resolve(node_class, seen, zones=zones, placement_group="", now_s=now_s)
+    return reservation_status.resolve(node_class, reservations, zones=zones, placement_group="", now_s=now_s)
 
 
 @pytest.mark.fact("aws-2.4.1")
@@ -29,43 +31,47 @@ def found(*seen: Any, now_s: int = NOW_S, zones: frozenset[str] | None = None) -
         ({"state": "pending"}, "it is pending"),
     ],
 )
-def test_one_that_cannot_be_used_is_named_and_the_others_are_kept(fields: dict[str, Any], why: str) -> None:
-    came = found(reservation("cr-1", **fields), reservation("cr-2"))
-    assert [entry.id for entry in came.active] == ["cr-2"]
-    (problem,) = came.problems
+def test_unusable_reservation_is_reported_and_the_other_stays_active(
+    fields: dict[str, Any], why: str
+) -> None:
+    status = resolve_status(reservation("cr-1", **fields), reservation("cr-2"))
+    assert [entry.id for entry in status.active] == ["cr-2"]
+    (problem,) = status.problems
     assert problem.startswith("cr-1 cannot be used: ")
     assert why in problem
 
 
 @pytest.mark.fact("aws-2.4.3", "aws-14.2")
 @pytest.mark.parametrize(("minutes_left", "state"), [(61, "active"), (60, "expiring"), (30, "expiring")])
-def test_ultraservers_are_taken_back_half_an_hour_earlier(minutes_left: int, state: str) -> None:
+def test_ultraserver_reservation_is_expiring_60_minutes_before_its_end(minutes_left: int, state: str) -> None:
     block = reservation(kind="capacity-block", ultraserver=True, end_s=NOW_S + minutes_left * 60)
-    assert [entry.state for entry in found(block).active] == [state]
+    assert [entry.state for entry in resolve_status(block).active] == [state]
 
 
-def test_an_upcoming_reservation_is_announced_with_its_start_and_count() -> None:
-    came = found(reservation("cr-1", state="scheduled", start_s=NOW_S + 60, kind="capacity-block"))
-    (upcoming,) = came.upcoming
+def test_upcoming_reservation_is_listed_with_its_start_and_count() -> None:
+    status = resolve_status(reservation("cr-1", state="scheduled", start_s=NOW_S + 60, kind="capacity-block"))
+    (upcoming,) = status.upcoming
     assert (upcoming.id, upcoming.type, upcoming.count) == ("cr-1", "capacity-block", 4)
     assert upcoming.start_time.timestamp() == NOW_S + 60
-    assert came.active == ()
-    assert came.problems == ()
+    assert status.active == ()
+    assert status.problems == ()
 
 
-def test_only_slots_that_can_be_used_count_as_free() -> None:
-    came = found(reservation("cr-1", available=1), reservation("cr-2", state="cancelled", available=3))
-    assert came.free == 1
+def test_only_slots_of_usable_reservations_count_as_free() -> None:
+    status = resolve_status(
+        reservation("cr-1", available=1), reservation("cr-2", state="cancelled", available=3)
+    )
+    assert status.free == 1
 
 
-def test_a_message_has_an_end() -> None:
-    came = found(*(reservation(f"cr-{n}", outpost=True) for n in range(50)))
-    assert len(came.problems) == 50
-    assert came.message.count("Outpost") == 20
-    assert came.message.endswith("and 30 more")
+def test_message_lists_at_most_20_problems() -> None:
+    status = resolve_status(*(reservation(f"cr-{n}", outpost=True) for n in range(50)))
+    assert len(status.problems) == 50
+    assert status.message.count("Outpost") == 20
+    assert status.message.endswith("and 30 more")
 
 
-# --- As EC2 describes them --------------------------------------------------------------------------
+# --- Responses of DescribeCapacityReservations ------------------------------------------------------
 
 RAW = {
     "CapacityReservationId": "cr-1",
@@ -76,7 +82,7 @@ RAW = {
 
 
 @pytest.mark.fact("aws-2.4.1", "aws-2.4.2")
-def test_what_ec2_leaves_out_reads_as_its_default() -> None:
+def test_fields_missing_in_the_response_get_defaults() -> None:
     one = capacity_reservation.from_description(RAW)
     assert (one.kind, one.interruptible, one.platform, one.tenancy) == (
         "default",
@@ -98,7 +104,7 @@ def test_what_ec2_leaves_out_reads_as_its_default() -> None:
         ({"LaunchStatus": "unlaunchable"}, True, False),
     ],
 )
-def test_ultraservers_are_told_by_their_type_or_by_what_ec2_says_of_no_others(
+def test_ultraservers_are_recognized_by_instance_type_or_launch_status(
     more: dict[str, Any], *, ultraserver: bool, launchable: bool
 ) -> None:
     one = capacity_reservation.from_description(RAW | more)

@@ -1,4 +1,4 @@
-"""Which reservations a class may use, and what AWS's reservations are to core."""
+"""Which reservations an EC2NodeClass selects, and how EC2's reservations map to the model."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from holdfast.model.reservations import Draining, Open, Reclaiming, State, launc
 
 MINUTE = 60
 END = 1_000_000
-SEEN = (
+RESERVATIONS = (
     reservation("cr-a", owner="111122223333", tags=(("team", "ml"), ("stage", "prod"))),
     reservation("cr-b", owner="444455556666", tags=(("team", "web"),), match_criteria="targeted"),
     reservation("cr-c", owner="444455556666", match_criteria="open"),
@@ -21,7 +21,7 @@ SEEN = (
 
 def selected(*terms: dict[str, Any], **status: Any) -> list[str]:
     node_class = ec2nodeclass(capacityReservationSelectorTerms=list(terms), status=status)
-    return sorted(selection.selected(node_class, (one.traits for one in SEEN)))
+    return sorted(selection.selected(node_class, (one.traits for one in RESERVATIONS)))
 
 
 @pytest.mark.fact("Q-1", "Q-5", "aws-1.2.6")
@@ -48,12 +48,12 @@ def test_terms_are_ored_and_the_fields_of_a_term_anded(terms: list[dict[str, Any
 
 
 def test_no_class_and_no_terms_select_nothing() -> None:
-    known = [one.traits for one in SEEN]
+    known = [one.traits for one in RESERVATIONS]
     assert selection.selected(None, known) == frozenset()
     assert selection.selected(ec2nodeclass(), known) == frozenset()
 
 
-def test_what_the_status_lists_is_what_counts() -> None:
+def test_reservations_of_the_status_override_selector_terms() -> None:
     assert selected({"tags": {"team": "*"}}, capacityReservations=[status_entry("cr-c")]) == ["cr-c"]
 
 
@@ -79,18 +79,18 @@ def test_a_reservation_changes_when_it_starts_and_when_its_drain_begins() -> Non
     assert capacity_reservation.turns_s(block(ultraserver=True)) == (END - 70 * MINUTE,)
     assert capacity_reservation.turns_s(reservation(start_s=start, end_s=END)) == (
         start,
-    )  # it is never drained
+    )  # an ODCR is never drained
     assert capacity_reservation.turns_s(reservation("cr-block", kind="capacity-block", end_s=None)) == ()
 
 
-def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
-    ordinary = reservation(end_s=END).model
-    assert launches_into(ordinary, END - 1)
-    assert not launches_into(ordinary, END)
+def test_odcr_is_launched_into_until_its_end() -> None:
+    odcr = reservation(end_s=END).model
+    assert launches_into(odcr, END - 1)
+    assert not launches_into(odcr, END)
 
 
 @pytest.mark.parametrize(
-    ("word", "state"),
+    ("ec2_state", "state"),
     [
         ("active", State.ACTIVE),
         ("scheduled", State.PENDING),
@@ -101,22 +101,24 @@ def test_an_ordinary_reservation_is_used_up_to_its_end() -> None:
         ("payment-failed", State.GONE),
     ],
 )
-def test_ec2s_states_are_three_to_core(word: str, state: State) -> None:
-    assert reservation(state=word).model.state is state
+def test_ec2_reservation_states_map_to_three_states(ec2_state: str, state: State) -> None:
+    assert reservation(state=ec2_state).model.state is state
 
 
-def test_on_a_tie_a_capacity_block_comes_first() -> None:
-    ordinary, of_block = (r.model for r in (reservation(end_s=1), block()))
-    assert sorted([ordinary, of_block], key=preference) == [of_block, ordinary]
+def test_capacity_block_is_preferred_to_an_odcr() -> None:
+    odcr, capacity_block = (r.model for r in (reservation(end_s=1), block()))
+    assert sorted([odcr, capacity_block], key=preference) == [capacity_block, odcr]
 
 
-def test_a_count_that_lags_behind_a_smaller_total_is_cut() -> None:
+def test_available_count_is_capped_at_the_total() -> None:
     assert reservation(total=1, available=3).model.available == 1
 
 
-def test_a_shared_reservations_zone_is_named_as_this_account_names_it() -> None:
-    theirs = reservation("cr-1", zone="us-west-2a", zone_id="usw2-az1", owner="444455556666")
-    far = reservation("cr-2", zone="us-west-2d", zone_id="usw2-az4")
-    silent = reservation("cr-3")
-    ours = capacity_reservation.localized((theirs, far, silent), {"usw2-az1": "us-west-2b"}, 0)
-    assert [one.zone for one in ours] == ["us-west-2b", "us-west-2d", "us-west-2a"]
+def test_shared_reservation_gets_the_zone_name_of_this_account() -> None:
+    shared = reservation("cr-1", zone="us-west-2a", zone_id="usw2-az1", owner="444455556666")
+    unknown_zone = reservation("cr-2", zone="us-west-2d", zone_id="usw2-az4")
+    without_zone_id = reservation("cr-3")
+    localized = capacity_reservation.localized(
+        (shared, unknown_zone, without_zone_id), {"usw2-az1": "us-west-2b"}, 0
+    )
+    assert [one.zone for one in localized] == ["us-west-2b", "us-west-2d", "us-west-2a"]

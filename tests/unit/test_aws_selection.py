@@ -26,11 +26,13 @@ from holdfast.cloud.aws.reservations.selection import tags_match, wildcard
         ("ends in \\", "ends in \\", True),
     ],
 )
-def test_a_star_is_any_text_and_a_question_mark_any_letter(pattern: str, text: str, *, matches: bool) -> None:
+def test_star_matches_any_text_and_question_mark_any_character(
+    pattern: str, text: str, *, matches: bool
+) -> None:
     assert wildcard(pattern, text) is matches
 
 
-def test_every_tag_has_to_be_there() -> None:
+def test_every_tag_must_match() -> None:
     tags = {"team": "ml", "stage": "prod"}
     assert tags_match({}, tags)
     assert tags_match({"team": "*", "stage": "pro?"}, tags)

@@ -1,4 +1,4 @@
-"""What is read now and then: one reading at a time, and a failed one changes nothing."""
+"""Values that are read periodically: one read at a time, and a failed read keeps the last value."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ from manual_ports import KeptRecords, ManualClock
 
 
 class Counter:
-    """Reads 1, 2, 3..., after a moment; or fails."""
+    """Each read returns the next number after some steps of the event loop, or fails."""
 
     def __init__(self, period_s: float = 60) -> None:
         self.clock = ManualClock()
@@ -29,13 +29,13 @@ class Counter:
         return number
 
 
-def test_many_who_ask_at_once_share_one_reading() -> None:
+def test_concurrent_callers_share_one_read() -> None:
     counter = Counter()
 
-    async def many() -> list[int]:
+    async def read_concurrently() -> list[int]:
         return await asyncio.gather(*(counter.source.fresh() for _ in range(10)))
 
-    assert asyncio.run(many()) == [1] * 10
+    assert asyncio.run(read_concurrently()) == [1] * 10
 
 
 def test_a_value_is_read_again_when_its_period_is_over() -> None:
@@ -44,22 +44,22 @@ def test_a_value_is_read_again_when_its_period_is_over() -> None:
         counter.clock.advance(passed_s)
         assert asyncio.run(counter.source.fresh()) == value
     counter.clock.advance(1000)
-    assert asyncio.run(counter.source.get()) == 2  # as it is
+    assert asyncio.run(counter.source.get()) == 2  # get() does not refresh
 
 
-def test_who_insists_gets_a_reading_that_began_later() -> None:
+def test_read_returns_a_value_that_was_read_after_the_call() -> None:
     counter = Counter()
 
-    async def insist() -> tuple[int, int, int]:
+    async def read_during_refresh() -> tuple[int, int, int]:
         running = asyncio.create_task(counter.source.fresh())
-        await asyncio.sleep(0)  # it has begun
+        await asyncio.sleep(0)  # the first read is running
         first, second = await asyncio.gather(counter.source.read(), counter.source.read())
         return await running, first, second
 
-    assert asyncio.run(insist()) == (1, 2, 2)
+    assert asyncio.run(read_during_refresh()) == (1, 2, 2)
 
 
-def test_a_reading_that_fails_leaves_the_last_value() -> None:
+def test_failed_read_keeps_the_last_value() -> None:
     counter = Counter()
     asyncio.run(counter.source.fresh())
     counter.failing = True
@@ -71,30 +71,30 @@ def test_a_reading_that_fails_leaves_the_last_value() -> None:
     assert asyncio.run(counter.source.get()) == 1
 
 
-def test_when_aws_is_in_trouble_it_is_not_asked_the_more() -> None:
+def test_fresh_does_not_read_again_during_the_backoff() -> None:
     counter = Counter()
     counter.failing = True
     for _ in range(100):
         with pytest.raises(errors.Unreachable):
             asyncio.run(counter.source.fresh())
         counter.clock.advance(0.1)
-    assert counter.reads == 2  # at once, and after five seconds
+    assert counter.reads == 2  # the first call, and a retry after five seconds
     counter.failing = False
     counter.clock.advance(10)
     assert asyncio.run(counter.source.fresh()) == 3
 
 
-def test_an_answer_is_kept_as_long_as_such_an_answer_is_true() -> None:
+def test_cached_answer_expires_after_the_lifetime_of_its_value() -> None:
     clock = ManualClock()
     answers = Answers[str, int | None](clock)
-    asked: list[str] = []
+    questions_read: list[str] = []
 
     async def get(question: str, answer: int | None) -> int | None:
-        async def ask() -> int | None:
-            asked.append(question)
+        async def read_answer() -> int | None:
+            questions_read.append(question)
             return answer
 
-        return await answers.get(question, lambda found: 100 if found else 10, ask)
+        return await answers.get(question, lambda found: 100 if found else 10, read_answer)
 
     assert asyncio.run(get("a", 1)) == 1
     assert asyncio.run(get("b", None)) is None
@@ -103,10 +103,10 @@ def test_an_answer_is_kept_as_long_as_such_an_answer_is_true() -> None:
     assert asyncio.run(get("b", 2)) == 2
     answers.forget("a")
     assert asyncio.run(get("a", 3)) == 3
-    assert asked == ["a", "b", "b", "a"]
+    assert questions_read == ["a", "b", "b", "a"]
 
 
-def test_the_schedule_reads_what_is_due_and_wanted() -> None:
+def test_schedule_reads_sources_that_are_due_and_wanted() -> None:
     often, seldom, unwanted = Counter(60), Counter(600), Counter(60)
     clock = ManualClock()
     for counter in (often, seldom, unwanted):
@@ -119,18 +119,18 @@ def test_the_schedule_reads_what_is_due_and_wanted() -> None:
     assert (often.reads, seldom.reads, unwanted.reads) == (10, 1, 0)
 
 
-def test_what_fails_is_tried_again_sooner_and_then_less_and_less() -> None:
+def test_schedule_retries_a_failed_source_with_backoff() -> None:
     counter, records = Counter(period_s=43_200), KeptRecords()
     counter.failing = True
     schedule = Schedule([counter.source], clock=counter.clock, recorder=records)
-    tried: list[float] = []
-    while len(tried) < 9:
+    attempts_s: list[float] = []
+    while len(attempts_s) < 9:
         before = counter.reads
         wait_s = asyncio.run(schedule.step())
         if counter.reads > before:
-            tried.append(counter.clock.monotonic_s())
+            attempts_s.append(counter.clock.monotonic_s())
         counter.clock.advance(wait_s)
-    assert [b - a for a, b in itertools.pairwise(tried)] == [5, 10, 20, 40, 80, 160, 300, 300]
+    assert [b - a for a, b in itertools.pairwise(attempts_s)] == [5, 10, 20, 40, 80, 160, 300, 300]
     assert records.total(REFRESHES_FAILED, source="numbers", error="Unreachable") == 9
     counter.failing = False
     counter.clock.advance(300)

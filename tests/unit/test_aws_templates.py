@@ -1,4 +1,4 @@
-"""Launch templates: named by their content, one a reservation, and what each says about reservations."""
+"""Launch templates: their names, when several are needed, and their reservation settings."""
 
 import dataclasses
 from typing import Any
@@ -32,7 +32,7 @@ TAGS = {
 }
 
 
-def one(*args: Any, **fields: Any) -> Template:
+def template_of(*args: Any, **fields: Any) -> Template:
     """The template of the cheapest offering."""
     return made(*args, **fields)[0]
 
@@ -42,7 +42,7 @@ def spec_of(template: Template) -> dict[str, Any] | None:
     return found
 
 
-def test_a_reserved_template_is_the_one_karpenter_sends() -> None:
+def test_reserved_template_equals_karpenters() -> None:
     (template,) = made(claim(RESERVED), selecting(), reservation("cr-1"))
     data = dict(template.data)
     assert user_data(template)
@@ -71,10 +71,11 @@ def test_a_reserved_template_is_the_one_karpenter_sends() -> None:
         "Placement": {"Tenancy": "default"},
         "TagSpecifications": [{"ResourceType": "network-interface", "Tags": tags}],
     }
-    own = TAGS | {"holdfast.dev/cluster": "blue"}  # beside Karpenter's: only what has this tag is collected
+    # Karpenter's tags and one more: garbage collection deletes only templates with this tag.
+    expected_tags = TAGS | {"holdfast.dev/cluster": "blue"}
     (tagged,) = template.creation()["TagSpecifications"]
     assert tagged["ResourceType"] == "launch-template"
-    assert {tag["Key"]: tag["Value"] for tag in tagged["Tags"]} == own
+    assert {tag["Key"]: tag["Value"] for tag in tagged["Tags"]} == expected_tags
     (flag,) = node_config(template)["kubelet"]["flags"]
     assert flag == (
         '--node-labels="karpenter.sh/capacity-type=reserved,karpenter.sh/do-not-sync-taints=true,'
@@ -83,22 +84,22 @@ def test_a_reserved_template_is_the_one_karpenter_sends() -> None:
 
 
 @pytest.mark.fact("aws-5.5.3")
-def test_a_name_is_derived_from_all_that_a_template_says() -> None:
-    first = one(claim(ON_DEMAND), resolved())
-    assert one(claim(ON_DEMAND, name="another"), resolved()).name == first.name
+def test_template_name_is_derived_from_its_content() -> None:
+    first = template_of(claim(ON_DEMAND), resolved())
+    assert template_of(claim(ON_DEMAND, name="another"), resolved()).name == first.name
     prefix, _, number = first.name.partition("/")
     assert prefix == "karpenter.k8s.aws"
     assert 0 <= int(number) < 2**64
-    others = [
-        one(claim(ON_DEMAND), resolved(tags={"team": "ml"})),
-        one(claim(ON_DEMAND), resolved(detailedMonitoring=True)),
-        one(claim(ON_DEMAND), resolved(userData="echo mine")),
-        one(claim(ON_DEMAND), resolved({"securityGroups": [{"id": "sg-3"}]})),
-        one(claim(ON_DEMAND), selecting()),
-        one(claim(ON_DEMAND, meta={"labels": {"karpenter.sh/nodepool": "other"}}), resolved()),
-        one(claim(ON_DEMAND, taints=[{"key": "gpu", "effect": "NoSchedule"}]), resolved()),
+    other_templates = [
+        template_of(claim(ON_DEMAND), resolved(tags={"team": "ml"})),
+        template_of(claim(ON_DEMAND), resolved(detailedMonitoring=True)),
+        template_of(claim(ON_DEMAND), resolved(userData="echo mine")),
+        template_of(claim(ON_DEMAND), resolved({"securityGroups": [{"id": "sg-3"}]})),
+        template_of(claim(ON_DEMAND), selecting()),
+        template_of(claim(ON_DEMAND, meta={"labels": {"karpenter.sh/nodepool": "other"}}), resolved()),
+        template_of(claim(ON_DEMAND, taints=[{"key": "gpu", "effect": "NoSchedule"}]), resolved()),
     ]
-    assert len({first.name, *(template.name for template in others)}) == len(others) + 1
+    assert len({first.name, *(template.name for template in other_templates)}) == len(other_templates) + 1
 
 
 @pytest.mark.fact("Q-21", "aws-5.5.2")
@@ -114,20 +115,20 @@ def test_each_reservation_has_a_template_of_its_own() -> None:
 
 
 @pytest.mark.fact("Q-25", "aws-5.6.1")
-def test_what_a_class_with_selector_terms_buys_stays_out_of_every_reservation() -> None:
+def test_selector_terms_exclude_on_demand_and_spot_from_reservations() -> None:
     for wanted in (ON_DEMAND, capacity_type("spot")):
-        assert spec_of(one(claim(wanted), selecting())) == {"CapacityReservationPreference": "none"}
+        assert spec_of(template_of(claim(wanted), selecting())) == {"CapacityReservationPreference": "none"}
 
 
 @pytest.mark.fact("aws-5.6.1")
-def test_a_class_without_selector_terms_says_nothing_about_reservations() -> None:
-    assert spec_of(one(claim(ON_DEMAND), resolved())) is None
+def test_class_without_selector_terms_sets_no_reservation_specification() -> None:
+    assert spec_of(template_of(claim(ON_DEMAND), resolved())) is None
 
 
 @pytest.mark.fact("Q-33")
-def test_with_the_gate_off_templates_say_nothing_about_reservations() -> None:
+def test_disabled_gate_sets_no_reservation_specification() -> None:
     off = LaunchContext(cluster=CLUSTER, region="us-west-2", reserved_capacity=False)
-    assert spec_of(one(claim(ON_DEMAND), selecting(), around=off)) is None
+    assert spec_of(template_of(claim(ON_DEMAND), selecting(), around=off)) is None
 
 
 @pytest.mark.fact("Q-39", "Q-40")
@@ -156,7 +157,7 @@ def test_with_the_gate_off_templates_say_nothing_about_reservations() -> None:
         ),
     ],
 )
-def test_in_direct_mode_every_template_carries_the_classs_words(
+def test_direct_mode_copies_the_reservation_spec_to_every_template(
     direct: dict[str, Any], expected: dict[str, Any], setting: str
 ) -> None:
     found = made(claim(ON_DEMAND), resolved(capacityReservationSpec=direct))
@@ -165,20 +166,20 @@ def test_in_direct_mode_every_template_carries_the_classs_words(
 
 
 @pytest.mark.fact("aws-5.6.2")
-def test_blocks_and_interruptible_reservations_have_a_market_of_their_own() -> None:
+def test_capacity_blocks_and_interruptible_reservations_set_the_market_type() -> None:
     def market(**fields: Any) -> Any:
-        return one(claim(RESERVED), selecting(), reservation("cr-1", **fields)).data.get(
+        return template_of(claim(RESERVED), selecting(), reservation("cr-1", **fields)).data.get(
             "InstanceMarketOptions"
         )
 
     assert market() is None
     assert market(kind="capacity-block") == {"MarketType": "capacity-block"}
     assert market(interruptible=True) == {"MarketType": "interruptible-capacity-reservation"}
-    assert one(claim(capacity_type("spot")), resolved()).data.get("InstanceMarketOptions") is None
+    assert template_of(claim(capacity_type("spot")), resolved()).data.get("InstanceMarketOptions") is None
 
 
 @pytest.mark.fact("aws-5.5.1")
-def test_nodes_of_another_size_or_image_have_another_template() -> None:
+def test_types_with_different_max_pods_have_different_templates() -> None:
     found = made(claim(ON_DEMAND), resolved())
     pods = {
         pick.instance_type.name: node_config(template)["kubelet"]["config"]["maxPods"]
@@ -194,7 +195,7 @@ def test_no_image_for_any_type_is_insufficient_capacity() -> None:
         made(claim(ON_DEMAND), resolved(only_arm))
 
 
-def test_a_class_that_is_not_resolved_is_waited_for() -> None:
+def test_unresolved_ec2nodeclass_is_not_ready() -> None:
     with pytest.raises(errors.NotReady, match="no images"):
         made(claim(ON_DEMAND), resolved({"amis": []}))
 
@@ -205,28 +206,30 @@ def test_volumes_are_rounded_up_to_whole_gibibytes() -> None:
         {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "10G", "volumeType": "io2", "iops": 100}},
         {"deviceName": "/dev/xvdb", "ebs": {"snapshotID": "snap-1"}},
     ]
-    assert one(claim(ON_DEMAND), resolved(blockDeviceMappings=volumes)).data["BlockDeviceMappings"] == [
+    assert template_of(claim(ON_DEMAND), resolved(blockDeviceMappings=volumes)).data[
+        "BlockDeviceMappings"
+    ] == [
         {"DeviceName": "/dev/xvda", "Ebs": {"Iops": 100, "VolumeSize": 10, "VolumeType": "io2"}},
         {"DeviceName": "/dev/xvdb", "Ebs": {"SnapshotId": "snap-1"}},
     ]
     bottlerocket = resolved(amiFamily="Bottlerocket", amiSelectorTerms=[{"id": "ami-x86"}])
     sizes = [
         (device["DeviceName"], device["Ebs"]["VolumeSize"])
-        for device in one(claim(ON_DEMAND), bottlerocket).data["BlockDeviceMappings"]
+        for device in template_of(claim(ON_DEMAND), bottlerocket).data["BlockDeviceMappings"]
     ]
     assert sizes == [("/dev/xvda", 4), ("/dev/xvdb", 20)]
     custom = resolved(amiFamily="Custom", amiSelectorTerms=[{"id": "ami-x86"}])
-    assert "BlockDeviceMappings" not in one(claim(ON_DEMAND), custom).data
+    assert "BlockDeviceMappings" not in template_of(claim(ON_DEMAND), custom).data
 
 
 @pytest.mark.fact("aws-5.6.5")
-def test_interfaces_are_those_the_class_lists() -> None:
+def test_network_interfaces_are_those_of_the_ec2nodeclass() -> None:
     listed = [
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
     node_class = resolved(associatePublicIPAddress=True, ipPrefixCount=2, networkInterfaces=listed)
-    # No type of ours takes EFAs here: what the template says is looked at, not what can be launched.
+    # No instance type of these tests has EFAs, so the test calls network_interfaces() and launches nothing.
     groups = ["sg-1"]
     assert template_data.network_interfaces(node_class.spec, groups, 0, ipv6=False) == [
         {
@@ -241,7 +244,7 @@ def test_interfaces_are_those_the_class_lists() -> None:
     ]
 
 
-def test_each_efa_that_is_wanted_is_an_interface() -> None:
+def test_each_requested_efa_is_a_network_interface() -> None:
     found = template_data.network_interfaces(resolved().spec, ["sg-1"], 2, ipv6=True)
     assert [(nic["InterfaceType"], nic["NetworkCardIndex"], nic["DeviceIndex"]) for nic in found] == [
         ("efa", 0, 0),
@@ -253,40 +256,44 @@ def test_each_efa_that_is_wanted_is_an_interface() -> None:
 @pytest.mark.fact("aws-8.2.4")
 def test_an_ipv6_cluster_gives_nodes_an_ipv6_address() -> None:
     cluster = dataclasses.replace(CLUSTER, service_cidr="fd00::/108", ipv6=True)
-    template = one(claim(ON_DEMAND), resolved(), around=LaunchContext(cluster=cluster, region="us-west-2"))
+    template = template_of(
+        claim(ON_DEMAND), resolved(), around=LaunchContext(cluster=cluster, region="us-west-2")
+    )
     (interface,) = template.data["NetworkInterfaces"]
     assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"]) == (True, 1)
 
 
 @pytest.mark.fact("aws-5.6.4")
-def test_isolated_regions_have_no_ipv6_metadata_to_switch() -> None:
+def test_isolated_regions_omit_the_ipv6_metadata_option() -> None:
     around = LaunchContext(cluster=CLUSTER, region="us-iso-east-1")
-    options = one(claim(ON_DEMAND), resolved(), around=around).data["MetadataOptions"]
+    options = template_of(claim(ON_DEMAND), resolved(), around=around).data["MetadataOptions"]
     assert "HttpProtocolIpv6" not in options
-    assert "HttpProtocolIpv6" in one(claim(ON_DEMAND), resolved(), around=AROUND).data["MetadataOptions"]
+    assert (
+        "HttpProtocolIpv6" in template_of(claim(ON_DEMAND), resolved(), around=AROUND).data["MetadataOptions"]
+    )
 
 
 @pytest.mark.fact("aws-5.6.6")
 def test_spot_requests_are_tagged_too() -> None:
     kinds = [
         spec["ResourceType"]
-        for spec in one(claim(capacity_type("spot")), resolved()).data["TagSpecifications"]
+        for spec in template_of(claim(capacity_type("spot")), resolved()).data["TagSpecifications"]
     ]
     assert kinds == ["network-interface", "spot-instances-request"]
 
 
 @pytest.mark.fact("aws-5.6.7")
-def test_an_enclave_is_there_when_a_pod_asks_for_one() -> None:
+def test_nitro_sandbox_requirement_enables_enclaves() -> None:
     sandbox = requirement("eks.amazonaws.com/nitro-sandbox", "In", "true")
-    wants = claim(ON_DEMAND, sandbox, requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"))
-    assert one(wants, resolved()).data["EnclaveOptions"] == {"Enabled": True}
+    nodeclaim = claim(ON_DEMAND, sandbox, requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"))
+    assert template_of(nodeclaim, resolved()).data["EnclaveOptions"] == {"Enabled": True}
 
 
 @pytest.mark.fact("aws-5.3.2")
-def test_dedicated_tenancy_only_when_the_default_is_ruled_out() -> None:
+def test_dedicated_tenancy_is_used_only_if_default_is_excluded() -> None:
     def tenancy(*values: str) -> str:
         wanted = requirement("karpenter.k8s.aws/instance-tenancy", "In", *values)
-        placement: dict[str, str] = one(claim(ON_DEMAND, wanted), resolved()).data["Placement"]
+        placement: dict[str, str] = template_of(claim(ON_DEMAND, wanted), resolved()).data["Placement"]
         return placement["Tenancy"]
 
     assert tenancy("default", "dedicated") == "default"
@@ -295,40 +302,40 @@ def test_dedicated_tenancy_only_when_the_default_is_ruled_out() -> None:
 
 @pytest.mark.fact("aws-8.2.3")
 @pytest.mark.parametrize(
-    ("family", "told"), [("AL2023", True), ("AL2", True), ("Bottlerocket", True), ("Custom", False)]
+    ("family", "has_label"), [("AL2023", True), ("AL2", True), ("Bottlerocket", True), ("Custom", False)]
 )
-def test_nodes_of_every_family_but_custom_say_that_their_taints_are_their_own(
-    family: str, *, told: bool
+def test_every_family_except_custom_sets_the_do_not_sync_taints_label(
+    family: str, *, has_label: bool
 ) -> None:
     images = [{"id": "ami-0123456789"}]
     node_class = resolved(amiFamily=family, amiSelectorTerms=images, userData=None)
-    template = one(claim(ON_DEMAND), node_class)
+    template = template_of(claim(ON_DEMAND), node_class)
     text = user_data(template) if "UserData" in template.data else ""
-    assert ("karpenter.sh/do-not-sync-taints" in text) == told
+    assert ("karpenter.sh/do-not-sync-taints" in text) == has_label
 
 
 @pytest.mark.fact("aws-8.2.4")
 @pytest.mark.parametrize("dns_ip", ["10.96.0.10", None])
-def test_the_clusters_own_dns_is_the_default_and_may_be_unknown(dns_ip: str | None) -> None:
+def test_cluster_dns_defaults_to_the_dns_ip_of_the_cluster(dns_ip: str | None) -> None:
     around = dataclasses.replace(AROUND, cluster=dataclasses.replace(AROUND.cluster, dns_ip=dns_ip))
-    template = one(claim(ON_DEMAND), resolved(), around=around)
+    template = template_of(claim(ON_DEMAND), resolved(), around=around)
     config = node_config(template)["kubelet"]["config"]
     assert config.get("clusterDNS") == ([dns_ip] if dns_ip else None)
     assert "PrimaryIpv6" not in template.data["NetworkInterfaces"][0]
 
 
 @pytest.mark.fact("aws-8.2.1")
-def test_a_new_node_is_kept_empty_until_we_have_seen_it() -> None:
-    wants = claim(
+def test_new_node_registers_with_the_unregistered_taint() -> None:
+    nodeclaim = claim(
         ON_DEMAND,
         taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
         startupTaints=[{"key": "cni", "effect": "NoExecute"}],
     )
-    taints = node_config(one(wants, resolved()))["kubelet"]["config"]["registerWithTaints"]
+    taints = node_config(template_of(nodeclaim, resolved()))["kubelet"]["config"]["registerWithTaints"]
     assert [taint["key"] for taint in taints] == ["gpu", "cni", "karpenter.sh/unregistered"]
 
 
 @pytest.mark.fact("aws-5.5.6")
-def test_user_data_that_ec2_would_refuse_is_the_users_to_shorten() -> None:
+def test_user_data_above_the_ec2_limit_is_invalid_input() -> None:
     with pytest.raises(errors.InvalidInput, match="16384"):
         made(claim(ON_DEMAND), resolved(userData="#" * 16384))

@@ -15,17 +15,17 @@ from holdfast.data.ec2 import Accelerator, Gpu, InstanceTypeInfo, NeuronDevice, 
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
 
-WHERE = Availability("us-west-2", (Zone("us-west-2a", "usw2-az2"),), ("on-demand", "spot"))
+AVAILABILITY = Availability("us-west-2", (Zone("us-west-2a", "usw2-az2"),), ("on-demand", "spot"))
 
 
-def labels(info: InstanceTypeInfo, where: Availability = WHERE, **spec: Any) -> Requirements:
-    return instance_types.type_requirements(info, node_shape.of(ec2nodeclass(**spec)), where)
+def labels(info: InstanceTypeInfo, availability: Availability = AVAILABILITY, **spec: Any) -> Requirements:
+    return instance_types.type_requirements(info, node_shape.of(ec2nodeclass(**spec)), availability)
 
 
 def label(info: InstanceTypeInfo, key: str, **spec: Any) -> str | None:
-    """The one value of a label; None where it does not exist."""
+    """The only value of a label, or None if the label does not exist."""
     found = labels(info, **spec)
-    assert key in found, f"{key} is not stated"
+    assert key in found, f"{key} has no requirement"
     values = found.get(key).values
     assert len(values) <= 1
     assert values or found.get(key).operator is Operator.DOES_NOT_EXIST
@@ -33,7 +33,7 @@ def label(info: InstanceTypeInfo, key: str, **spec: Any) -> str | None:
 
 
 @pytest.mark.fact("aws-7.2.1")
-def test_the_labels_every_cloud_has() -> None:
+def test_well_known_labels_of_kubernetes_and_karpenter() -> None:
     found = labels(real("m5.large"))
     for key, values in {
         names.INSTANCE_TYPE: {"m5.large"},
@@ -48,11 +48,11 @@ def test_the_labels_every_cloud_has() -> None:
         assert key in found
         assert found.get(key).values == values, key
     assert label(real("c6g.large"), names.ARCH) == "arm64"
-    assert label(real("t2.micro"), names.ARCH) == "amd64"  # the first that Kubernetes runs on
+    assert label(real("t2.micro"), names.ARCH) == "amd64"  # the first architecture that Kubernetes supports
 
 
 @pytest.mark.fact("aws-7.2.1")
-def test_windows_runs_on_amd64_alone() -> None:
+def test_windows_requires_amd64() -> None:
     windows = {"amiSelectorTerms": [{"alias": "windows2022@latest"}]}
     assert label(real("m5.large"), names.OS, **windows) == "windows"
     assert label(real("m5.large"), names.WINDOWS_BUILD, **windows) == "10.0.20348"
@@ -69,7 +69,7 @@ def test_windows_runs_on_amd64_alone() -> None:
         ("m5.large", aws.INSTANCE_CPU_CLOCK, "3100"),
         ("m5.large", aws.INSTANCE_MEMORY, "8192"),
         ("m5.large", aws.INSTANCE_EBS_BANDWIDTH, "4750"),
-        ("m3.large", aws.INSTANCE_EBS_BANDWIDTH, None),  # EBS-optimised only when asked to be
+        ("m3.large", aws.INSTANCE_EBS_BANDWIDTH, None),  # EBS-optimized only on request
         ("m5.large", aws.INSTANCE_NETWORK_BANDWIDTH, "750"),
         ("g4dn.8xlarge", aws.INSTANCE_NETWORK_BANDWIDTH, "50000"),
         ("p5.48xlarge", aws.INSTANCE_NETWORK_BANDWIDTH, "3200000"),
@@ -98,12 +98,12 @@ def test_windows_runs_on_amd64_alone() -> None:
         ("m5.large", aws.ZONE_ID, "usw2-az2"),
     ],
 )
-def test_the_labels_of_aws(name: str, key: str, value: str | None) -> None:
+def test_aws_labels(name: str, key: str, value: str | None) -> None:
     assert label(real(name), key) == value
 
 
 @pytest.mark.fact("aws-7.2.2")
-def test_a_gpu_or_accelerator_is_named_only_where_there_is_one_kind() -> None:
+def test_gpu_and_accelerator_labels_exist_only_with_one_kind_of_device() -> None:
     a, b = Gpu("A", "NVIDIA", 1, 1), Gpu("B", "NVIDIA", 1, 1)
     assert label(invented(gpus=(a, b)), aws.INSTANCE_GPU_NAME) is None
     two = (NeuronDevice("a", 1, 1), NeuronDevice("b", 1, 1))
@@ -126,26 +126,28 @@ def test_a_gpu_or_accelerator_is_named_only_where_there_is_one_kind() -> None:
         ("hpc7g.16xlarge", "hpc", "7", "hpc7g", "16xlarge"),
     ],
 )
-def test_labels_from_the_name(name: str, category: str, generation: str, family: str, size: str) -> None:
+def test_category_generation_family_and_size_come_from_the_name(
+    name: str, category: str, generation: str, family: str, size: str
+) -> None:
     keys = (aws.INSTANCE_CATEGORY, aws.INSTANCE_GENERATION, aws.INSTANCE_FAMILY, aws.INSTANCE_SIZE)
     info = invented(name=name)
     assert tuple(label(info, key) for key in keys) == (category, generation, family, size)
 
 
 @pytest.mark.fact("aws-7.2.3")
-def test_names_are_lower_case_with_dashes_and_what_is_unknown_does_not_exist() -> None:
+def test_label_values_are_lower_case_with_dashes_and_unknown_ones_do_not_exist() -> None:
     info = invented(gpus=(Gpu("RTX PRO Server 6000", "NVIDIA", 1, 98304),))
     assert label(info, aws.INSTANCE_GPU_NAME) == "rtx-pro-server-6000"
     for key in (aws.INSTANCE_CPU_CLOCK, aws.INSTANCE_CPU_MANUFACTURER, aws.INSTANCE_NETWORK_BANDWIDTH):
         assert label(info, key) is None
 
 
-def test_every_shipped_type_states_every_label() -> None:
-    stated = {*aws.SELECTABLE_LABELS, aws.ZONE_ID, *names.WELL_KNOWN_LABELS}
-    stated -= {names.NODEPOOL, aws.EC2NODECLASS}
+def test_every_shipped_type_has_every_label() -> None:
+    expected_keys = {*aws.SELECTABLE_LABELS, aws.ZONE_ID, *names.WELL_KNOWN_LABELS}
+    expected_keys -= {names.NODEPOOL, aws.EC2NODECLASS}
     for region in ec2.region_names():
         for info in ec2.region(region).types:
             found = labels(info)
-            assert stated <= set(found.by_key), info.name
+            assert expected_keys <= set(found.by_key), info.name
             for key in (names.ARCH, aws.INSTANCE_CATEGORY, aws.INSTANCE_GENERATION, aws.INSTANCE_SIZE):
                 assert found.get(key).operator is Operator.IN, info.name

@@ -1,4 +1,4 @@
-"""User data: each family's way of telling an instance which cluster it joins, and as what."""
+"""User data of each AMI family: cluster, kubelet settings, labels and taints."""
 
 import email
 import json
@@ -47,7 +47,7 @@ def bootstrap(**fields: Any) -> Bootstrap:
 
 
 def parts(text: str) -> list[tuple[str, str]]:
-    """As cloud-init takes it apart."""
+    """The MIME parts as cloud-init reads them."""
     message = email.message_from_string(text)
     assert message.is_multipart()
     assert 'boundary="//"' in text
@@ -59,7 +59,7 @@ def parts(text: str) -> list[tuple[str, str]]:
 
 
 def node_config(**fields: Any) -> dict[str, Any]:
-    """What nodeadm is told, in the last part."""
+    """The NodeConfig for nodeadm, which is the last part."""
     content_type, body = parts(userdata.text("AL2023", bootstrap(**fields)))[-1]
     assert content_type == "application/node.eks.aws"
     config = json.loads(body)
@@ -69,7 +69,7 @@ def node_config(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.fact("aws-8.2.1", "aws-8.2.2")
-def test_al2023_tells_nodeadm_the_cluster_the_kubelet_settings_the_taints_and_the_labels() -> None:
+def test_al2023_node_config_has_cluster_kubelet_settings_taints_and_labels() -> None:
     spec = node_config(kubelet=KUBELET)
     assert spec["cluster"] == {
         "name": "blue",
@@ -89,18 +89,18 @@ def test_al2023_tells_nodeadm_the_cluster_the_kubelet_settings_the_taints_and_th
     assert "instance" not in spec
 
 
-def test_al2023_makes_one_volume_of_local_disks_when_asked() -> None:
+def test_al2023_configures_raid0_local_storage() -> None:
     assert node_config(raid0=True)["instance"] == {"localStorage": {"strategy": "RAID0"}}
 
 
-def test_a_dns_server_that_the_class_names_wins() -> None:
+def test_cluster_dns_of_the_ec2nodeclass_overrides_the_default() -> None:
     assert node_config(kubelet={"clusterDNS": ["1.2.3.4"]})["kubelet"]["config"]["clusterDNS"] == ["1.2.3.4"]
 
 
-def test_al2023_waits_for_the_clusters_address_range() -> None:
-    nowhere = Cluster(name="blue", endpoint="https://example")
+def test_al2023_without_service_cidr_is_not_ready() -> None:
+    without_cidr = Cluster(name="blue", endpoint="https://example")
     with pytest.raises(errors.NotReady):
-        userdata.text("AL2023", bootstrap(cluster=nowhere))
+        userdata.text("AL2023", bootstrap(cluster=without_cidr))
 
 
 OWN_NODE_CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}"
@@ -121,7 +121,7 @@ packages: [jq]
 
 
 @pytest.mark.parametrize(
-    ("custom", "own"),
+    ("custom", "expected"),
     [
         ("#!/bin/bash\necho mine", [("text/x-shellscript", "#!/bin/bash\necho mine")]),
         (OWN_NODE_CONFIG, [("application/node.eks.aws", OWN_NODE_CONFIG)]),
@@ -132,23 +132,25 @@ packages: [jq]
         ("  \n", []),
     ],
 )
-def test_what_the_class_brings_along_runs_before_ours(custom: str, own: list[tuple[str, str]]) -> None:
+def test_user_data_of_the_ec2nodeclass_precedes_the_generated_part(
+    custom: str, expected: list[tuple[str, str]]
+) -> None:
     found = parts(userdata.text("AL2023", bootstrap(custom=custom)))
-    assert found[:-1] == own
+    assert found[:-1] == expected
     assert found[-1][0] == "application/node.eks.aws"
 
 
-def al2_words(**fields: Any) -> list[str]:
-    """The arguments that a shell hands to the bootstrap script."""
+def al2_arguments(**fields: Any) -> list[str]:
+    """The arguments that the shell passes to the bootstrap script."""
     content_type, script = parts(userdata.text("AL2", bootstrap(**fields)))[-1]
     assert content_type == "text/x-shellscript"
     call = script[script.index("/etc/eks/bootstrap.sh") :].replace("\\\n", "")
     return shlex.split(call)
 
 
-def test_al2_calls_its_bootstrap_script_with_the_kubelets_arguments() -> None:
-    words = al2_words(kubelet=KUBELET)
-    assert words[:8] == [
+def test_al2_passes_kubelet_arguments_to_the_bootstrap_script() -> None:
+    arguments = al2_arguments(kubelet=KUBELET)
+    assert arguments[:8] == [
         "/etc/eks/bootstrap.sh",
         "blue",
         "--apiserver-endpoint",
@@ -158,8 +160,8 @@ def test_al2_calls_its_bootstrap_script_with_the_kubelets_arguments() -> None:
         "--dns-cluster-ip",
         "10.96.0.10",
     ]
-    assert words[words.index("--use-max-pods") + 1] == "false"
-    assert shlex.split(words[words.index("--kubelet-extra-args") + 1]) == [
+    assert arguments[arguments.index("--use-max-pods") + 1] == "false"
+    assert shlex.split(arguments[arguments.index("--kubelet-extra-args") + 1]) == [
         "--node-labels=karpenter.sh/nodepool=default,team=ml",
         "--register-with-taints=gpu=yes:NoSchedule,karpenter.sh/unregistered=:NoExecute",
         "--max-pods=58",
@@ -172,10 +174,10 @@ def test_al2_calls_its_bootstrap_script_with_the_kubelets_arguments() -> None:
     ]
 
 
-def test_al2_knows_ipv6_and_local_disks() -> None:
-    words = al2_words(raid0=True, cluster=Cluster(name="blue", endpoint="https://example", ipv6=True))
-    assert words[words.index("--ip-family") + 1] == "ipv6"
-    assert words[words.index("--local-disks") + 1] == "raid0"
+def test_al2_passes_ip_family_and_local_disks() -> None:
+    arguments = al2_arguments(raid0=True, cluster=Cluster(name="blue", endpoint="https://example", ipv6=True))
+    assert arguments[arguments.index("--ip-family") + 1] == "ipv6"
+    assert arguments[arguments.index("--local-disks") + 1] == "raid0"
 
 
 def bottlerocket(**fields: Any) -> dict[str, Any]:
@@ -183,9 +185,11 @@ def bottlerocket(**fields: Any) -> dict[str, Any]:
     return settings
 
 
-def test_bottlerocket_gets_settings_over_those_of_the_class() -> None:
-    own = '[settings.kubernetes]\n"max-pods" = 7\nserver-tls-bootstrap = false\n[settings.motd]\ntext = "hi"'
-    settings = bottlerocket(custom=own, kubelet=KUBELET)
+def test_bottlerocket_settings_override_those_of_the_user_data() -> None:
+    custom = (
+        '[settings.kubernetes]\n"max-pods" = 7\nserver-tls-bootstrap = false\n[settings.motd]\ntext = "hi"'
+    )
+    settings = bottlerocket(custom=custom, kubelet=KUBELET)
     assert settings["motd"] == {"text": "hi"}
     assert settings["kubernetes"] == {
         "server-tls-bootstrap": False,
@@ -207,19 +211,19 @@ def test_bottlerocket_gets_settings_over_those_of_the_class() -> None:
 @pytest.mark.parametrize(
     ("version", "directories"), [("v1.45.0", True), ("v1.46.0", False), ("1.100.1", False), ("latest", False)]
 )
-def test_bottlerocket_binds_local_disks_as_its_version_knows_how(version: str, directories: bool) -> None:  # noqa: FBT001
+def test_bottlerocket_passes_directories_only_before_version_1_46(version: str, directories: bool) -> None:  # noqa: FBT001
     settings = bottlerocket(raid0=True, image_version=version)
     (command,) = settings["bootstrap-commands"].values()
     assert command["commands"][0] == ["apiclient", "ephemeral-storage", "init"]
     assert ("--dirs" in command["commands"][1]) is directories
 
 
-def test_user_data_that_bottlerocket_cannot_read_is_the_users_to_mend() -> None:
+def test_bottlerocket_rejects_user_data_that_is_not_toml() -> None:
     with pytest.raises(errors.InvalidInput, match=r"spec\.userData"):
         userdata.text("Bottlerocket", bootstrap(custom="echo mine"))
 
 
-def test_windows_runs_the_classs_script_and_then_its_own() -> None:
+def test_windows_runs_the_user_data_before_the_bootstrap_script() -> None:
     text = userdata.text("Windows2022", bootstrap(custom="Write-Host 'mine'"))
     lines = text.strip().splitlines()
     assert lines[0] == "<powershell>"
@@ -236,7 +240,7 @@ def test_windows_runs_the_classs_script_and_then_its_own() -> None:
     assert lines[-1] == "</powershell>"
 
 
-def test_custom_user_data_is_left_alone() -> None:
+def test_user_data_of_the_custom_family_is_unchanged() -> None:
     assert userdata.text("Custom", bootstrap(custom="anything")) == "anything"
     assert userdata.text("Custom", bootstrap()) == ""
 
@@ -250,5 +254,5 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
-def test_toml_that_we_write_is_read_back_equal(table: dict[str, Any]) -> None:
+def test_written_toml_parses_to_the_same_table(table: dict[str, Any]) -> None:
     assert tomllib.loads(toml.text(table)) == table

@@ -1,4 +1,4 @@
-"""The checker's rules about claims, limits and money."""
+"""The checker's rules about claims, limits and cost."""
 
 from typing import Any
 
@@ -38,16 +38,16 @@ def test_a_claim_belongs_to_a_pool() -> None:
     assert rules(documents, plan(claim("p", nodePool="ghost"))) == {"claim-pool"}
 
 
-def test_a_claim_allows_nothing_that_its_pool_does_not() -> None:
+def test_claim_allows_only_what_its_nodepool_allows() -> None:
     documents = [catalog(), pool(requirements=[wanted(names.ZONE, "In", A)]), node_class(), pod("p")]
     assert rules(documents, plan(claim("p"))) == set()
-    loose = claim("p")
-    loose["requirements"] = [one for one in loose["requirements"] if one["key"] != names.ZONE]
-    assert rules(documents, plan(loose)) == {"claim-within-pool"}
+    any_zone = claim("p")
+    any_zone["requirements"] = [one for one in any_zone["requirements"] if one["key"] != names.ZONE]
+    assert rules(documents, plan(any_zone)) == {"claim-within-pool"}
 
 
 @pytest.mark.parametrize(
-    ("theirs", "good", "bad"),
+    ("pool_requirement", "good", "bad"),
     [
         (("In", "3", "4"), ("In", "4"), ("In", "4", "5")),
         (("Gt", "3"), ("Gte", "4"), ("Gte", "3")),
@@ -55,16 +55,16 @@ def test_a_claim_allows_nothing_that_its_pool_does_not() -> None:
         (("NotIn", "3"), ("NotIn", "3", "5"), ("NotIn", "5")),
     ],
 )
-def test_requirements_are_compared_by_what_they_allow(
-    theirs: tuple[str, ...], good: tuple[str, ...], bad: tuple[str, ...]
+def test_requirements_are_compared_by_the_values_they_allow(
+    pool_requirement: tuple[str, ...], good: tuple[str, ...], bad: tuple[str, ...]
 ) -> None:
     key = "example.com/rank"
-    documents = [catalog(), pool(requirements=[wanted(key, *theirs)]), node_class(), pod("p")]
+    documents = [catalog(), pool(requirements=[wanted(key, *pool_requirement)]), node_class(), pod("p")]
     assert rules(documents, plan(claim("p", extra=[wanted(key, *good)]))) == set()
     assert rules(documents, plan(claim("p", extra=[wanted(key, *bad)]))) == {"claim-within-pool"}
 
 
-def test_a_label_that_must_be_there_may_have_any_value() -> None:
+def test_exists_requirement_allows_any_value() -> None:
     documents = [catalog(), pool(requirements=[wanted("rank", "Exists")]), node_class(), pod("p")]
     assert rules(documents, plan(claim("p", extra=[wanted("rank", "NotIn", "5")]))) == set()
     assert rules(documents, plan(claim("p", extra=[wanted("rank", "DoesNotExist")]))) == {"claim-type"}
@@ -83,11 +83,11 @@ def test_the_chosen_type_is_listed() -> None:
 
 
 def test_every_listed_type_can_be_launched() -> None:
-    gone = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "available": 0}]
-    sick = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "healthy": False}]
+    unavailable = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "available": 0}]
+    unhealthy = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.4", "healthy": False}]
     listed = plan(claim("p", instanceTypes=["small", "large"]))
     assert rules([*BASIC, pod("p")], listed) == set()
-    for offerings in (gone, sick, []):
+    for offerings in (unavailable, unhealthy, []):
         documents = [catalog(small(), large(offerings=offerings)), pool(), node_class(), pod("p")]
         assert rules(documents, listed) == {"claim-type"}
     arm = [catalog(small(), large(**{names.ARCH: "arm64"})), pool(), node_class(), pod("p")]
@@ -95,13 +95,13 @@ def test_every_listed_type_can_be_launched() -> None:
     assert rules(arm, plan(amd)) == {"claim-type"}
 
 
-def test_every_listed_type_holds_the_pods() -> None:
+def test_every_listed_type_fits_the_pods() -> None:
     documents = [*BASIC, pod("p", cpu="3")]
     assert rules(documents, plan(big_claim("p"))) == set()
     assert rules(documents, plan(big_claim("p", instanceTypes=["large", "small"]))) == {"claim-fits"}
 
 
-def test_the_daemon_sets_of_a_new_node_need_their_room() -> None:
+def test_daemonsets_use_capacity_of_a_new_node() -> None:
     template = {"spec": pod("", cpu="500m")["spec"]}
     daemon: Document = {"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"template": template}}
     documents = [*BASIC, daemon, pod("p", cpu="1600m")]
@@ -111,7 +111,7 @@ def test_the_daemon_sets_of_a_new_node_need_their_room() -> None:
     assert rules(documents, plan(claim("p"))) == set()
 
 
-def test_overhead_is_not_for_pods() -> None:
+def test_overhead_is_not_available_to_pods() -> None:
     tight = small() | {"overhead": {"cpu": "200m"}}
     documents = [catalog(tight, large()), pool(), node_class()]
     assert rules([*documents, pod("p", cpu="1800m")], plan(claim("p"))) == set()
@@ -119,9 +119,9 @@ def test_overhead_is_not_for_pods() -> None:
 
 
 def test_the_chosen_offering_can_be_launched() -> None:
-    one = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.10"}]
-    one += [{"zone": B, "capacityType": names.ON_DEMAND, "price": "0.10", "available": "0"}]
-    documents = [catalog(small(offerings=one)), pool(), node_class(), pod("p")]
+    offerings = [{"zone": A, "capacityType": names.ON_DEMAND, "price": "0.10"}]
+    offerings += [{"zone": B, "capacityType": names.ON_DEMAND, "price": "0.10", "available": "0"}]
+    documents = [catalog(small(offerings=offerings)), pool(), node_class(), pod("p")]
     zones = [wanted(names.CAPACITY_TYPE, "In", names.ON_DEMAND), wanted(names.ZONE, "In", A, B)]
     assert rules(documents, plan(claim("p", requirements=zones))) == set()
     assert rules(documents, plan(claim("p", zone=B, requirements=zones))) == {"claim-offering"}
@@ -136,7 +136,7 @@ def test_a_claim_costs_what_its_offering_costs() -> None:
     assert rules(unknown, plan(claim("p"))) == {"claim-price"}
 
 
-def test_min_values_hold() -> None:
+def test_claim_satisfies_min_values() -> None:
     requirement = wanted(names.INSTANCE_TYPE, "Exists") | {"minValues": 2}
     documents = [catalog(), pool(requirements=[requirement]), node_class(), pod("p")]
     assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == set()
@@ -145,27 +145,27 @@ def test_min_values_hold() -> None:
     assert rules(relaxed, plan(claim("p"))) == set()
 
 
-def test_limits_hold_with_the_types_that_were_chosen() -> None:
+def test_limits_are_checked_with_the_chosen_types() -> None:
     documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), pod("p"), pod("q"), pod("r")]
     two = plan(claim("p"), claim("q"), unplaced=[unplaced("r", "Limits")])
     assert "limits" not in rules(documents, two)
     assert rules(documents, plan(claim("p"), claim("q"), claim("r"))) == {"limits"}
 
 
-def test_limits_count_the_nodes_that_are_there() -> None:
-    old = node(cpu="2", **{names.NODEPOOL: "default"})
-    documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), old, pod("p"), pod("q")]
+def test_limits_include_existing_nodes() -> None:
+    existing = node(cpu="2", **{names.NODEPOOL: "default"})
+    documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), existing, pod("p"), pod("q")]
     assert rules(documents, plan(nodes={"node-1": ["p", "q"]})) == set()
     assert rules(documents, plan(claim("p"), claim("q"))) == {"limits", "node-left"}
 
 
-def test_a_limit_of_nodes_holds() -> None:
+def test_limit_of_nodes_is_checked() -> None:
     documents = [catalog(), pool(limits={"nodes": "1"}), node_class(), pod("p"), pod("q")]
     assert rules(documents, plan(claim("p", "q"))) == set()
     assert rules(documents, plan(claim("p"), claim("q"))) == {"limits"}
 
 
-def test_limits_hold_whatever_listed_type_is_launched() -> None:
+def test_limits_are_checked_with_every_listed_type() -> None:
     documents = [catalog(), pool(limits={"cpu": "4"}), node_class(), pod("p")]
     assert rules(documents, plan(claim("p"))) == set()
     assert rules(documents, plan(claim("p", instanceTypes=["small", "large"]))) == {"limits-strict"}
@@ -176,22 +176,22 @@ def cost(price: str, baseline: str) -> dict[str, Any]:
     return {"perHour": price, "baselinePerHour": baseline, "baselineUnplaced": 0, **nodes, "packing": "x"}
 
 
-def test_the_bill_is_the_sum_of_the_claims() -> None:
+def test_cost_is_the_sum_of_the_claims() -> None:
     documents = [*BASIC, pod("p"), pod("q")]
-    bill = cost("0.2", "0.3")
-    assert rules(documents, plan(claim("p"), claim("q"), cost=bill)) == set()
-    assert rules(documents, plan(claim("p"), claim("q"), cost=bill | {"perHour": "0.1"})) == {"cost-sum"}
+    plan_cost = cost("0.2", "0.3")
+    assert rules(documents, plan(claim("p"), claim("q"), cost=plan_cost)) == set()
+    assert rules(documents, plan(claim("p"), claim("q"), cost=plan_cost | {"perHour": "0.1"})) == {"cost-sum"}
 
 
-def test_looking_for_a_cheaper_plan_finds_no_dearer_one() -> None:
-    bill = cost("0.1", "0.09")
-    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill)) == {"cost-baseline"}
+def test_cost_packing_is_not_dearer_than_the_baseline() -> None:
+    plan_cost = cost("0.1", "0.09")
+    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=plan_cost)) == {"cost-baseline"}
     more_nodes = {"baselineNodes": 2, "nodeCostPerHour": "0.01"}
-    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=bill | more_nodes)) == set()
+    assert rules([*BASIC, pod("p")], plan(claim("p"), cost=plan_cost | more_nodes)) == set()
     plain = [catalog(packing="karpenter"), pool(), node_class(), pod("p")]
-    assert rules(plain, plan(claim("p"), cost=bill)) == set()
+    assert rules(plain, plan(claim("p"), cost=plan_cost)) == set()
     unpriced = catalog(small(), instance_type("other", 8, None))
-    assert rules([unpriced, pool(), node_class(), pod("p")], plan(claim("p"), cost=bill)) == set()
+    assert rules([unpriced, pool(), node_class(), pod("p")], plan(claim("p"), cost=plan_cost)) == set()
 
 
 def test_the_same_plan_has_the_same_bytes() -> None:

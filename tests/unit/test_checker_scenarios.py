@@ -1,5 +1,5 @@
-"""The checker reads the parts of a scenario that decide which plans are possible: settings, NodePools that open no
-nodes, pods that are not planned, claims of volumes, and pods of nodes that are being deleted."""
+"""The checker reads the parts of a scenario that decide which plans are possible: settings, NodePools that launch no
+nodes, pods that are not planned, PersistentVolumeClaims, and pods of nodes that are being deleted."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ def of_another_autoscaler(found: Document) -> Document:
 
 
 @pytest.mark.parametrize("change", [static, being_deleted, not_ready, of_another_autoscaler])
-def test_a_nodepool_that_opens_no_nodes_has_no_claims(change: Any) -> None:
+def test_nodepool_that_launches_no_nodes_has_no_claims(change: Any) -> None:
     documents = [catalog(), change(pool()), node_class(), pod("p")]
     assert rules(documents, plan(unplaced=[unplaced("p", "NoNodePool")])) == set()
     assert rules(documents, plan(claim("p"))) == {"claim-pool"}
@@ -142,7 +142,7 @@ def test_pod_level_resources_replace_those_of_the_containers() -> None:
     assert rules(lean, plan(claim("p", "q"))) == set()
 
 
-def test_pod_level_limits_stand_in_where_no_container_asks() -> None:
+def test_pod_level_limits_are_used_without_container_requests() -> None:
     one = pod("p", resources={"limits": {"cpu": "3"}})
     one["spec"]["containers"][0]["resources"] = {}
     assert rules([*BASIC, one], plan(big_claim("p"))) == set()
@@ -179,7 +179,7 @@ def required_terms(*terms: Document) -> Document:
     return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
 
 
-def test_match_fields_name_a_node_that_exists() -> None:
+def test_match_fields_exclude_new_and_other_nodes() -> None:
     on_node = {"matchFields": [wanted("metadata.name", "In", "node-1")]}
     documents = [*BASIC, node(), node("node-2"), pod("p", **required_terms(on_node))]
     assert rules(documents, plan(unplaced=[unplaced("p", "Invalid")])) == set()
@@ -203,7 +203,7 @@ def test_a_pod_behind_a_scheduling_gate_is_not_planned() -> None:
     assert rules(documents, plan(claim("p"))) == {"pod-unknown"}
 
 
-def test_pods_of_a_workload_are_behind_the_gates_of_its_template() -> None:
+def test_scheduling_gates_of_a_template_apply_to_its_pods() -> None:
     spec = {"replicas": 2, "template": {"spec": pod("", **GATES)["spec"]}}
     documents = [*BASIC, {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}]
     assert rules(documents, plan()) == set()
@@ -222,11 +222,11 @@ def test_pods_that_are_nominated_or_being_deleted_are_not_planned() -> None:
 
 
 def deleted_with_its_nodeclaim(*pods: Document) -> list[Document]:
-    """A node whose NodeClaim is being deleted, and what runs on it."""
-    going = node("going")
-    going["spec"]["providerID"] = "i-1"
+    """A node whose NodeClaim is being deleted, and its pods."""
+    deleting = node("going")
+    deleting["spec"]["providerID"] = "i-1"
     nodeclaim: Document = {"kind": "NodeClaim", "metadata": {"name": "going"}, "spec": {}}
-    return [*BASIC, going, being_deleted(nodeclaim | {"status": {"providerID": "i-1"}}), *pods]
+    return [*BASIC, deleting, being_deleted(nodeclaim | {"status": {"providerID": "i-1"}}), *pods]
 
 
 def test_pods_of_a_nodeclaim_that_is_being_deleted_are_planned() -> None:
@@ -250,9 +250,9 @@ def not_to_be_disrupted() -> Document:
     return found
 
 
-@pytest.mark.parametrize("stays", [daemon_pod, not_to_be_disrupted])
-def test_pods_that_stay_on_a_deleted_node_are_not_planned(stays: Any) -> None:
-    documents = deleted_with_its_nodeclaim(stays())
+@pytest.mark.parametrize("make_pod", [daemon_pod, not_to_be_disrupted])
+def test_pods_that_stay_on_a_deleted_node_are_not_planned(make_pod: Any) -> None:
+    documents = deleted_with_its_nodeclaim(make_pod())
     assert rules(documents, plan()) == set()
     assert rules(documents, plan(claim("p"))) == {"pod-unknown"}
 
@@ -262,18 +262,23 @@ def budget(**spec: Any) -> Document:
     return {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {"selector": selector} | spec}
 
 
-def test_a_budget_that_allows_no_eviction_keeps_its_pods_on_a_deleted_node() -> None:
+def test_pods_that_a_pod_disruption_budget_protects_are_not_planned() -> None:
     documents = deleted_with_its_nodeclaim(pod("p", nodeName="going"))
     assert rules([*documents, budget(maxUnavailable=0)], plan()) == set()
     assert rules([*documents, budget(maxUnavailable=0)], plan(claim("p"))) == {"pod-unknown"}
     assert rules([*documents, budget(maxUnavailable=1)], plan(claim("p"))) == set()
 
 
-def test_a_pod_that_is_being_deleted_still_uses_its_node_and_counts_for_no_neighbour() -> None:
-    gone = being_deleted(pod("gone", cpu="1500m", nodeName="node-1"))
-    documents = [*BASIC, node(), gone, pod("p", **samples.neighbours("podAntiAffinity", names.HOSTNAME))]
+def test_terminating_pod_uses_its_node_and_does_not_count_for_anti_affinity() -> None:
+    terminating = being_deleted(pod("gone", cpu="1500m", nodeName="node-1"))
+    documents = [
+        *BASIC,
+        node(),
+        terminating,
+        pod("p", **samples.neighbours("podAntiAffinity", names.HOSTNAME)),
+    ]
     assert rules(documents, plan(nodes={"node-1": ["p"]})) == {"node-resources"}
-    gone["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+    terminating["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
     assert rules(documents, plan(nodes={"node-1": ["p"]})) == set()
 
 
@@ -298,7 +303,7 @@ def named_in_an_offering(**more: Any) -> list[Document]:
     return documents
 
 
-def test_a_reservation_that_an_offering_names_by_its_id_is_one_reservation() -> None:
+def test_reservation_in_an_offering_and_in_the_catalog_is_counted_once() -> None:
     assert rules(named_in_an_offering(), plan(slot_claim("p"), claim("q"))) == set()
     assert rules(named_in_an_offering(), plan(slot_claim("p"), slot_claim("q"))) == {"slot-oversold"}
 
@@ -343,7 +348,7 @@ def test_a_new_node_attaches_only_as_many_unbound_claims_as_its_type_allows() ->
     assert rules(shared, plan(claim("p", "q"))) == set()
 
 
-def test_a_type_without_enough_attachments_is_no_node_for_the_pod() -> None:
+def test_type_without_volume_attachments_does_not_fit_the_pod() -> None:
     none = samples.small() | {"volumeLimits": {DRIVER: 0}}
     documents = [catalog(none), *BASIC[1:], storage_class(), unbound("one"), pod("p", **using("one"))]
     assert rules(documents, plan(unplaced=[unplaced("p", "Volumes")])) == set()
@@ -351,15 +356,15 @@ def test_a_type_without_enough_attachments_is_no_node_for_the_pod() -> None:
 
 def test_a_node_uses_the_limit_of_its_type_until_its_driver_reports() -> None:
     none = samples.small() | {"volumeLimits": {DRIVER: 0}}
-    there = node(**{names.INSTANCE_TYPE: "small"})
+    existing = node(**{names.INSTANCE_TYPE: "small"})
     pods = [storage_class(), unbound("one"), pod("p", **using("one"))]
-    documents = [catalog(none, samples.large()), *BASIC[1:], there, *pods]
+    documents = [catalog(none, samples.large()), *BASIC[1:], existing, *pods]
     assert rules(documents, plan(nodes={"node-1": ["p"]})) == {"volume-limits"}
     csi = {"kind": "CSINode", "metadata": {"name": "node-1"}, "spec": {"drivers": [{"name": DRIVER}]}}
     assert rules([*documents, csi], plan(nodes={"node-1": ["p"]})) == set()
 
 
-def test_claims_of_a_statefulset_count_for_each_of_its_pods() -> None:
+def test_volume_claims_of_a_statefulset_count_for_each_of_its_pods() -> None:
     one_volume = samples.small() | {"volumeLimits": {DRIVER: 1}}
     spec = {
         "replicas": 2,
@@ -388,8 +393,8 @@ def test_a_pod_whose_volume_claim_cannot_be_served_is_not_placed(broken: Documen
     assert rules(documents, plan(claim("p"))) == {"pod-volumes"}
 
 
-def test_a_claim_that_binds_at_once_and_is_not_bound_cannot_be_served() -> None:
-    at_once = storage_class(volumeBindingMode="Immediate")
-    documents = [*BASIC, at_once, unbound("one"), pod("p", **using("one"))]
+def test_pod_with_an_unbound_immediate_volume_claim_is_not_placed() -> None:
+    immediate = storage_class(volumeBindingMode="Immediate")
+    documents = [*BASIC, immediate, unbound("one"), pod("p", **using("one"))]
     assert rules(documents, plan(unplaced=[unplaced("p", "Volumes")])) == set()
     assert rules(documents, plan(claim("p"))) == {"pod-volumes"}

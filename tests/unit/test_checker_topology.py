@@ -1,4 +1,4 @@
-"""The checker's rules about where pods are to one another, and its search for places that were overlooked."""
+"""The checker's rules about topology spread and pod affinity, and its search for nodes for unplaced pods."""
 
 from checker import check, samples
 from checker.samples import (
@@ -41,18 +41,18 @@ def test_pods_that_run_already_count_for_the_spread() -> None:
     assert rules(documents, plan(nodes={"node-1": ["p"]})) == {"spread"}
 
 
-def test_a_zone_that_was_crowded_before_is_nobodys_fault() -> None:
+def test_skew_that_existed_before_the_plan_is_not_reported() -> None:
     running = [pod(f"r{index}", cpu="100m", nodeName="node-1") for index in range(3)]
     documents = [*BASIC, node(), *running, pod("p", **spread(names.ZONE))]
     assert rules(documents, plan(claim("p", zone=B))) == set()
 
 
-def test_pods_that_nothing_holds_back_may_have_come_last() -> None:
+def test_pods_without_constraints_may_be_placed_last() -> None:
     documents = [*BASIC, pod("p", **spread(names.ZONE)), pod("free")]
     assert rules(documents, plan(claim("p", "free"))) == set()
 
 
-def test_too_few_domains_count_as_an_empty_one() -> None:
+def test_min_domains_treats_missing_domains_as_empty() -> None:
     first = pod("r", nodeName="node-1")
     second = pod("s", nodeName="node-2")
     documents = [*BASIC, node(cpu="1"), first, node("node-2", cpu="1", zone=B), second]
@@ -62,25 +62,32 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
     assert rules([*documents, strict], plan(unplaced=[unplaced("p", "Topology")])) == set()
 
 
-def test_the_emptiest_zone_of_any_alternative_counts() -> None:
+def test_minimum_is_taken_over_the_zones_of_every_node_affinity_term() -> None:
     in_b = {"matchExpressions": [wanted(names.ZONE, "In", B)]}
     not_in_c = {"matchExpressions": [wanted(names.ZONE, "NotIn", "zone-c")]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_b, not_in_c]}}
     only_b = pool(requirements=[wanted(names.ZONE, "In", B)])
     running = [node(cpu="1"), node("node-2", cpu="1", zone=B), pod("r", nodeName="node-2")]
-    waits = pod("p", affinity={"nodeAffinity": terms}, **spread(names.ZONE))
-    documents = [catalog(), only_b, node_class(), *running, waits, pod("q", nodeName="node-1", labels={})]
+    spread_pod = pod("p", affinity={"nodeAffinity": terms}, **spread(names.ZONE))
+    documents = [
+        catalog(),
+        only_b,
+        node_class(),
+        *running,
+        spread_pod,
+        pod("q", nodeName="node-1", labels={}),
+    ]
     assert rules(documents, plan(unplaced=[unplaced("p", "Topology")])) == set()
 
 
-def test_a_zone_whose_last_node_is_being_deleted_holds_no_pod_back() -> None:
-    going = node("going", zone="zone-c")
-    going["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
+def test_zone_whose_last_node_is_deleting_is_no_domain() -> None:
+    deleting = node("going", zone="zone-c")
+    deleting["metadata"]["deletionTimestamp"] = "2026-11-15T09:59:00Z"
     pods = [pod(name, **spread(names.ZONE)) for name in "pqrs"]
     both = plan(claim("p"), claim("q"), claim("r", zone=B), claim("s", zone=B))
-    assert rules([*BASIC, going, *pods], both) == set()
-    going["metadata"].pop("deletionTimestamp")
-    assert "spread" in rules([*BASIC, going, *pods], both)
+    assert rules([*BASIC, deleting, *pods], both) == set()
+    deleting["metadata"].pop("deletionTimestamp")
+    assert "spread" in rules([*BASIC, deleting, *pods], both)
 
 
 def test_every_node_is_a_domain_of_hostnames() -> None:
@@ -89,7 +96,7 @@ def test_every_node_is_a_domain_of_hostnames() -> None:
     assert rules(documents, plan(claim("p", "q"))) == {"spread"}
 
 
-def test_a_spread_may_be_over_a_label_of_the_pool() -> None:
+def test_spread_over_a_label_of_the_nodepool_is_checked() -> None:
     racks = wanted("rack", "In", "r1", "r2")
     documents = [catalog(), pool(requirements=[racks]), node_class()]
     documents += [pod(name, **spread("rack")) for name in "pq"]
@@ -111,9 +118,9 @@ def test_the_zone_of_a_node_whose_taints_are_not_tolerated_counts_unless_taints_
     assert rules([*documents, *ignores], plan(claim("p"), claim("q"))) == {"spread"}
 
 
-def test_only_nodes_that_suit_the_pod_count_unless_it_says_otherwise() -> None:
-    odd = node(**{names.ARCH: "arm64"})
-    documents = [*BASIC, odd, pod("r", nodeName="node-1")]
+def test_node_affinity_policy_decides_whether_other_nodes_count() -> None:
+    arm_node = node(**{names.ARCH: "arm64"})
+    documents = [*BASIC, arm_node, pod("r", nodeName="node-1")]
     selector = {names.ARCH: "amd64"}
     honors = pod("p", nodeSelector=selector, **spread(names.ZONE))
     ignores = pod("p", nodeSelector=selector, **spread(names.ZONE, nodeAffinityPolicy="Ignore"))
@@ -121,32 +128,32 @@ def test_only_nodes_that_suit_the_pod_count_unless_it_says_otherwise() -> None:
     assert rules([*documents, ignores], plan(claim("p"))) == {"spread"}
 
 
-def test_zones_that_a_pod_cannot_use_are_emptier_ones_where_its_choice_of_nodes_is_ignored() -> None:
-    chosen = {names.ZONE: A}
+def test_policy_ignore_counts_zones_that_the_pod_cannot_use() -> None:
+    selector = {names.ZONE: A}
     ignored = spread(names.ZONE, nodeAffinityPolicy="Ignore")
-    honors = [pod(name, nodeSelector=chosen, **spread(names.ZONE)) for name in "pq"]
-    ignores = [pod(name, nodeSelector=chosen, **ignored) for name in "pq"]
-    waits = unplaced("q", "Topology")
+    honors = [pod(name, nodeSelector=selector, **spread(names.ZONE)) for name in "pq"]
+    ignores = [pod(name, nodeSelector=selector, **ignored) for name in "pq"]
+    unplaced_q = unplaced("q", "Topology")
     assert rules([*BASIC, *honors], plan(claim("p"), claim("q"))) == set()
-    assert rules([*BASIC, *honors], plan(claim("p"), unplaced=[waits])) == {"placeable-topology"}
+    assert rules([*BASIC, *honors], plan(claim("p"), unplaced=[unplaced_q])) == {"placeable-topology"}
     assert rules([*BASIC, *ignores], plan(claim("p"), claim("q"))) == {"spread"}
-    assert rules([*BASIC, *ignores], plan(claim("p"), unplaced=[waits])) == set()
+    assert rules([*BASIC, *ignores], plan(claim("p"), unplaced=[unplaced_q])) == set()
 
 
-def test_a_claim_that_may_become_what_a_pod_does_not_look_at_lifts_no_minimum() -> None:
-    """The pod q can follow p to zone A once somebody is in B, on a node that q will surely look at."""
+def test_claim_that_may_not_match_the_node_selector_does_not_raise_the_minimum() -> None:
+    """Pod q fits in zone A only if r in zone B counts: the node of r must match the node selector of q."""
     selector = {aws.INSTANCE_CPU: "8"}
     is_large = [wanted(aws.INSTANCE_CPU, "In", "8")]
-    picky = [pod(name, cpu="5", nodeSelector=selector, **spread(names.ZONE)) for name in "pq"]
-    first, waits = big_claim("p", extra=is_large), unplaced("q", "Topology")
-    documents = [*BASIC, *picky, pod("r", cpu="5", nodeSelector={names.ZONE: B})]
-    sure, unsure = big_claim("r", zone=B, extra=is_large), big_claim("r", zone=B)
-    assert rules(documents, plan(first, sure, unplaced=[waits])) == {"placeable-topology"}
-    assert rules(documents, plan(first, unsure, unplaced=[waits])) == set()
+    spread_pods = [pod(name, cpu="5", nodeSelector=selector, **spread(names.ZONE)) for name in "pq"]
+    first, unplaced_q = big_claim("p", extra=is_large), unplaced("q", "Topology")
+    documents = [*BASIC, *spread_pods, pod("r", cpu="5", nodeSelector={names.ZONE: B})]
+    surely_large, maybe_small = big_claim("r", zone=B, extra=is_large), big_claim("r", zone=B)
+    assert rules(documents, plan(first, surely_large, unplaced=[unplaced_q])) == {"placeable-topology"}
+    assert rules(documents, plan(first, maybe_small, unplaced=[unplaced_q])) == set()
 
 
-def test_a_claim_is_counted_as_what_it_would_be_with_one_more_pod() -> None:
-    """The pod q makes its node a large one, and then looks at it: it finds that r is there."""
+def test_claim_is_evaluated_with_the_added_pod() -> None:
+    """Adding q limits the claim to the large type. That node matches the node selector of q, so r counts."""
     first = claim("r", instanceTypes=["small", "large"])
     near = neighbours("podAffinity", names.HOSTNAME)
     for skew, found in ((1, set()), (2, {"placeable-topology"})):
@@ -163,21 +170,21 @@ def test_pods_of_another_revision_are_not_counted_with_match_label_keys() -> Non
     assert rules([*documents, same], plan(claim("p"))) == {"spread"}
 
 
-def test_schedule_anyway_is_only_a_wish() -> None:
-    wish = spread(names.ZONE, whenUnsatisfiable="ScheduleAnyway")
-    documents = [*BASIC, *(pod(name, **wish) for name in "pq")]
+def test_schedule_anyway_is_not_enforced() -> None:
+    preferred = spread(names.ZONE, whenUnsatisfiable="ScheduleAnyway")
+    documents = [*BASIC, *(pod(name, **preferred) for name in "pq")]
     assert rules(documents, plan(claim("p"), claim("q"))) == set()
 
 
-def test_a_claim_with_spread_pods_can_land_in_one_domain_only() -> None:
+def test_claim_with_spread_pods_allows_only_one_zone() -> None:
     documents = [*BASIC, pod("p", **spread(names.ZONE))]
-    loose = claim("p")
-    loose["requirements"] = [one for one in loose["requirements"] if one["key"] != names.ZONE]
+    any_zone = claim("p")
+    any_zone["requirements"] = [one for one in any_zone["requirements"] if one["key"] != names.ZONE]
     assert rules(documents, plan(claim("p"))) == set()
-    assert rules(documents, plan(loose)) == {"topology-pinned"}
+    assert rules(documents, plan(any_zone)) == {"topology-pinned"}
 
 
-def test_pods_are_near_those_they_need() -> None:
+def test_pod_affinity_needs_a_matching_pod_in_the_zone() -> None:
     near = neighbours("podAffinity", names.ZONE)
     other = pod("p", labels={"app": "other"}, **near)
     documents = [*BASIC, other, pod("web")]
@@ -185,21 +192,21 @@ def test_pods_are_near_those_they_need() -> None:
     assert rules(documents, plan(claim("p"), claim("web", zone=B))) == {"affinity"}
 
 
-def test_the_first_of_its_kind_needs_no_neighbour() -> None:
+def test_first_pod_that_matches_its_own_affinity_needs_no_other_pod() -> None:
     near = neighbours("podAffinity", names.ZONE)
     documents = [*BASIC, *(pod(name, **near) for name in "pq")]
     assert rules(documents, plan(claim("p"), claim("q"))) == set()
     assert rules(documents, plan(claim("p"), claim("q", zone=B))) == {"affinity"}
 
 
-def test_whoever_went_first_may_have_gone_before_the_neighbours_of_others_came() -> None:
+def test_affinity_is_satisfied_if_some_order_of_pods_satisfies_it() -> None:
     near = neighbours("podAffinity", names.HOSTNAME)
     documents = [*BASIC, pod("p", **near), pod("q", cpu="100m", **near), pod("free", cpu="100m")]
     assert rules(documents, plan(claim("p"), claim("q", "free"))) == set()
     assert rules(documents, plan(claim("p"), claim("q"), claim("free"))) == {"affinity"}
 
 
-def test_two_that_wait_for_each_other_are_never_placed() -> None:
+def test_pods_with_affinity_to_each_other_are_not_placed() -> None:
     first = pod("p", labels={"app": "db"}, **neighbours("podAffinity", names.ZONE))
     towards = {"labelSelector": {"matchLabels": {"app": "db"}}}
     second = pod("q", **neighbours("podAffinity", names.ZONE, **towards))
@@ -208,7 +215,7 @@ def test_two_that_wait_for_each_other_are_never_placed() -> None:
     assert rules(documents, plan(unplaced=[unplaced("p", "Topology"), unplaced("q", "Topology")])) == set()
 
 
-def test_namespaces_decide_who_is_a_neighbour() -> None:
+def test_namespaces_of_an_anti_affinity_term_select_the_pods() -> None:
     spaces = [
         {"kind": "Namespace", "metadata": {"name": name, "labels": {"env": name}}}
         for name in ("default", "shop")
@@ -227,38 +234,38 @@ def test_namespaces_decide_who_is_a_neighbour() -> None:
     assert found == [set(), bad, bad, bad, set()]
 
 
-def test_pods_that_cannot_stand_each_other_are_apart() -> None:
+def test_anti_affinity_separates_pods() -> None:
     apart = neighbours("podAntiAffinity", names.HOSTNAME)
     documents = [*BASIC, *(pod(name, cpu="100m", **apart) for name in "pq")]
     assert rules(documents, plan(claim("p"), claim("q"))) == set()
     assert rules(documents, plan(claim("p", "q"))) == {"anti-affinity"}
 
 
-def test_a_pod_that_runs_already_is_not_joined_by_one_it_cannot_stand() -> None:
+def test_anti_affinity_of_a_running_pod_is_checked() -> None:
     running = pod("r", nodeName="node-1", labels={"app": "db"}, **neighbours("podAntiAffinity", names.ZONE))
     documents = [*BASIC, node(), running, pod("p")]
     assert rules(documents, plan(claim("p", zone=B))) == set()
     assert rules(documents, plan(claim("p"))) == {"anti-affinity"}
 
 
-def test_every_zone_that_a_claim_may_land_in_counts_as_taken() -> None:
+def test_anti_affinity_is_checked_in_every_zone_that_a_claim_allows() -> None:
     running = pod("r", nodeName="node-1", labels={"app": "db"}, **neighbours("podAntiAffinity", names.ZONE))
     documents = [*BASIC, node(), running, pod("p")]
-    loose = claim("p", zone=B)
-    loose["requirements"] = [one for one in loose["requirements"] if one["key"] != names.ZONE]
-    assert rules(documents, plan(loose)) == {"anti-affinity"}
+    any_zone = claim("p", zone=B)
+    any_zone["requirements"] = [one for one in any_zone["requirements"] if one["key"] != names.ZONE]
+    assert rules(documents, plan(any_zone)) == {"anti-affinity"}
 
 
-# --- what was overlooked ----------------------------------------------------------------------------
+# --- unplaced pods that fit -------------------------------------------------------------------------
 
 
-def test_an_unplaced_pod_has_no_place() -> None:
-    told = plan(unplaced=[unplaced("p")])
-    assert rules([*BASIC, pod("p")], told) == {"placeable"}
-    assert rules([*BASIC, pod("p", cpu="99")], told) == set()
+def test_unplaced_pod_that_fits_a_new_node_is_reported() -> None:
+    without_pod = plan(unplaced=[unplaced("p")])
+    assert rules([*BASIC, pod("p")], without_pod) == {"placeable"}
+    assert rules([*BASIC, pod("p", cpu="99")], without_pod) == set()
 
 
-def test_a_place_on_a_node_or_on_a_claim_counts_too() -> None:
+def test_unplaced_pod_that_fits_a_node_or_a_claim_is_reported() -> None:
     none = pool(requirements=[wanted(names.ARCH, "In", "arm64")])
     documents = [catalog(), none, node_class(), node(), pod("p")]
     assert rules(documents, plan(unplaced=[unplaced("p")])) == {"placeable"}
@@ -268,21 +275,21 @@ def test_a_place_on_a_node_or_on_a_claim_counts_too() -> None:
     assert rules(big, plan(claim("p"), unplaced=[unplaced("q", "Limits")])) == set()
 
 
-def test_a_place_that_depends_on_other_pods_is_told_apart() -> None:
+def test_unplaced_pod_that_fits_by_topology_is_reported_by_another_rule() -> None:
     documents = [*BASIC, pod("p", **spread(names.ZONE)), pod("q", **spread(names.ZONE))]
-    told = plan(claim("p"), unplaced=[unplaced("q", "Topology")])
-    assert rules(documents, told) == {"placeable-topology"}
+    without_pod = plan(claim("p"), unplaced=[unplaced("q", "Topology")])
+    assert rules(documents, without_pod) == {"placeable-topology"}
 
 
-def test_writing_the_pod_in_by_hand_finds_the_same_places() -> None:
+def test_both_searches_for_an_unplaced_pod_find_the_same_node() -> None:
     documents = [*BASIC, node(cpu="500m"), pod("p"), pod("q", cpu="300m")]
-    told = plan(big_claim("p"), unplaced=[unplaced("q")])
-    found = check.check(documents, told)
+    without_pod = plan(big_claim("p"), unplaced=[unplaced("q")])
+    found = check.check(documents, without_pod)
     assert {violation.rule for violation in found} == {"placeable"}
-    assert len(found) == 1, "both searches name the same place first"
+    assert len(found) == 1, "both searches report the same node first"
     alone = [*BASIC, pod("p", nodeSelector={names.ZONE: samples.B})]
-    named = check.check(alone, plan(unplaced=[unplaced("p")]))
-    assert {violation.what for violation in named} == {
+    violations = check.check(alone, plan(unplaced=[unplaced("p")]))
+    assert {violation.what for violation in violations} == {
         "default/p could go on a new node of default: small in zone-b, on-demand",
         "default/p could go on a new node of default: small in zone-b",
     }

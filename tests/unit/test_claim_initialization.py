@@ -1,4 +1,4 @@
-"""What a node still lacks before it is ready for the pods it was made for, in the order in which that is said."""
+"""Why a NodeClaim is not initialized yet, and the order in which the reasons are reported."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from holdfast.controllers.nodeclaim import initialization
 from objects import NOW_S, node, nodeclaim
 
 STARTUP = {"key": "example.com/agent", "effect": "NoSchedule"}
-PASSING = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+EPHEMERAL = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 READY = [{"type": "Ready", "status": "True"}]
 CLAIM = nodeclaim(startupTaints=[STARTUP], resources={"requests": {"cpu": "1", "example.com/gpu": "1"}})
 
@@ -20,22 +20,23 @@ def reason(found: Node | None) -> str | None:
     return why[0] if why is not None else None
 
 
-def like(*, ready: bool = True, taints: tuple[dict[str, Any], ...] = (), gpus: str = "1") -> Node:
-    has = {"cpu": "4", "example.com/gpu": gpus}
+def node_with(*, ready: bool = True, taints: tuple[dict[str, Any], ...] = (), gpus: str = "1") -> Node:
+    allocatable = {"cpu": "4", "example.com/gpu": gpus}
     return node(
-        spec={"taints": list(taints)}, status={"allocatable": has, "conditions": READY if ready else []}
+        spec={"taints": list(taints)},
+        status={"allocatable": allocatable, "conditions": READY if ready else []},
     )
 
 
 @pytest.mark.fact("NC-16")
-def test_what_a_node_lacks_is_said_one_thing_at_a_time_in_the_order_in_which_it_arrives() -> None:
+def test_initialization_reports_one_reason_at_a_time_in_order() -> None:
     found = [
         None,
-        like(ready=False, taints=(STARTUP, PASSING), gpus="0"),
-        like(taints=(STARTUP, PASSING), gpus="0"),
-        like(taints=(PASSING,), gpus="0"),
-        like(gpus="0"),
-        like(),
+        node_with(ready=False, taints=(STARTUP, EPHEMERAL), gpus="0"),
+        node_with(taints=(STARTUP, EPHEMERAL), gpus="0"),
+        node_with(taints=(EPHEMERAL,), gpus="0"),
+        node_with(gpus="0"),
+        node_with(),
     ]
     assert [reason(one) for one in found] == [
         "NodeNotFound",

@@ -1,4 +1,4 @@
-"""`holdfast plan` from end to end: files in, a plan out, and never a traceback."""
+"""`holdfast plan` from end to end: it reads files, prints a plan, and never prints a traceback."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": containers | spec}
 
 
-WORLD = [
+SCENARIO = [
     CATALOG,
     nodepool_document(),
     ec2nodeclass_document(capacityReservationSelectorTerms=SELECTS),
@@ -58,37 +58,37 @@ def run(folder: Path, *documents: dict[str, Any], flags: tuple[str, ...] = ()) -
 def plan(folder: Path, *documents: dict[str, Any], flags: tuple[str, ...] = ()) -> dict[str, Any]:
     result = run(folder, *documents, flags=("-o", "json", *flags))
     assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
-    assert isinstance(made, dict)
-    return made
+    document = json.loads(result.stdout)
+    assert isinstance(document, dict)
+    return document
 
 
-def capacity(made: dict[str, Any]) -> list[tuple[str, str | None]]:
-    return [(claim["capacityType"], claim["reservationID"]) for claim in made["claims"]]
+def capacity(document: dict[str, Any]) -> list[tuple[str, str | None]]:
+    return [(claim["capacityType"], claim["reservationID"]) for claim in document["claims"]]
 
 
 def test_reserved_slots_are_used_first(tmp_path: Path) -> None:
-    made = plan(tmp_path, *WORLD)
-    assert capacity(made) == [("on-demand", None), ("reserved", "cr-1"), ("reserved", "cr-1")]
-    assert made["cost"]["perHour"] == "0.096"
-    assert made["slotsLeft"] == {"cr-1": 0}
-    assert sorted(p for claim in made["claims"] for p in claim["pods"]) == [
+    document = plan(tmp_path, *SCENARIO)
+    assert capacity(document) == [("on-demand", None), ("reserved", "cr-1"), ("reserved", "cr-1")]
+    assert document["cost"]["perHour"] == "0.096"
+    assert document["slotsLeft"] == {"cr-1": 0}
+    assert sorted(p for claim in document["claims"] for p in claim["pods"]) == [
         f"default/web-{n}" for n in range(3)
     ]
 
 
 def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
-    one = run(tmp_path, *WORLD, flags=("-o", "json")).stdout_bytes
-    assert one == run(tmp_path, *WORLD[::-1], flags=("-o", "json")).stdout_bytes
+    one = run(tmp_path, *SCENARIO, flags=("-o", "json")).stdout_bytes
+    assert one == run(tmp_path, *SCENARIO[::-1], flags=("-o", "json")).stdout_bytes
 
 
 def test_time_and_settings_can_be_given_as_flags(tmp_path: Path) -> None:
-    after_its_end = plan(tmp_path, *WORLD, flags=("--now", "2026-11-16T00:00:00Z"))
-    without = plan(tmp_path, *WORLD, flags=("--no-reserved-capacity", "--packing", "karpenter"))
+    after_its_end = plan(tmp_path, *SCENARIO, flags=("--now", "2026-11-16T00:00:00Z"))
+    without = plan(tmp_path, *SCENARIO, flags=("--no-reserved-capacity", "--packing", "karpenter"))
     assert capacity(after_its_end) == capacity(without) == [("on-demand", None)] * 3
 
 
-def test_every_pod_is_placed_or_explained(tmp_path: Path) -> None:
+def test_every_pod_is_placed_or_has_a_reason(tmp_path: Path) -> None:
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -97,16 +97,16 @@ def test_every_pod_is_placed_or_explained(tmp_path: Path) -> None:
     }
     huge = pod("huge", containers=[container(cpu="100")])
     pinned = pod("pinned", nodeSelector={"kubernetes.io/hostname": "node-a"})
-    made = plan(tmp_path, *WORLD[:3], node, pod("small"), huge, pinned)
-    assert made["nodes"] == [{"name": "node-a", "pods": ["default/small"]}]
-    assert [(*one["pods"], one["reasons"][0]["code"]) for one in made["unplaced"]] == [
+    document = plan(tmp_path, *SCENARIO[:3], node, pod("small"), huge, pinned)
+    assert document["nodes"] == [{"name": "node-a", "pods": ["default/small"]}]
+    assert [(*one["pods"], one["reasons"][0]["code"]) for one in document["unplaced"]] == [
         ("default/huge", "Resources"),
         ("default/pinned", "Invalid"),
     ]
 
 
 def test_the_default_output_is_tables(tmp_path: Path) -> None:
-    result = run(tmp_path, *WORLD)
+    result = run(tmp_path, *SCENARIO)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[1].split() == ["NODEPOOL", "TYPE", "ZONE", "CAPACITY", "RESERVATION", "$/H", "PODS"]
@@ -114,13 +114,13 @@ def test_the_default_output_is_tables(tmp_path: Path) -> None:
 
 
 def test_notes_go_to_standard_error(tmp_path: Path) -> None:
-    result = run(tmp_path, *WORLD, pod("gated", schedulingGates=[{"name": "quota"}]), flags=("-o", "json"))
+    result = run(tmp_path, *SCENARIO, pod("gated", schedulingGates=[{"name": "quota"}]), flags=("-o", "json"))
     assert result.stderr == "note: Pod default/gated is passed over: it is behind a scheduling gate\n"
     json.loads(result.stdout)
 
 
 @pytest.mark.parametrize(
-    ("documents", "said"),
+    ("documents", "message"),
     [
         ([pod("p")], "no Catalog among the files"),
         ([catalog_document(setting={})], "Catalog/example: .spec.setting: unknown field"),
@@ -133,18 +133,18 @@ def test_notes_go_to_standard_error(tmp_path: Path) -> None:
         ([CATALOG, {"kind": "Pod"}], "apiVersion"),
     ],
 )
-def test_a_mistake_is_one_line_on_standard_error(tmp_path: Path, documents: list[Any], said: str) -> None:
+def test_a_mistake_is_one_line_on_standard_error(tmp_path: Path, documents: list[Any], message: str) -> None:
     result = run(tmp_path, *documents)
     assert (result.exit_code, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
-    assert said in line
+    assert message in line
     assert isinstance(result.exception, SystemExit)
 
 
 @pytest.mark.parametrize(
     "flags", [("--now", "noon"), ("--reservation-wait", "a while"), ("--packing", "tight")]
 )
-def test_a_wrong_flag_is_named(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    result = run(tmp_path, *WORLD, flags=flags)
+def test_invalid_flag_is_reported(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    result = run(tmp_path, *SCENARIO, flags=flags)
     assert result.exit_code == 2
     assert flags[0] in result.stderr

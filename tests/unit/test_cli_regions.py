@@ -1,4 +1,4 @@
-"""Regions that are shipped, in a scenario: types, prices and slots without a list of instance types."""
+"""Scenarios that name a shipped region and list no instance types: types, prices and reserved offerings."""
 
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,16 @@ TERMS: dict[str, Any] = {"capacityReservationSelectorTerms": [{"tags": {"team": 
 
 
 def types(folder: Path, node_class: dict[str, Any], **spec: Any) -> dict[str, InstanceType]:
-    wanted = catalog_document(now=NOW, region=REGION, **({"instanceTypes": []} | spec))
+    catalog = catalog_document(now=NOW, region=REGION, **({"instanceTypes": []} | spec))
     file = folder / "scenario.yaml"
-    file.write_text(yaml.safe_dump_all([wanted, nodepool_document(), node_class]))
-    made = scenarios.read([str(file)], now_s=None, clock=lambda: 0, flags={})
-    assert isinstance(made, Scenario), made
-    (pool,) = made.request.snapshot.node_pools
+    file.write_text(yaml.safe_dump_all([catalog, nodepool_document(), node_class]))
+    scenario = scenarios.read([str(file)], now_s=None, clock=lambda: 0, flags={})
+    assert isinstance(scenario, Scenario), scenario
+    (pool,) = scenario.request.snapshot.node_pools
     return {t.name: t for t in pool.instance_types}
 
 
-def test_a_region_brings_its_types_with_prices(tmp_path: Path) -> None:
+def test_shipped_region_provides_instance_types_with_prices(tmp_path: Path) -> None:
     got = types(tmp_path, ec2nodeclass_document())
     assert len(got) == len(ec2.region(REGION).types)
     large = got["m5.large"]
@@ -46,18 +46,18 @@ def test_a_type_of_the_catalog_replaces_a_shipped_one(tmp_path: Path) -> None:
     assert len(got["m5.xlarge"].offerings) > 1
 
 
-def test_reservations_are_slots_of_shipped_types_for_classes_that_select_them(tmp_path: Path) -> None:
+def test_selected_reservations_become_offerings_of_shipped_types(tmp_path: Path) -> None:
     listed = [
         reservation("cr-1", tags={"team": "ml"}, available=3),
         reservation("cr-2", tags={"team": "ml"}, state="scheduled"),
         reservation("cr-3"),
     ]
     large = types(tmp_path, ec2nodeclass_document(**TERMS), reservations=listed)["m5.large"]
-    slots = {o.reservation_id: (o.count, o.healthy) for o in large.offerings if o.reservation_id}
-    assert slots == {"cr-1": (3, True), "cr-2": (4, False)}
+    count_and_health = {o.reservation_id: (o.count, o.healthy) for o in large.offerings if o.reservation_id}
+    assert count_and_health == {"cr-1": (3, True), "cr-2": (4, False)}
     assert large.requirements.get(names.CAPACITY_TYPE).has("reserved")
 
 
-def test_words_and_kinds_of_the_format_are_those_of_the_cloud() -> None:
+def test_reservation_states_and_types_of_the_format_match_those_of_aws() -> None:
     assert set(wire.RESERVATION_STATES) == set(capacity_reservation.STATES)
     assert {kind.name for kind in aws.TERMS.kinds} == set(wire.RESERVATION_TYPES)

@@ -1,4 +1,4 @@
-"""A scenario read from files: whose time counts, and that every mistake has its file, line, object and field."""
+"""Scenarios from files: which time and settings apply, and that a mistake has its file, line, object and field."""
 
 from pathlib import Path
 from typing import Any
@@ -20,27 +20,27 @@ POD = {
 }
 
 
-def written(folder: Path, *documents: dict[str, Any]) -> tuple[str, ...]:
+def write_scenario(folder: Path, *documents: dict[str, Any]) -> tuple[str, ...]:
     file = folder / "scenario.yaml"
     file.write_text(yaml.safe_dump_all(documents))
     return (str(file),)
 
 
 def read(paths: tuple[str, ...], **more: Any) -> Scenario | scenarios.Broken:
-    wanted: dict[str, Any] = {"now_s": None, "clock": lambda: 5.5, "flags": {}}
-    return scenarios.read(paths, **(wanted | more))
+    arguments: dict[str, Any] = {"now_s": None, "clock": lambda: 5.5, "flags": {}}
+    return scenarios.read(paths, **(arguments | more))
 
 
 def scenario(folder: Path, *documents: dict[str, Any], **more: Any) -> Scenario:
-    made = read(written(folder, *documents), **more)
-    assert isinstance(made, Scenario), made
-    return made
+    result = read(write_scenario(folder, *documents), **more)
+    assert isinstance(result, Scenario), result
+    return result
 
 
 def mistakes(folder: Path, *documents: dict[str, Any]) -> list[str]:
-    made = read(written(folder, *documents))
-    assert isinstance(made, scenarios.Broken)
-    return [str(finding).replace(str(folder), "") for finding in made.findings]
+    result = read(write_scenario(folder, *documents))
+    assert isinstance(result, scenarios.Broken)
+    return [str(finding).replace(str(folder), "") for finding in result.findings]
 
 
 def test_a_scenario_is_read_from_files(tmp_path: Path) -> None:
@@ -58,28 +58,28 @@ def test_now_flag_overrides_catalog_time_which_overrides_the_clock(tmp_path: Pat
 
 
 def test_flags_override_catalog_settings(tmp_path: Path) -> None:
-    made = catalog_document(settings={"packing": "cost", "packingCandidates": 2})
-    got = scenario(tmp_path, made, flags={"packing": "karpenter", "ledger_lag": "1m"}).request.settings
+    catalog = catalog_document(settings={"packing": "cost", "packingCandidates": 2})
+    got = scenario(tmp_path, catalog, flags={"packing": "karpenter", "ledger_lag": "1m"}).request.settings
     assert (got.packing, got.packing_candidates, got.ledger_lag_s) == (Packing.KARPENTER, 2, 60)
 
 
 def test_a_mistake_has_its_file_line_object_and_field(tmp_path: Path) -> None:
     broken = catalog_document(instanceTypes=[instance_type(capacity={"cpu": "1"})], region="mars-1")
-    lost = POD | {"spec": {"nodeName": "nowhere"}}
-    first, second = mistakes(tmp_path, broken, lost)
+    pod_on_missing_node = POD | {"spec": {"nodeName": "nowhere"}}
+    first, second = mistakes(tmp_path, broken, pod_on_missing_node)
     assert first == (
         "/scenario.yaml:7: Catalog/example: .spec.instanceTypes[0].capacity: "
         "pods is missing, so no pod would fit: how many can a node run?"
     )
     assert second.startswith("/scenario.yaml:14: Catalog/example: .spec.region: mars-1 is not a region")
-    assert mistakes(tmp_path, catalog_document(), lost) == [
+    assert mistakes(tmp_path, catalog_document(), pod_on_missing_node) == [
         "/scenario.yaml:22: Pod/p: .spec.nodeName: there is no Node nowhere among the files"
     ]
 
 
 def test_schema_mistakes_are_reported_first(tmp_path: Path) -> None:
-    lost = POD | {"spec": {"nodeName": "nowhere"}}
-    (found,) = mistakes(tmp_path, catalog_document(setting={}), lost)
+    pod_on_missing_node = POD | {"spec": {"nodeName": "nowhere"}}
+    (found,) = mistakes(tmp_path, catalog_document(setting={}), pod_on_missing_node)
     assert ".spec.setting: unknown field; did you mean settings?" in found
 
 

@@ -1,4 +1,4 @@
-"""`holdfast validate` as a person or a pipeline sees it: lines on standard output, a count, an exit code."""
+"""`holdfast validate`: findings on standard output, a summary on standard error, and the exit code."""
 
 from pathlib import Path
 

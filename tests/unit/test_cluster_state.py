@@ -1,4 +1,4 @@
-"""What a snapshot of a running cluster costs: what changed since the last one, and the rest is the same again."""
+"""Snapshots convert only the objects that changed since the last snapshot, and reuse the rest."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ VERSIONS = itertools.count(1)
 
 
 def put(app: App, *found: Object, kind: Literal["MODIFIED", "DELETED"] = "MODIFIED") -> None:
-    """As a watch would bring them: each with the next version."""
+    """Applies the objects to the caches as a watch does, each with the next resourceVersion."""
     for obj in found:
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(next(VERSIONS)))
         app.caches.of(type(obj)).apply(Change(kind, msgspec.structs.replace(obj, metadata=meta)))
@@ -41,22 +41,22 @@ def node(name: str, **status: Any) -> Object:
     return objects.node(name, {"labels": labels}, status=status)
 
 
-def with_disk(disk: str) -> dict[str, Any]:
-    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": disk}}]}
+def with_volume_claim(claim_name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}]}
 
 
 async def nodes_of(app: App) -> dict[str, NodeView]:
     return {one.name: one for one in (await app.cluster_state.snapshot()).snapshot.nodes}
 
 
-def in_a_world(program: Callable[[App], Awaitable[None]]) -> None:
+def run_with_app(program: Callable[[App], Awaitable[None]]) -> None:
     async def main() -> None:
         await program(AppWorld().app)
 
     time.run(main())
 
 
-def test_what_did_not_change_is_the_same_again() -> None:
+def test_unchanged_nodes_are_reused_in_the_next_snapshot() -> None:
     async def program(app: App) -> None:
         put(app, node("n-0"), node("n-1"), pod("p", nodeName="n-0"))
         before = (await app.cluster_state.snapshot()).snapshot
@@ -68,13 +68,17 @@ def test_what_did_not_change_is_the_same_again() -> None:
         after = (await app.cluster_state.snapshot()).snapshot
         assert [one is other for one, other in zip(before.nodes, after.nodes, strict=True)] == [False, True]
 
-    in_a_world(program)
+    run_with_app(program)
 
 
-def test_a_volume_claim_that_changed_has_its_own_pods_read_again() -> None:
+def test_changed_volume_claim_updates_only_the_node_of_its_pod() -> None:
     async def program(app: App) -> None:
         put(app, node("n-0"), node("n-1"))
-        put(app, pod("p", nodeName="n-0", **with_disk("a")), pod("q", nodeName="n-1", **with_disk("b")))
+        put(
+            app,
+            pod("p", nodeName="n-0", **with_volume_claim("a")),
+            pod("q", nodeName="n-1", **with_volume_claim("b")),
+        )
         before = await nodes_of(app)
         bound = objects.claim("a", {}, spec={"storageClassName": "gp3"})
         put(app, objects.storage_class(), bound)
@@ -82,33 +86,33 @@ def test_a_volume_claim_that_changed_has_its_own_pods_read_again() -> None:
         assert [volume for _, volume in after["n-0"].attached] == ["default/a"]
         assert after["n-1"] is before["n-1"]
 
-    in_a_world(program)
+    run_with_app(program)
 
 
-def test_others_run_while_the_snapshot_of_many_is_taken() -> None:
+def test_other_tasks_run_while_a_large_snapshot_is_built() -> None:
     async def program(app: App) -> None:
         for number in range(MANY):
             put(app, node(f"n-{number}"), pod(f"p-{number}", nodeName=f"n-{number}"))
         turns = 0
 
-        async def other() -> None:
+        async def count_turns() -> None:
             nonlocal turns
             while True:
                 turns += 1
                 await asyncio.sleep(0)
 
-        running = asyncio.create_task(other())
-        seen = (await app.cluster_state.snapshot()).snapshot.nodes
+        running = asyncio.create_task(count_turns())
+        nodes = (await app.cluster_state.snapshot()).snapshot.nodes
         running.cancel()
-        assert len(seen) == MANY
+        assert len(nodes) == MANY
         assert turns > MANY // 100
 
-    in_a_world(program)
+    run_with_app(program)
 
 
 @pytest.mark.fact("S-4")
-def test_snapshot_shows_one_moment_while_pods_are_bound() -> None:
-    """A pod that is pending and on a node at once would be planned a second time, one that is neither would be lost."""
+def test_snapshot_is_consistent_while_pods_are_bound() -> None:
+    """A pod that is both pending and on a node would be planned twice; a pod that is neither would be lost."""
 
     async def program(app: App) -> None:
         unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -133,10 +137,10 @@ def test_snapshot_shows_one_moment_while_pods_are_bound() -> None:
         assert running.isdisjoint(pending)
         assert len(running) + len(pending) == MANY
 
-    in_a_world(program)
+    run_with_app(program)
 
 
-def test_what_the_nodes_of_a_pool_have_follows_them() -> None:
+def test_used_resources_of_a_nodepool_follow_its_nodes() -> None:
     async def program(app: App) -> None:
         document = builders.nodepool_document()
         put(app, objects.read(NodePool, "default", {}, spec=document["spec"]))
@@ -147,7 +151,7 @@ def test_what_the_nodes_of_a_pool_have_follows_them() -> None:
         put(app, node("n-0"), kind="DELETED")
         assert used(app) == {"cpu": 16_000, "nodes": 1}
 
-    in_a_world(program)
+    run_with_app(program)
 
 
 def used(app: App) -> dict[str, int]:
@@ -156,7 +160,7 @@ def used(app: App) -> dict[str, int]:
     return dict(pool.used.amounts)
 
 
-def test_a_machine_that_joins_for_a_claim_that_is_gone_is_nobodys_home() -> None:
+def test_unregistered_node_without_nodeclaim_is_not_in_the_snapshot() -> None:
     async def program(app: App) -> None:
         taint = {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}
         labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.large"}
@@ -167,4 +171,4 @@ def test_a_machine_that_joins_for_a_claim_that_is_gone_is_nobodys_home() -> None
         )
         assert list(await nodes_of(app)) == ["n-0"]
 
-    in_a_world(program)
+    run_with_app(program)

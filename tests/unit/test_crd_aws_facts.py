@@ -79,14 +79,14 @@ def test_a_family_is_that_of_the_alias_or_custom(alias: str) -> None:
 
 
 @pytest.mark.fact("aws-1.1.2")
-def test_without_an_alias_a_family_must_be_named() -> None:
+def test_ami_family_is_required_without_an_alias() -> None:
     assert accepted(**images(AMI))
     assert refused_at(**images(AMI, family=None)) == [".spec"]
     assert refused_at(**images(AMI, family="Ubuntu")) == [".spec.amiFamily"]
 
 
 @pytest.mark.fact("aws-1.1.3")
-def test_metadata_options_are_completed_one_by_one() -> None:
+def test_metadata_options_are_defaulted_per_field() -> None:
     defaults = {
         "httpEndpoint": "enabled",
         "httpProtocolIPv6": "disabled",
@@ -114,7 +114,7 @@ def test_the_bounds_of_metadata_options(field: str, good: list[Any], bad: list[A
 
 
 @pytest.mark.fact("aws-1.1.4")
-def test_tags_that_the_autoscaler_sets_are_refused() -> None:
+def test_tags_set_by_the_autoscaler_are_rejected() -> None:
     assert accepted(tags={"team": "web", "empty": ""})
     for tag in (
         "",
@@ -129,7 +129,7 @@ def test_tags_that_the_autoscaler_sets_are_refused() -> None:
 
 
 @pytest.mark.fact("aws-1.1.5")
-def test_volumes() -> None:
+def test_block_device_mapping_rules() -> None:
     two_roots = [{"deviceName": name, "rootVolume": True} for name in ("/dev/xvda", "/dev/xvdb")]
     assert refused_at(blockDeviceMappings=two_roots) == [".spec.blockDeviceMappings"]
     assert refused_at(**ebs(encrypted=True))
@@ -147,7 +147,7 @@ def test_volumes() -> None:
 @pytest.mark.parametrize(
     "size", ["1Gi", "59000Gi", "1G", "64000G", "1Ti", "18Ti", "19Ti", "28Ti", "58Ti", "1T", "64T"]
 )
-def test_volume_sizes_up_to_the_largest(size: str) -> None:
+def test_valid_volume_size_is_accepted(size: str) -> None:
     assert accepted(**ebs(volumeSize=size))
 
 
@@ -155,12 +155,12 @@ def test_volume_sizes_up_to_the_largest(size: str) -> None:
 @pytest.mark.parametrize(
     "size", ["0Gi", "59001Gi", "64001G", "59Ti", "65T", "Ti", "T", "Gi", "", "10", "1.5Ti", "10Mi", "010Gi"]
 )
-def test_volume_sizes_that_are_none(size: str) -> None:
+def test_invalid_volume_size_is_rejected(size: str) -> None:
     assert refused_at(**ebs(volumeSize=size)) == [".spec.blockDeviceMappings[0].ebs.volumeSize"]
 
 
 @pytest.mark.fact("aws-1.1.7")
-def test_network_interfaces() -> None:
+def test_network_interface_rules() -> None:
     first = interface(0, 0)
     assert accepted(networkInterfaces=[])
     assert accepted(networkInterfaces=[first, interface(0, 1, "efa-only"), interface(1, 1, "efa-only")])
@@ -181,7 +181,7 @@ def test_network_interfaces() -> None:
     ("field", "least", "most"),
     [("tcpEstablishedTimeout", 60, 432000), ("udpStreamTimeout", 60, 180), ("udpTimeout", 30, 60)],
 )
-def test_connection_tracking(field: str, least: int, most: int) -> None:
+def test_connection_tracking_limits(field: str, least: int, most: int) -> None:
     assert accepted(connectionTracking={field: least})
     assert accepted(connectionTracking={field: most})
     assert refused_at(connectionTracking={field: least - 1})
@@ -190,7 +190,7 @@ def test_connection_tracking(field: str, least: int, most: int) -> None:
 
 
 @pytest.mark.fact("aws-1.1.9")
-def test_placement_groups() -> None:
+def test_placement_group_selector_rules() -> None:
     assert accepted(placementGroupSelector={"name": "web"})
     assert accepted(placementGroupSelector={"id": "pg-0123456789abcdef0"})
     for wrong in ({}, {"name": ""}, {"id": "x-pg-1"}, {"id": "pg-1", "name": "web"}):
@@ -212,7 +212,7 @@ def test_the_number_of_terms_is_bounded() -> None:
     assert refused_at(**images()) == [".spec.amiSelectorTerms"]
 
 
-def test_kubelet_settings_are_open() -> None:
+def test_unknown_kubelet_settings_are_accepted() -> None:
     assert accepted(kubelet={"maxPods": 10, "anythingNew": {"deep": [1, None]}})
     assert refused_at(kubelet="maxPods=10") == [".spec.kubelet"]
 
@@ -234,7 +234,7 @@ def test_kubelet_settings_are_open() -> None:
         [{"alias": "al2023@latest", "ssmParameter": "/nodes/image"}],
     ],
 )
-def test_images_are_selected_by(terms: list[dict[str, Any]]) -> None:
+def test_valid_ami_selector_terms_are_accepted(terms: list[dict[str, Any]]) -> None:
     assert accepted(**images(*terms))
 
 
@@ -259,7 +259,7 @@ def test_images_are_selected_by(terms: list[dict[str, Any]]) -> None:
         [{"alias": "al2023@latest"}, {"alias": "al2023@latest"}],
     ],
 )
-def test_images_are_not_selected_by(terms: list[dict[str, Any]]) -> None:
+def test_invalid_ami_selector_terms_are_rejected(terms: list[dict[str, Any]]) -> None:
     assert refused_at(**images(*terms))
 
 
@@ -271,7 +271,7 @@ def test_subnets_are_selected_by_tags_or_id() -> None:
 
 @pytest.mark.fact("aws-1.2.2")
 @pytest.mark.parametrize("term", [{}, {"id": "net-1"}, {"id": "subnet-1", "tags": {"tier": "*"}}])
-def test_subnets_are_not_selected_by(term: dict[str, Any]) -> None:
+def test_invalid_subnet_selector_term_is_rejected(term: dict[str, Any]) -> None:
     assert refused_at(subnetSelectorTerms=[term])
 
 
@@ -292,7 +292,7 @@ def test_security_groups_are_selected_by_tags_id_or_name() -> None:
         {"name": "nodes", "tags": {"tier": "*"}},
     ],
 )
-def test_security_groups_are_not_selected_by(term: dict[str, Any]) -> None:
+def test_invalid_security_group_selector_term_is_rejected(term: dict[str, Any]) -> None:
     assert refused_at(securityGroupSelectorTerms=[term])
 
 
@@ -308,7 +308,7 @@ def test_security_groups_are_not_selected_by(term: dict[str, Any]) -> None:
         {"ownerID": OWNER, "tags": {"team": "web"}, "instanceMatchCriteria": "open"},
     ],
 )
-def test_reservations_are_selected_by(term: dict[str, Any]) -> None:
+def test_valid_reservation_selector_term_is_accepted(term: dict[str, Any]) -> None:
     assert accepted(**reservations(term))
 
 
@@ -329,7 +329,7 @@ def test_reservations_are_selected_by(term: dict[str, Any]) -> None:
         {"id": ID, "instanceMatchCriteria": "open"},
     ],
 )
-def test_reservations_are_not_selected_by(term: dict[str, Any]) -> None:
+def test_invalid_reservation_selector_term_is_rejected(term: dict[str, Any]) -> None:
     assert refused_at(**reservations(term))
 
 
@@ -338,21 +338,21 @@ def test_reservations_are_not_selected_by(term: dict[str, Any]) -> None:
     "field",
     ["subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms"],
 )
-def test_tags_of_a_term(field: str) -> None:
+def test_tag_rules_of_a_selector_term(field: str) -> None:
     assert accepted(**{field: [{"tags": tagged(20) | {"tag-0": "*"}}]})
     for wrong in (tagged(21), {"team": ""}, {"": "web"}):
         assert refused_at(**{field: [{"tags": wrong}]}) == [f".spec.{field}[0].tags"]
 
 
 @pytest.mark.fact("aws-1.2.7", "AW-17", "aws-2.1.4")
-def test_one_bad_term_is_enough_where_reservations_are_selected() -> None:
+def test_one_invalid_reservation_selector_term_is_rejected() -> None:
     good, bad = {"tags": {"team": "web"}}, {"id": ID, "tags": {"team": "web"}}
     assert refused_at(**reservations(good, bad)) == [".spec.capacityReservationSelectorTerms"]
     assert refused_at(**reservations(bad, bad)) == [".spec.capacityReservationSelectorTerms"]
 
 
 @pytest.mark.fact("aws-1.2.7")
-def test_subnets_and_security_groups_are_refused_when_every_term_is_bad() -> None:
+def test_subnet_and_security_group_terms_are_rejected_only_if_every_term_is_invalid() -> None:
     tags = {"tags": {"tier": "private"}}
     assert accepted(subnetSelectorTerms=[tags, tags | {"id": "subnet-1"}])
     assert refused_at(subnetSelectorTerms=[tags | {"id": "subnet-1"}])
@@ -361,7 +361,7 @@ def test_subnets_and_security_groups_are_refused_when_every_term_is_bad() -> Non
 
 
 @pytest.mark.fact("aws-1.2.7", "AW-17")
-def test_no_terms_and_an_empty_list_of_them_select_no_reservation() -> None:
+def test_null_and_empty_reservation_selector_terms_are_accepted() -> None:
     assert accepted(**reservations())
     with_null = nodeclass()
     with_null["spec"]["capacityReservationSelectorTerms"] = None
@@ -373,7 +373,7 @@ def test_an_empty_map_of_tags_passes_the_schema() -> None:
     assert accepted(**reservations({"tags": {}}))
 
 
-# --- 1.3 Status, and our own fields -----------------------------------------------------------------
+# --- 1.3 Status, and Holdfast's own fields ----------------------------------------------------------
 
 
 def reservation(**fields: Any) -> dict[str, Any]:
@@ -388,12 +388,12 @@ def reservation(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.fact("aws-1.3.4")
-def test_the_status_names_the_instance_profile() -> None:
+def test_status_has_the_instance_profile() -> None:
     assert schemas.node("EC2NodeClass", "status.instanceProfile")["type"] == "string"
 
 
 @pytest.mark.fact("aws-1.3.5", "Q-3")
-def test_a_reservation_in_the_status_is_active_and_of_the_default_type_unless_it_says_so() -> None:
+def test_reservation_in_the_status_defaults_to_active_and_type_default() -> None:
     assert objects.is_valid(reservation())
     (filled,) = schemas.defaulted(reservation())["status"]["capacityReservations"]
     assert (filled["reservationType"], filled["state"]) == ("default", "active")
@@ -412,7 +412,7 @@ def test_a_reservation_in_the_status_is_active_and_of_the_default_type_unless_it
         ("endTime", ["2026-03-08T11:30:00Z"], ["2026-03-08"]),
     ],
 )
-def test_the_fields_of_a_reservation_in_the_status(field: str, good: list[Any], bad: list[Any]) -> None:
+def test_field_values_of_a_reservation_in_the_status(field: str, good: list[Any], bad: list[Any]) -> None:
     assert all(objects.is_valid(reservation(**{field: value})) for value in good)
     for value in bad:
         assert objects.refused_at(reservation(**{field: value})) == [
@@ -421,20 +421,20 @@ def test_the_fields_of_a_reservation_in_the_status(field: str, good: list[Any], 
 
 
 @pytest.mark.fact("aws-1.3.5", "Q-3")
-def test_what_a_reservation_in_the_status_must_have() -> None:
+def test_required_fields_of_a_reservation_in_the_status() -> None:
     required = schemas.node("EC2NodeClass", "status.capacityReservations[]")["required"]
     assert required == ["availabilityZone", "id", "instanceMatchCriteria", "instanceType", "ownerID"]
 
 
 @pytest.mark.fact("aws-1.3.6")
-def test_the_status_has_conditions_one_a_type() -> None:
+def test_status_conditions_are_keyed_by_type() -> None:
     conditions = schemas.node("EC2NodeClass", "status.conditions")
     assert conditions["x-kubernetes-list-type"] == "map"
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
 @pytest.mark.fact("aws-1.3.7")
-def test_the_status_counts_no_instances_of_the_reservations_in_use() -> None:
+def test_reservations_in_the_status_have_no_instance_counts() -> None:
     fields = schemas.node("EC2NodeClass", "status.capacityReservations[]")["properties"]
     assert not [name for name in fields if "count" in name.lower() or "available" in name.lower()]
 
@@ -449,7 +449,7 @@ def test_the_status_counts_no_instances_of_the_reservations_in_use() -> None:
         {"capacityReservationTarget": {"capacityReservationResourceGroupArn": ARN}},
     ],
 )
-def test_direct_mode_says_one_thing(direct: dict[str, Any]) -> None:
+def test_direct_mode_accepts_one_setting_without_selector_terms(direct: dict[str, Any]) -> None:
     assert accepted(capacityReservationSpec=direct)
     assert refused_at(capacityReservationSpec=direct, **reservations({"id": ID})) == [".spec"]
 
@@ -475,5 +475,5 @@ def test_direct_mode_says_one_thing(direct: dict[str, Any]) -> None:
         },
     ],
 )
-def test_direct_mode_does_not_say_two_things_or_none(direct: dict[str, Any]) -> None:
+def test_direct_mode_rejects_two_settings_or_none(direct: dict[str, Any]) -> None:
     assert refused_at(capacityReservationSpec=direct)

@@ -1,4 +1,4 @@
-"""Facts about the NodePool and the NodeClaim, as docs/spec/karpenter-core.md numbers them."""
+"""Facts about the NodePool and the NodeClaim; docs/spec/karpenter-core.md has their ids."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def budget(**fields: Any) -> dict[str, Any]:
 # --- The three CRDs ---------------------------------------------------------------------------------
 
 
-def test_all_kinds_belong_to_the_cluster_and_to_the_category_karpenter() -> None:
+def test_all_crds_are_cluster_scoped_and_in_the_category_karpenter() -> None:
     for crd in crds.all_crds():
         assert crd["spec"]["scope"] == "Cluster"
         assert crd["spec"]["names"]["categories"] == ["karpenter"]
@@ -63,7 +63,7 @@ def test_all_kinds_belong_to_the_cluster_and_to_the_category_karpenter() -> None
 
 
 @pytest.mark.fact("C-1")
-def test_a_nodepool_s_status_has_these_fields_and_counts_from_zero() -> None:
+def test_nodepool_status_has_karpenters_fields_and_nodes_defaults_to_zero() -> None:
     status = schemas.node("NodePool", "status")["properties"]
     assert set(status) == {"resources", "nodes", "nodeClassObservedGeneration", "conditions"}
     filled = schemas.defaulted(objects.build("NodePool", {"status": {"resources": {}}}))
@@ -71,24 +71,24 @@ def test_a_nodepool_s_status_has_these_fields_and_counts_from_zero() -> None:
 
 
 @pytest.mark.fact("C-3")
-def test_a_nodepool_s_columns() -> None:
+def test_nodepool_printer_columns_are_karpenters() -> None:
     assert column_names(crds.nodepool(), 0) == ["NodeClass", "Nodes", "Ready", "Age"]
     assert column_names(crds.nodepool(), 1) == ["Weight", "CPU", "Memory"]
 
 
 @pytest.mark.fact("C-6")
-def test_a_nodeclaim_s_columns() -> None:
+def test_nodeclaim_printer_columns_are_karpenters() -> None:
     assert column_names(crds.nodeclaim(), 0) == ["Type", "Capacity", "Zone", "Node", "Ready", "Age"]
     assert column_names(crds.nodeclaim(), 1) == ["ImageID", "ID", "NodePool", "NodeClass", "Drifted"]
 
 
-def test_a_nodepool_scales_by_its_replicas() -> None:
+def test_nodepool_scale_subresource_uses_replicas() -> None:
     scale = crds.nodepool()["spec"]["versions"][0]["subresources"]["scale"]
     assert scale == {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.nodes"}
 
 
 @pytest.mark.fact("C-5")
-def test_no_reasons_and_an_empty_list_of_reasons_stay_different() -> None:
+def test_unset_reasons_of_a_budget_differ_from_empty_reasons_on_the_wire() -> None:
     unset, none, empty = budget(nodes="1"), budget(nodes="1", reasons=None), budget(nodes="1", reasons=[])
     for obj in (unset, none, empty):
         assert objects.is_valid(obj)
@@ -103,19 +103,19 @@ def test_a_condition_needs_a_reason_and_a_message(kind: str) -> None:
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T08:00:00Z"}
     complete = condition | {"reason": "Ready", "message": ""}
     assert objects.is_valid(objects.build(kind, {"status": {"conditions": [complete]}}))
-    for poor in (condition, complete | {"reason": ""}):
-        assert objects.refused_at(objects.build(kind, {"status": {"conditions": [poor]}}))
+    for incomplete in (condition, complete | {"reason": ""}):
+        assert objects.refused_at(objects.build(kind, {"status": {"conditions": [incomplete]}}))
 
 
-def test_a_nodeclaim_s_condition_needs_neither() -> None:
+def test_nodeclaim_condition_needs_neither_reason_nor_message() -> None:
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T08:00:00Z"}
-    for poor in (condition, condition | {"reason": ""}):
-        assert objects.is_valid(objects.build("NodeClaim", {"status": {"conditions": [poor]}}))
+    for incomplete in (condition, condition | {"reason": ""}):
+        assert objects.is_valid(objects.build("NodeClaim", {"status": {"conditions": [incomplete]}}))
 
 
 @pytest.mark.fact("C-7")
 @pytest.mark.parametrize("written", ["Never", "720h", "60m", "3600s", "1h0m0s", "0h30m", "90s"])
-def test_durations_go_back_in_the_form_they_were_written_in(written: str) -> None:
+def test_durations_are_encoded_as_they_were_written(written: str) -> None:
     obj = pool(
         template={"spec": {"expireAfter": written}},
         disruption={"consolidateAfter": written},
@@ -128,7 +128,7 @@ def test_durations_go_back_in_the_form_they_were_written_in(written: str) -> Non
 
 @pytest.mark.fact("C-7")
 @pytest.mark.parametrize("written", ["60m", "3600s", "1h0m0s"])
-def test_grace_periods_go_back_in_the_form_they_were_written_in(written: str) -> None:
+def test_grace_periods_are_encoded_as_they_were_written(written: str) -> None:
     claim = objects.spec("NodeClaim", terminationGracePeriod=written)
     assert objects.is_valid(claim)
     assert over_the_wire(claim)["spec"]["terminationGracePeriod"] == written
@@ -190,10 +190,10 @@ def test_names_of_aws_are_spelt_as_karpenter_spells_them() -> None:
     assert names.CAPACITY_TYPES == ("reserved", "spot", "on-demand")
 
 
-# --- The table of the NodePool ----------------------------------------------------------------------
+# --- Fields of the NodePool -------------------------------------------------------------------------
 
 
-def test_a_nodepool_is_completed_with_these_defaults() -> None:
+def test_nodepool_has_karpenters_defaults() -> None:
     spec = schemas.defaulted(objects.build("NodePool"))["spec"]
     assert spec["disruption"] == {
         "budgets": [{"nodes": "10%"}],
@@ -265,12 +265,12 @@ def test_a_nodepool_is_completed_with_these_defaults() -> None:
         ),
     ],
 )
-def test_the_bounds_of_a_nodepool(good: dict[str, Any], bad: dict[str, Any]) -> None:
+def test_nodepool_fields_outside_their_bounds_are_rejected(good: dict[str, Any], bad: dict[str, Any]) -> None:
     assert objects.lines(good) == []
     assert objects.lines(bad)
 
 
-def test_budgets_of_a_nodepool_that_name_no_number_get_one() -> None:
+def test_budget_without_nodes_defaults_to_ten_percent() -> None:
     (filled,) = schemas.defaulted(budget(reasons=["Empty"]))["spec"]["disruption"]["budgets"]
     assert filled["nodes"] == "10%"
     assert objects.is_valid(budget(reasons=["Empty"]))
@@ -278,10 +278,10 @@ def test_budgets_of_a_nodepool_that_name_no_number_get_one() -> None:
 
 @pytest.mark.fact("aws-1.6.7")
 @pytest.mark.parametrize("key", aws.RESERVED_CAPACITY_LABELS)
-def test_nodepools_may_select_on_the_three_keys_of_reservations(key: str) -> None:
+def test_nodepool_may_select_on_the_labels_of_reservations(key: str) -> None:
     assert objects.is_valid(requiring(key))
     assert objects.is_valid(labelled(**{key: "true"}))
 
 
-def test_no_budgets_at_all_stay_none_over_the_wire() -> None:
+def test_empty_budgets_stay_empty_on_the_wire() -> None:
     assert over_the_wire(pool(disruption={"budgets": []}))["spec"]["disruption"]["budgets"] == []

@@ -1,6 +1,6 @@
-"""Every field of the CRDs is used by some valid manifest of tests/manifests or examples, status included.
+"""Every field of the CRDs, status included, is used by a valid manifest in tests/manifests or examples.
 
-So a field that is lost, renamed or mistyped shows, and so does one that nobody ever tried.
+So a field that is lost, renamed or of the wrong type fails a test, and so does a field that no manifest uses.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from holdfast.api.meta import Object, to_wire
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/manifests").glob("*.yaml")])
-OURS: dict[str, dict[str, Any]] = {
+MANIFESTS: dict[str, dict[str, Any]] = {
     f"{file.stem}-{obj['kind']}-{obj['metadata']['name']}": obj
     for file in FILES
     for obj in yaml.safe_load_all(file.read_text(encoding="utf-8"))
@@ -27,7 +27,7 @@ OURS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", schemas.kinds())
-def test_the_manifests_use_every_field_and_no_other(kind: str) -> None:
+def test_manifests_use_every_field_of_the_crd_and_no_unknown_field(kind: str) -> None:
     fields = {path for path, _ in schemas.nodes(schemas.of(kind)) if path}
     used = {path for obj in objects_of(kind) for path in paths(obj, schemas.of(kind)) if path}
     assert sorted(fields - used) == [], "fields that no manifest uses"
@@ -35,20 +35,20 @@ def test_the_manifests_use_every_field_and_no_other(kind: str) -> None:
 
 
 @pytest.mark.fact("C-1", "aws-1.3.4", "aws-1.3.6", "Q-3")
-@pytest.mark.parametrize("obj", OURS.values(), ids=OURS)
+@pytest.mark.parametrize("obj", MANIFESTS.values(), ids=MANIFESTS)
 def test_every_manifest_is_accepted(obj: dict[str, Any]) -> None:
     assert objects.lines(obj) == []
 
 
-@pytest.mark.parametrize("obj", OURS.values(), ids=OURS)
-def test_what_is_decoded_and_encoded_again_is_still_accepted_and_decodes_alike(obj: dict[str, Any]) -> None:
+@pytest.mark.parametrize("obj", MANIFESTS.values(), ids=MANIFESTS)
+def test_encoding_a_decoded_manifest_gives_a_valid_and_equal_object(obj: dict[str, Any]) -> None:
     decoded = decode(obj)
     assert objects.lines(encode(decoded)) == []
     assert decode(encode(decoded)) == decoded
 
 
-@pytest.mark.parametrize("obj", OURS.values(), ids=OURS)
-def test_nothing_but_defaults_is_lost_in_decoding(obj: dict[str, Any]) -> None:
+@pytest.mark.parametrize("obj", MANIFESTS.values(), ids=MANIFESTS)
+def test_decoding_and_encoding_preserves_the_spec(obj: dict[str, Any]) -> None:
     before, after = schemas.defaulted(obj), schemas.defaulted(encode(decode(obj)))
     assert without_empty(after["spec"]) == without_empty(before["spec"])
 
@@ -58,18 +58,18 @@ def decode(obj: dict[str, Any]) -> Object:
 
 
 def encode(obj: Object) -> dict[str, Any]:
-    """The object after a trip over the wire."""
+    """Encodes the object to JSON and returns the JSON as plain values."""
     body = msgspec.json.decode(msgspec.json.encode(to_wire(obj)))
     assert isinstance(body, dict)
     return body
 
 
 def objects_of(kind: str) -> list[dict[str, Any]]:
-    return [obj for obj in OURS.values() if obj["kind"] == kind]
+    return [obj for obj in MANIFESTS.values() if obj["kind"] == kind]
 
 
 def paths(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
-    """The nodes that a value touches, as the schema names them; unknown ones too."""
+    """The schema paths that a value uses, including paths that the schema does not have."""
     yield path
     if isinstance(value, list):
         for item in value:
@@ -85,7 +85,7 @@ def paths(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
 
 
 def without_empty(value: Any) -> Any:
-    """Without empty lists and maps: to Go, and on our wire, they are the same as none."""
+    """Drops empty lists and maps: Go and our encoder treat them as unset."""
     if isinstance(value, dict):
         cleaned = {key: without_empty(child) for key, child in value.items()}
         return {key: child for key, child in cleaned.items() if child not in ({}, [])}

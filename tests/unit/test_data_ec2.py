@@ -1,4 +1,4 @@
-"""The shipped EC2 data: complete, dated, small, and what its sources say."""
+"""The shipped EC2 data is complete, dated, small and equal to its sources."""
 
 import gzip
 
@@ -20,11 +20,11 @@ def info(name: str) -> InstanceTypeInfo:
     return next(i for i in ec2.region("us-east-1").types if i.name == name)
 
 
-def test_the_regions_are_named() -> None:
+def test_region_names_are_listed() -> None:
     assert ec2.region_names() == REGIONS
 
 
-def test_a_region_that_is_not_shipped_is_said_to_be_so() -> None:
+def test_unknown_region_is_an_error_that_lists_the_shipped_regions() -> None:
     with pytest.raises(errors.InvalidInput, match=r"'mars-1' is not shipped.*us-west-2"):
         ec2.region("mars-1")
 
@@ -38,7 +38,7 @@ def test_every_type_is_offered_in_a_zone_and_every_zone_offers_types(region: Reg
     assert all(zone.id and zone.name.startswith(region.name) for zone in region.zones)
 
 
-def test_every_type_has_what_a_node_is_computed_from(region: Region) -> None:
+def test_every_type_has_the_fields_that_capacity_is_computed_from(region: Region) -> None:
     assert len(region.types) > 1000
     for i in region.types:
         assert i.vcpus > 0, i.name
@@ -56,7 +56,7 @@ def test_nearly_every_type_has_a_price_and_none_is_free(region: Region) -> None:
     assert all(price > 0 for price in region.on_demand_nano_usd.values())
 
 
-def test_the_data_is_dated_and_says_whose_prices_it_has(region: Region) -> None:
+def test_data_names_its_dates_and_the_region_of_its_prices(region: Region) -> None:
     assert region.types_as_of == "2026-10-27"
     assert region.prices_as_of == "2026-07-20"
     assert region.prices_of == "us-east-1"
@@ -82,14 +82,14 @@ def test_known_types_are_as_ec2_describes_them() -> None:
     assert info("c6g.large").architectures == ("arm64",)
 
 
-def test_the_file_is_small_and_packed_without_a_time() -> None:
+def test_data_file_is_small_and_has_no_gzip_timestamp() -> None:
     packed = ec2.FILE.read_bytes()
     assert len(packed) < 100_000
     assert packed[4:8] == b"\0\0\0\0"
     assert gzip.decompress(packed).startswith(b'{"types_as_of"')
 
 
-def test_the_notice_says_where_the_types_come_from() -> None:
+def test_notice_names_the_source_of_the_types() -> None:
     notice = ec2.FILE.with_name("NOTICE.md").read_text(encoding="utf-8")
     for words in ("Moto", "Steve Pulec", "Apache License, Version 2.0", "modified"):
         assert words in notice

@@ -37,25 +37,25 @@ def allowed(
         ("0", 9, 0),
     ],
 )
-def test_a_share_of_the_nodes_is_rounded_up(nodes: str, count: int, expected: int) -> None:
+def test_percentage_of_a_budget_is_rounded_up(nodes: str, count: int, expected: int) -> None:
     assert allowed(at_most(nodes), count=count) == expected
 
 
 @pytest.mark.fact("D-10")
-def test_nodes_that_are_down_or_going_have_used_some_of_the_budget() -> None:
+def test_not_ready_queued_and_rebooting_nodes_consume_the_budget() -> None:
     assert allowed(at_most("3"), n0=NodeFacts(ready=False), n1=NodeFacts(queued=True)) == 1
     assert allowed(at_most("3"), n0=NodeFacts(rebooting=True)) == 2
     assert allowed(at_most("1"), n0=NodeFacts(ready=False), n1=NodeFacts(ready=False)) == 0
 
 
 @pytest.mark.fact("D-10")
-def test_for_a_repair_a_node_that_is_only_down_uses_nothing() -> None:
+def test_not_ready_node_consumes_no_budget_for_repair() -> None:
     assert allowed(at_most("3"), DisruptionReason.UNHEALTHY, n0=NodeFacts(ready=False)) == 3
     assert allowed(at_most("3"), DisruptionReason.UNHEALTHY, n0=NodeFacts(queued=True)) == 2
 
 
 @pytest.mark.fact("D-10")
-def test_nodes_that_start_end_or_are_not_ours_are_not_counted() -> None:
+def test_uninitialized_unmanaged_and_terminating_nodes_are_not_counted() -> None:
     nodes = [
         machine("n0"),
         machine("n1", initialized=False),
@@ -70,7 +70,7 @@ def test_nodes_that_start_end_or_are_not_ours_are_not_counted() -> None:
 
 
 @pytest.mark.fact("D-12")
-def test_a_budget_is_about_its_reasons_and_without_reasons_about_all() -> None:
+def test_budget_applies_to_its_reasons_or_without_reasons_to_all() -> None:
     rules = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})), Budget("4"), Budget("6")))
     assert allowed(rules, DisruptionReason.DRIFTED) == 0
     assert allowed(rules, DisruptionReason.EMPTY) == 4
@@ -82,7 +82,7 @@ def test_a_budget_is_about_its_reasons_and_without_reasons_about_all() -> None:
 @pytest.mark.parametrize(
     ("after_s", "expected"), [(-1, None), (0, 0), (HOUR_S - 1, 0), (HOUR_S, None), (DAY_S, 0)]
 )
-def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
+def test_budget_with_a_schedule_is_active_for_its_duration_after_each_start(
     after_s: int, expected: int | None
 ) -> None:
     one = Budget("0", schedule="0 9 * * *", duration_s=HOUR_S)
@@ -97,7 +97,7 @@ def test_a_budget_with_a_schedule_counts_from_each_beginning_for_its_duration(
         f"*/{'9' * 5000} * * * *", f"{'9' * 5000} * * * *", f"0-{'9' * 5000} * * * *", "*/٣ * * * *",
     ],
 )  # fmt: skip
-def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
+def test_budget_that_cannot_be_parsed_allows_no_disruption(schedule: str) -> None:
     with pytest.raises(errors.InvalidInput):
         cron.parse(schedule)
     assert (
@@ -108,13 +108,13 @@ def test_a_budget_that_cannot_be_read_allows_nothing(schedule: str) -> None:
     assert budgets.limit((Budget("9" * 5000 + "%"),), DisruptionReason.EMPTY, 10, NINE) == 0
 
 
-def test_each_node_uses_one_disruption_and_an_unknown_pool_has_none() -> None:
+def test_each_node_consumes_one_disruption_and_an_unknown_nodepool_has_none() -> None:
     found = budgets.allowances(world(machine("n0"), rules=at_most("2")), DisruptionReason.EMPTY)
     remaining = RemainingBudget(found)
     assert [remaining.spend("default") for _ in range(3)] == [True, True, False]
     assert not remaining.spend("gone")
-    endless = RemainingBudget({"default": replace(found["default"], limit=None)})
-    assert all(endless.spend("default") for _ in range(100))
+    unlimited = RemainingBudget({"default": replace(found["default"], limit=None)})
+    assert all(unlimited.spend("default") for _ in range(100))
 
 
 # --- Schedules ---------------------------------------------------------------------------------------
@@ -133,9 +133,9 @@ def test_each_node_uses_one_disruption_and_an_unknown_pool_has_none() -> None:
         ("0 9 * * sun", NINE - DAY_S),
         ("0 0 1 * *", NINE - 15 * DAY_S - 9 * HOUR_S),
         ("0 9 15 * ?", NINE - DAY_S),
-        ("0 9 13 * mon", NINE),  # either day will do
+        ("0 9 13 * mon", NINE),  # day of month or weekday
         ("0 9 13 * sat", NINE - 2 * DAY_S),
-        ("0 9 13 * */1", NINE - 3 * DAY_S),  # every weekday is no restriction
+        ("0 9 13 * */1", NINE - 3 * DAY_S),  # `*/1` does not restrict the weekday
         ("0,30 6-8 * nov *", NINE - HOUR_S // 2),
         ("@daily", NINE - 9 * HOUR_S),
         ("@midnight", NINE - 9 * HOUR_S),
@@ -147,5 +147,5 @@ def test_each_node_uses_one_disruption_and_an_unknown_pool_has_none() -> None:
         ("0 0 31 2 *", None),
     ],
 )
-def test_when_a_schedule_last_began(schedule: str, latest: int | None) -> None:
+def test_latest_start_of_a_schedule(schedule: str, latest: int | None) -> None:
     assert cron.parse(schedule).latest_s(NINE) == latest

@@ -1,4 +1,4 @@
-"""Which nodes may be disrupted at all, why the others may not, and what it costs."""
+"""Which nodes are candidates for disruption, what blocks the other nodes, and what disruption costs."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str |
         (BUSY, NodeFacts(do_not_disrupt=True), BlockedCode.DO_NOT_DISRUPT),
     ],
 )
-def test_a_node_is_a_candidate_unless_something_forbids_it(
+def test_node_is_a_candidate_unless_it_is_blocked(
     one: NodeView, facts: NodeFacts, code: BlockedCode | None
 ) -> None:
     assert refusal(one, facts) is code
@@ -49,8 +49,8 @@ def test_a_node_is_a_candidate_unless_something_forbids_it(
 def test_a_node_without_a_usable_node_pool_is_no_candidate() -> None:
     assert refusal(BUSY, pools=[pool("other")]) is BlockedCode.NO_NODE_POOL
     assert refusal(BUSY, pools=[pool("default")]) is BlockedCode.NO_NODE_POOL
-    stray = replace(BUSY, node_pool=None)
-    assert refusal(stray) is BlockedCode.NOT_OURS
+    unmanaged = replace(BUSY, node_pool=None)
+    assert refusal(unmanaged) is BlockedCode.NOT_OURS
 
 
 def blocked(*nodes: NodeView, **more: Any) -> str | None:
@@ -59,7 +59,7 @@ def blocked(*nodes: NodeView, **more: Any) -> str | None:
 
 
 @pytest.mark.fact("D-5", "D-6")
-def test_a_pod_that_must_not_be_disrupted_blocks_its_node_whoever_made_it() -> None:
+def test_do_not_disrupt_pod_blocks_its_node_even_if_it_is_a_daemonset_or_mirror_pod() -> None:
     assert (
         blocked(machine("n1", pods=load("web", WEB, do_not_disrupt=True))) is BlockedCode.POD_DO_NOT_DISRUPT
     )
@@ -71,7 +71,7 @@ def test_a_pod_that_must_not_be_disrupted_blocks_its_node_whoever_made_it() -> N
 
 
 @pytest.mark.fact("D-5")
-def test_a_disruption_budget_that_lets_nobody_go_blocks_and_so_do_two() -> None:
+def test_exhausted_pod_disruption_budget_blocks_and_so_do_two_budgets_of_one_pod() -> None:
     assert blocked(BUSY, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
     assert blocked(BUSY, budgets=(pdb(allowed=1),)) is None
     assert (
@@ -81,19 +81,19 @@ def test_a_disruption_budget_that_lets_nobody_go_blocks_and_so_do_two() -> None:
 
 
 @pytest.mark.fact("D-5")
-def test_a_budget_does_not_block_pods_that_nobody_evicts_or_that_are_ill_and_may_go() -> None:
-    leaving = machine("n1", pods=load("web", WEB, terminating=True))
-    assert blocked(leaving, budgets=(pdb(allowed=0),)) is None
-    ill = machine("n1", pods=load("web", WEB, ready=False))
-    assert blocked(ill, budgets=(pdb(allowed=0, always_allows_unhealthy=True),)) is None
-    assert blocked(ill, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
+def test_pod_disruption_budget_does_not_block_terminating_or_evictable_unhealthy_pods() -> None:
+    terminating = machine("n1", pods=load("web", WEB, terminating=True))
+    assert blocked(terminating, budgets=(pdb(allowed=0),)) is None
+    unhealthy = machine("n1", pods=load("web", WEB, ready=False))
+    assert blocked(unhealthy, budgets=(pdb(allowed=0, always_allows_unhealthy=True),)) is None
+    assert blocked(unhealthy, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
 
 
 # --- What disruption costs -----------------------------------------------------------------------------
 
 
 @pytest.mark.fact("D-7")
-def test_a_pod_costs_one_more_or_less_by_its_deletion_cost_and_priority_within_bounds() -> None:
+def test_eviction_cost_depends_on_deletion_cost_and_priority_within_bounds() -> None:
     (pod,) = load("web", WEB)
     assert costs.eviction_cost(pod) == POD
     assert costs.eviction_cost(replace(pod, deletion_cost=2**27)) == 2 * POD
@@ -103,7 +103,7 @@ def test_a_pod_costs_one_more_or_less_by_its_deletion_cost_and_priority_within_b
 
 
 @pytest.mark.fact("D-7")
-def test_a_node_near_the_end_of_its_life_costs_less_to_disrupt() -> None:
+def test_node_close_to_its_expiration_costs_less_to_disrupt() -> None:
     node = machine("n1", pods=load("web", WEB, 4))
     assert costs.disruption_cost(node, NOW_S) == 4 * POD
     assert costs.disruption_cost(node, NOW_S, NOW_S - 3 * HOUR_S, 4 * HOUR_S) == POD
@@ -111,7 +111,7 @@ def test_a_node_near_the_end_of_its_life_costs_less_to_disrupt() -> None:
 
 
 @pytest.mark.fact("D-8")
-def test_a_node_whose_pods_nobody_would_miss_is_empty() -> None:
+def test_node_with_only_daemonset_pods_or_pods_without_eviction_cost_is_empty() -> None:
     cheap = load("web", WEB, deletion_cost=-(2**27))
     assert costs.is_empty(machine("n1"))
     assert costs.is_empty(machine("n1", pods=cheap))
@@ -127,7 +127,7 @@ def cost(one: NodeView, **more: Any) -> Cost:
 
 
 @pytest.mark.fact("R-36")
-def test_a_running_node_costs_what_its_type_costs_in_its_zone_and_capacity_type() -> None:
+def test_node_cost_is_the_price_of_its_type_in_its_zone_and_capacity_type() -> None:
     assert cost(machine("n1", LARGE)) == Cost(round(0.4 * NANO))
     assert cost(machine("n1", SMALL, capacity_type=names.SPOT)) == Cost(round(0.04 * NANO))
     assert cost(machine("n1", "unheard-of")) == Cost(0)
@@ -135,25 +135,25 @@ def test_a_running_node_costs_what_its_type_costs_in_its_zone_and_capacity_type(
 
 
 @pytest.mark.fact("Q-27", "D-22", "W-8")
-def test_a_slot_costs_nothing_more_and_slots_are_ordered_by_their_types() -> None:
-    kept = [
+def test_reserved_nodes_cost_nothing_and_are_ordered_by_the_price_of_their_type() -> None:
+    reservations = [
         reservation("cr-1", LARGE, available=0, total=1),
         reservation("cr-2", SMALL, available=0, total=1),
     ]
-    big = cost(machine("n1", LARGE, slot="cr-1"), reservations=kept)
-    little = cost(machine("n1", SMALL, slot="cr-2"), reservations=kept)
+    big = cost(machine("n1", LARGE, slot="cr-1"), reservations=reservations)
+    little = cost(machine("n1", SMALL, slot="cr-2"), reservations=reservations)
     assert big.paid_nano == little.paid_nano == 0
     assert little < big < Cost(1)
 
 
 @pytest.mark.fact("R-36")
-def test_running_reserved_node_is_priced_by_its_own_reservation() -> None:
-    """Its reservation may be full, or no longer offered: the node never looks like one that costs nothing to replace."""
-    kept = [reservation("cr-1", LARGE, available=0, total=1)]
-    known = cost(machine("n1", LARGE, slot="cr-1"), reservations=kept)
-    gone = cost(machine("n1", LARGE, slot="cr-2"), reservations=kept)
+def test_cost_of_a_reserved_node_does_not_depend_on_whether_its_reservation_is_offered() -> None:
+    """The reservation may be full, unknown or not offered. A node without a price must not look free to replace."""
+    reservations = [reservation("cr-1", LARGE, available=0, total=1)]
+    full = cost(machine("n1", LARGE, slot="cr-1"), reservations=reservations)
+    unknown = cost(machine("n1", LARGE, slot="cr-2"), reservations=reservations)
     not_offered = cost(machine("n1", LARGE, slot="cr-1"))
-    assert known == gone == not_offered == Cost(0, round(0.4 * NANO))
+    assert full == unknown == not_offered == Cost(0, round(0.4 * NANO))
 
 
 def order(*nodes: NodeView, **more: Any) -> list[str]:
@@ -162,15 +162,15 @@ def order(*nodes: NodeView, **more: Any) -> list[str]:
 
 
 @pytest.mark.fact("D-22")
-def test_candidates_are_ordered_by_what_is_saved_for_the_trouble_and_slots_come_last() -> None:
-    kept = [reservation("cr-1", LARGE, available=0, total=1)]
+def test_candidates_are_ordered_by_saving_per_disruption_cost_with_reserved_nodes_last() -> None:
+    reservations = [reservation("cr-1", LARGE, available=0, total=1)]
     nodes = [
         machine("a", LARGE, load("a", WEB), slot="cr-1"),
         machine("b", SMALL, load("b", WEB)),
         machine("c", LARGE, load("c", WEB)),
         machine("d", LARGE, load("d", WEB, 6)),
     ]
-    assert order(*nodes, reservations=kept, rules=FREE) == ["c", "d", "b", "a"]
+    assert order(*nodes, reservations=reservations, rules=FREE) == ["c", "d", "b", "a"]
 
 
 @pytest.mark.fact("NC-42")
@@ -184,7 +184,7 @@ def test_candidates_are_ordered_by_what_is_saved_for_the_trouble_and_slots_come_
         (None, 0, None, False),
     ],
 )
-def test_a_node_is_consolidatable_when_no_pod_came_or_went_for_long_enough(
+def test_node_is_consolidatable_after_enough_time_without_pod_events(
     event_s: int | None, initialized_s: int, after_s: int | None, *, settled: bool
 ) -> None:
     node = replace(BUSY, last_pod_event_s=event_s)

@@ -1,4 +1,4 @@
-"""Consolidation: what goes, what comes instead, and why a node stays."""
+"""Consolidation: which nodes are deleted or replaced, by what, and why other nodes are not disrupted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,23 +45,23 @@ HALF = shape(1900)
 ON_DEMAND_ONLY = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 
 
-def on_demand(*wanted: Any, reservations: Sequence[Any] = (), **more: Any) -> list[Any]:
-    return [pool("default", catalog(reservations), ON_DEMAND_ONLY, *wanted, **more)]
+def on_demand(*expressions: Any, reservations: Sequence[Any] = (), **more: Any) -> list[Any]:
+    return [pool("default", catalog(reservations), ON_DEMAND_ONLY, *expressions, **more)]
 
 
-def decided(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> Decision:
+def decision_for(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> Decision:
     if "pools" not in more:
         more["pools"] = on_demand(reservations=more.get("reservations", ()))
     return decide(world(*nodes, **more), settings or Settings())
 
 
 def command(*nodes: NodeView, **more: Any) -> DisruptionCommand:
-    found = decided(*nodes, **more).command
+    found = decision_for(*nodes, **more).command
     assert found is not None
     return found
 
 
-def became(found: DisruptionCommand) -> list[tuple[str, str, str | None]]:
+def replaced_by(found: DisruptionCommand) -> list[tuple[str, str, str | None]]:
     return [
         (one.claim.instance_type, one.claim.capacity_type, one.claim.reservation_id)
         for one in found.replacements
@@ -74,7 +74,7 @@ def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
     drifted = machine("b", MEDIUM, load("b", shape(3000)))
     idle = machine("c", LARGE, load("c", shape(3500)))
     facts = {"b": NodeFacts(drifted=Drifted("AMI", 1))}
-    first = decided(empty, drifted, idle, facts=facts)
+    first = decision_for(empty, drifted, idle, facts=facts)
     assert first.command is not None
     assert first.command.method is Method.EMPTINESS
     assert codes(first, "b") == codes(first, "c") == {BlockedCode.ANOTHER_FIRST}
@@ -86,14 +86,14 @@ def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
 
 
 @pytest.mark.fact("D-15", "D-16", "D-3")
-def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
+def test_all_empty_nodes_are_deleted_in_one_command_without_replacements() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
     found = command(
         machine("a"),
         machine("b", LARGE),
         machine("c", pods=load("c", shape(3000))),
         machine("d", slot="cr-1"),
-        reservations=kept,
+        reservations=reservations,
     )
     assert (found.method, found.reason, found.action) == (
         Method.EMPTINESS,
@@ -106,8 +106,8 @@ def test_all_empty_nodes_go_at_once_and_nothing_replaces_them() -> None:
 
 
 @pytest.mark.fact("D-16")
-def test_budgets_bound_how_many_empty_nodes_go() -> None:
-    decision = decided(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
+def test_budget_limits_how_many_empty_nodes_are_deleted() -> None:
+    decision = decision_for(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
     assert codes(decision, "a") == codes(decision, "c") == {BlockedCode.BUDGET}
@@ -115,26 +115,26 @@ def test_budgets_bound_how_many_empty_nodes_go() -> None:
 
 
 @pytest.mark.fact("D-15", "D-49")
-def test_empty_nodes_stay_while_pods_just_left_or_consolidation_is_off() -> None:
+def test_empty_node_is_not_deleted_before_consolidate_after_or_with_consolidation_off() -> None:
     fresh = machine("a", last_pod_event_s=NOW_S - 10)
-    decision = decided(fresh, pools=on_demand(consolidate_after_s=60))
+    decision = decision_for(fresh, pools=on_demand(consolidate_after_s=60))
     assert decision.command is None
     assert BlockedCode.UNSETTLED in codes(decision, "a")
-    never = decided(machine("a"), pools=on_demand(consolidate_after_s=None))
+    never = decision_for(machine("a"), pools=on_demand(consolidate_after_s=None))
     assert never.command is None
     assert BlockedCode.CONSOLIDATION_OFF in codes(never, "a")
-    assert decided(machine("a"), rules=PoolRules(static=True, budgets=())).command is None
+    assert decision_for(machine("a"), rules=PoolRules(static=True, budgets=())).command is None
 
 
 @pytest.mark.fact("D-9")
-def test_an_empty_node_without_labels_still_goes() -> None:
+def test_empty_node_of_an_unknown_instance_type_is_deleted() -> None:
     bare = machine("a", labels={names.INSTANCE_TYPE: "unheard-of"})
     assert command(bare).candidates == ("a",)
 
 
 @pytest.mark.fact("D-49")
 @pytest.mark.parametrize("policy", list(Policy))
-def test_every_policy_removes_empty_nodes(policy: Policy) -> None:
+def test_every_policy_deletes_empty_nodes(policy: Policy) -> None:
     assert command(machine("a"), rules=PoolRules(policy, ())).method is Method.EMPTINESS
 
 
@@ -142,7 +142,7 @@ def test_every_policy_removes_empty_nodes(policy: Policy) -> None:
 
 
 @pytest.mark.fact("D-24")
-def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
+def test_node_whose_pods_fit_on_other_nodes_is_deleted() -> None:
     found = command(machine("a", LARGE, load("a", WEB)), machine("b", MEDIUM, load("b", shape(2000))))
     assert found.action is Action.DELETE
     assert found.candidates == ("a",)
@@ -150,70 +150,70 @@ def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
 
 
 @pytest.mark.fact("D-25", "D-29", "D-3")
-def test_a_node_is_replaced_by_a_cheaper_one_that_holds_its_pods() -> None:
+def test_node_is_replaced_by_a_cheaper_node_that_fits_its_pods() -> None:
     found = command(machine("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
         Method.SINGLE_NODE,
         DisruptionReason.UNDERUTILIZED,
         Action.REPLACE,
     )
-    assert became(found) == [(SMALL, names.ON_DEMAND, None)]
+    assert replaced_by(found) == [(SMALL, names.ON_DEMAND, None)]
     (replacement,) = found.replacements
-    assert replacement.claim.instance_types == (SMALL, MEDIUM)  # what is not cheaper is not listed
+    assert replacement.claim.instance_types == (SMALL, MEDIUM)  # only cheaper types are listed
     assert found.saves_nano_usd_per_hour == round(0.3 * NANO)
 
 
 @pytest.mark.fact("D-25", "D-44")
-def test_a_node_that_nothing_cheaper_holds_stays() -> None:
-    decision = decided(machine("a", MEDIUM, load("a", shape(3000))))
+def test_node_without_a_cheaper_replacement_is_not_disrupted() -> None:
+    decision = decision_for(machine("a", MEDIUM, load("a", shape(3000))))
     assert decision.command is None
     assert codes(decision, "a") == {BlockedCode.NOT_CHEAPER}
 
 
 @pytest.mark.fact("D-24")
-def test_a_node_is_not_replaced_by_two_that_are_bought() -> None:
+def test_node_is_not_replaced_by_two_on_demand_nodes() -> None:
     apart = [replace(pod, shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
-    decision = decided(machine("a", LARGE, apart))
+    decision = decision_for(machine("a", LARGE, apart))
     assert decision.command is None
     assert BlockedCode.TOO_MANY in codes(decision, "a")
 
 
 @pytest.mark.fact("D-23", "S-25")
-def test_pods_are_not_moved_to_a_node_that_only_just_changed_or_is_not_up() -> None:
+def test_pods_are_not_moved_to_unsettled_or_uninitialized_nodes() -> None:
     mover = machine("a", MEDIUM, load("a", shape(3000)))
     fresh = machine("b", MEDIUM, last_pod_event_s=NOW_S - 10)
-    assert decided(mover, fresh, pools=on_demand(consolidate_after_s=60)).command is None
+    assert decision_for(mover, fresh, pools=on_demand(consolidate_after_s=60)).command is None
     starting = machine("b", MEDIUM, initialized=False)
-    decision = decided(mover, starting)
+    decision = decision_for(mover, starting)
     assert decision.command is None
     assert BlockedCode.ON_STARTING_NODE in codes(decision, "a")
 
 
-@pytest.mark.parametrize(("used_millis", "goes"), [(900, False), (400, True)])
-def test_a_node_stays_where_kube_scheduler_would_leave_one_of_its_pods_over(
-    used_millis: int, *, goes: bool
+@pytest.mark.parametrize(("used_millis", "is_deleted"), [(900, False), (400, True)])
+def test_node_is_not_deleted_if_kube_scheduler_would_leave_one_of_its_pods_pending(
+    used_millis: int, *, is_deleted: bool
 ) -> None:
-    """By the plan the pod of 2 cpu goes to "full", and the others to "half". kube-scheduler puts it on "half", where the
-    larger share stays free, and then one of the others fits nowhere."""
+    """The plan places the pod of 2 cpu on "full" and the other pods on "half". kube-scheduler binds it to "half", where
+    the larger share stays free, and then one of the other pods fits on no node."""
     big, small = shape(2000), shape(1500)
     mover = machine("a", LARGE, (*load("a-big", big), *load("a-small", small, 2)))
     full = machine("full", LARGE, load("full", shape(5900)))
     half = machine("half", MEDIUM, load("half", shape(used_millis)))
-    kept = {"full": NodeFacts(do_not_disrupt=True), "half": NodeFacts(do_not_disrupt=True)}
-    decision = decided(mover, full, half, facts=kept)
-    assert (decision.command is not None) is goes
-    assert goes or BlockedCode.PODS_WITHOUT_PLACE in codes(decision, "a")
+    blocked = {"full": NodeFacts(do_not_disrupt=True), "half": NodeFacts(do_not_disrupt=True)}
+    decision = decision_for(mover, full, half, facts=blocked)
+    assert (decision.command is not None) is is_deleted
+    assert is_deleted or BlockedCode.PODS_WITHOUT_PLACE in codes(decision, "a")
 
 
-def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
-    """Nothing changes but the time: the other node has been settled for as long as its pool wants."""
+def test_node_is_deleted_once_the_target_node_has_settled() -> None:
+    """Only the time changes: the other node has been settled for the consolidateAfter of its NodePool."""
     pools = on_demand(consolidate_after_s=60)
     mover, fresh = (
         machine("a", MEDIUM, load("a", shape(3000))),
         machine("b", MEDIUM, last_pod_event_s=NOW_S - 10),
     )
     blocked = {"b": NodeFacts(do_not_disrupt=True)}
-    first = decided(mover, fresh, pools=pools, facts=blocked)
+    first = decision_for(mover, fresh, pools=pools, facts=blocked)
     assert first.command is None
     later = world(mover, fresh, pools=pools, facts=blocked, now_s=NOW_S + 51)
     found = decide(later, Settings(), first.memory).command
@@ -229,15 +229,17 @@ def test_a_node_may_go_as_soon_as_another_one_may_take_its_pods() -> None:
         ({}, None),
     ],
 )
-def test_consolidation_wants_to_know_what_a_node_is(labels: dict[str, str], code: BlockedCode | None) -> None:
-    decision = decided(machine("a", LARGE, load("a", WEB), labels=labels))
+def test_node_of_an_unknown_instance_type_is_not_consolidated(
+    labels: dict[str, str], code: BlockedCode | None
+) -> None:
+    decision = decision_for(machine("a", LARGE, load("a", WEB), labels=labels))
     assert (decision.command is None) is (code is not None)
     assert code is None or code in codes(decision, "a")
 
 
 @pytest.mark.fact("D-9", "D-21")
 @pytest.mark.parametrize("key", [names.CAPACITY_TYPE, names.ZONE])
-def test_consolidation_leaves_a_node_without_capacity_type_or_zone(key: str) -> None:
+def test_node_without_capacity_type_or_zone_label_is_not_consolidated(key: str) -> None:
     full = machine("a", LARGE, load("a", WEB))
     bare = replace(full, labels=tuple(one for one in full.labels if one[0] != key))
     decision = decide(world(bare, pools=on_demand(), instances=()))
@@ -246,28 +248,28 @@ def test_consolidation_leaves_a_node_without_capacity_type_or_zone(key: str) -> 
 
 
 @pytest.mark.fact("D-49", "D-21")
-def test_a_pool_that_consolidates_empty_nodes_only_keeps_the_others() -> None:
-    decision = decided(machine("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
+def test_when_empty_policy_does_not_consolidate_nodes_with_pods() -> None:
+    decision = decision_for(machine("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
     assert decision.command is None
     assert BlockedCode.WHEN_EMPTY in codes(decision, "a")
 
 
 @pytest.mark.fact("D-38")
-def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goes_on() -> None:
+def test_single_node_consolidation_alternates_between_nodepools_and_continues_in_the_next_pass() -> None:
     other = {names.NODEPOOL: "other"}
-    stuck = [spot(name, LARGE, 6000) for name in "ab"]  # cheaper spot nodes exist, and the gate is shut
+    stuck = [spot(name, LARGE, 6000) for name in "ab"]  # cheaper spot nodes exist; the gate is off
     paid = machine("c", SMALL, load("c", HALF), labels=other)
     pools = [
         pool("default", (*many_types(1, cpu=8), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT)),
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
     ]
-    asked = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
+    cluster = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
     few = Settings(nodes_asked_max=1, together_max=0)
-    first = decide(asked, few)
+    first = decide(cluster, few)
     assert first.command is None
     assert BlockedCode.NOT_REACHED in codes(first, "b") & codes(first, "c")
     assert first.memory.unreached == ("other", "default")
-    second = decide(asked, few, first.memory)
+    second = decide(cluster, few, first.memory)
     assert second.command is not None
     assert second.command.candidates == ("c",)
 
@@ -276,29 +278,29 @@ def test_single_nodes_are_looked_at_in_turn_over_the_pools_and_the_next_pass_goe
 
 
 @pytest.mark.fact("D-36", "D-24")
-def test_several_nodes_become_one_that_is_cheaper() -> None:
+def test_several_nodes_are_replaced_by_one_cheaper_node() -> None:
     found = command(*(machine(f"n{i}", MEDIUM, load(f"n{i}", shape(2500))) for i in range(3)))
     assert found.method is Method.MULTI_NODE
     assert set(found.candidates) == {"n0", "n1", "n2"}
-    assert became(found) == [(LARGE, names.ON_DEMAND, None)]
+    assert replaced_by(found) == [(LARGE, names.ON_DEMAND, None)]
     assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
 
 
 @pytest.mark.fact("D-37")
 def test_two_nodes_are_not_replaced_by_another_of_the_same_type() -> None:
-    """A medium and a small node could both go for another medium one, which is cheaper than the two. It is not done:
-    to keep the medium one would be as good. In Karpenter, too."""
+    """Another medium node is cheaper than a medium and a small node together. They are not replaced, because it is as
+    good to leave the medium node running. Karpenter does the same."""
     bound = shape(1800, node_selector=requirements.of(is_in(names.ZONE, "z2")))
     nodes = [machine("a", MEDIUM, load("a", shape(2000))), machine("b", SMALL, load("b", bound), zone="z2")]
-    assert decided(*nodes).command is None
+    assert decision_for(*nodes).command is None
     large = machine("a", LARGE, load("a", shape(2000)))
     found = command(large, nodes[1])
     assert set(found.candidates) == {"a", "b"}
-    assert became(found) == [(MEDIUM, names.ON_DEMAND, None)]
+    assert replaced_by(found) == [(MEDIUM, names.ON_DEMAND, None)]
 
 
 @pytest.mark.fact("D-36", "D-14")
-def test_budgets_bound_how_many_are_taken_together() -> None:
+def test_budget_limits_how_many_nodes_are_consolidated_together() -> None:
     nodes = [machine(f"n{i}", LARGE, load(f"n{i}", WEB)) for i in range(6)]
     found = command(*nodes, rules=at_most("2"))
     assert len(found.candidates) == 2
@@ -312,31 +314,31 @@ def spot(name: str, type_: str, cpu_millis: int) -> NodeView:
 
 
 def many_types(count: int, cpu: int = 4) -> list[Any]:
-    """Types each a little dearer than the one before, all below the large one."""
+    """Types with rising prices, all below the price of the large type."""
     return [instance_type(f"t{i:02d}", cpu, 4 * cpu, 0.2 + 0.001 * i) for i in range(count)]
 
 
-def spot_world(count: int) -> list[Any]:
+def spot_pools(count: int) -> list[Any]:
     return [pool("default", (*many_types(count), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT))]
 
 
 @pytest.mark.fact("D-27", "D-25")
-def test_spot_is_replaced_by_spot_only_with_the_gate_open_and_enough_types() -> None:
+def test_spot_node_is_replaced_by_spot_only_with_the_feature_gate_on_and_enough_types() -> None:
     node = spot("a", LARGE, 3000)
-    shut = decided(node, pools=spot_world(20))
-    assert shut.command is None
-    assert BlockedCode.SPOT_TO_SPOT in codes(shut, "a")
-    few = decided(node, pools=spot_world(14), settings=Settings(spot_to_spot=True))
+    gate_off = decision_for(node, pools=spot_pools(20))
+    assert gate_off.command is None
+    assert BlockedCode.SPOT_TO_SPOT in codes(gate_off, "a")
+    few = decision_for(node, pools=spot_pools(14), settings=Settings(spot_to_spot=True))
     assert few.command is None
     assert BlockedCode.SPOT_TO_SPOT in codes(few, "a")
-    found = command(node, pools=spot_world(20), settings=Settings(spot_to_spot=True))
+    found = command(node, pools=spot_pools(20), settings=Settings(spot_to_spot=True))
     (one,) = found.replacements
     assert one.claim.instance_types == tuple(f"t{i:02d}" for i in range(15))
     assert one.claim.requirements.get(names.CAPACITY_TYPE).values == {names.SPOT}
 
 
 @pytest.mark.fact("D-26")
-def test_a_replacement_that_may_be_spot_is_spot() -> None:
+def test_replacement_that_may_be_spot_requires_spot() -> None:
     found = command(machine("a", LARGE, load("a", HALF)), pools=[pool("default", catalog())])
     (one,) = found.replacements
     assert one.claim.capacity_type == names.SPOT
@@ -344,23 +346,25 @@ def test_a_replacement_that_may_be_spot_is_spot() -> None:
 
 
 @pytest.mark.fact("D-30", "Q-9")
-def test_spot_moves_into_a_slot_whatever_the_gate_says() -> None:
-    kept = [reservation("cr-1", LARGE)]
-    found = command(spot("a", LARGE, 7000), reservations=kept, pools=[pool("default", catalog(kept))])
-    assert became(found) == [(LARGE, names.RESERVED, "cr-1")]
+def test_spot_node_moves_into_a_slot_with_the_spot_to_spot_gate_off() -> None:
+    reservations = [reservation("cr-1", LARGE)]
+    found = command(
+        spot("a", LARGE, 7000), reservations=reservations, pools=[pool("default", catalog(reservations))]
+    )
+    assert replaced_by(found) == [(LARGE, names.RESERVED, "cr-1")]
 
 
 @pytest.mark.parametrize("policy", [None, "Never"])
-def test_pods_are_not_moved_onto_an_empty_node_that_costs_as_much(policy: str | None) -> None:
-    """The empty node is there because no time to delete it has come; without the move both nodes' cost would fall."""
+def test_pods_move_to_an_empty_node_of_equal_price_only_if_it_is_never_deleted(policy: str | None) -> None:
+    """The empty node is deleted after consolidateAfter, so moving pods to it saves nothing unless that is Never."""
     after_s = None if policy == "Never" else 300
     pools = on_demand(consolidate_after_s=after_s)
     pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
     used = machine("used", MEDIUM, load("used", shape(3000)), labels={names.NODEPOOL: "other"})
     empty = machine("empty", MEDIUM)
     facts = {"empty": NodeFacts(initialized_s=NOW_S - 60)}
-    decision = decided(used, empty, pools=pools, facts=facts)
-    if policy == "Never":  # the empty node would stay anyway
+    decision = decision_for(used, empty, pools=pools, facts=facts)
+    if policy == "Never":  # the empty node is never deleted
         assert decision.command is not None
         assert decision.command.candidates == ("used",)
     else:
@@ -368,44 +372,44 @@ def test_pods_are_not_moved_onto_an_empty_node_that_costs_as_much(policy: str | 
         assert BlockedCode.NOT_CHEAPER in codes(decision, "used")
 
 
-def test_to_evict_pods_takes_a_saving_for_each_of_them() -> None:
+def test_consolidation_requires_a_minimum_saving_per_evicted_pod() -> None:
     """Eight cores at 0.4 an hour become four at 0.2: the saving is 0.2 an hour."""
     per_pod = Settings(saving_per_pod_nano=round(0.06 * NANO))
-    assert decided(machine("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command is not None
-    decision = decided(machine("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
+    assert decision_for(machine("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command is not None
+    decision = decision_for(machine("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
     assert decision.command is None
     assert BlockedCode.BALANCE in codes(decision, "a")
 
 
 @pytest.mark.fact("D-7")
-def test_a_pod_that_is_dear_to_evict_takes_a_larger_saving() -> None:
+def test_pod_with_a_higher_eviction_cost_requires_a_larger_saving() -> None:
     per_pod = Settings(saving_per_pod_nano=round(0.15 * NANO))
     (pod,) = load("a", shape(3000))
-    assert decided(machine("a", LARGE, [pod]), settings=per_pod).command is not None
-    for dear in (replace(pod, deletion_cost=2**27), replace(pod, priority=2**25)):
-        assert decided(machine("a", LARGE, [dear]), settings=per_pod).command is None
+    assert decision_for(machine("a", LARGE, [pod]), settings=per_pod).command is not None
+    for costly in (replace(pod, deletion_cost=2**27), replace(pod, priority=2**25)):
+        assert decision_for(machine("a", LARGE, [costly]), settings=per_pod).command is None
 
 
 def test_a_node_whose_pods_may_not_be_evicted_is_not_consolidated() -> None:
     pods_of_a = [replace(pod, do_not_disrupt=True) for pod in load("a", HALF)]
-    assert decided(machine("a", LARGE, load("a", HALF))).command is not None
-    decision = decided(machine("a", LARGE, pods_of_a))
+    assert decision_for(machine("a", LARGE, load("a", HALF))).command is not None
+    decision = decision_for(machine("a", LARGE, pods_of_a))
     assert decision.command is None
     assert BlockedCode.POD_DO_NOT_DISRUPT in codes(decision, "a")
-    kept = decided(machine("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
-    assert kept.command is None
-    assert BlockedCode.BUDGET_OF_PODS in codes(kept, "a")
+    blocked_by_budget = decision_for(machine("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
+    assert blocked_by_budget.command is None
+    assert BlockedCode.BUDGET_OF_PODS in codes(blocked_by_budget, "a")
 
 
-def test_the_reason_of_a_command_names_what_is_saved() -> None:
+def test_reason_of_a_command_names_the_saving() -> None:
     filled = machine("b", LARGE, load("b", shape(4500)))
     deleted = command(machine("a", MEDIUM, load("a", HALF)), filled)
     assert deleted.why == "the pods of 1 node fit on other nodes; that saves 0.2 USD an hour"
     assert (deleted.action, deleted.saves_nano_usd_per_hour) == (Action.DELETE, round(0.2 * NANO))
     replaced = command(machine("a", LARGE, load("a", HALF)))
     assert replaced.why == "1 node at 0.4 USD an hour replaced by one small at 0.1"
-    kept = [reservation("cr-1", MEDIUM)]
-    into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept)
+    reservations = [reservation("cr-1", MEDIUM)]
+    into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=reservations)
     assert into_slot.why == "1 node at 0.2 USD an hour replaced by 1 slot of cr-1 at 0"
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     releasing = command(
@@ -418,21 +422,21 @@ def test_the_reason_of_a_command_names_what_is_saved() -> None:
     assert releasing.why == "the pods of 1 node fit on other nodes; that frees a slot"
 
 
-def test_a_node_that_moves_into_a_slot_lists_every_slot_that_would_do() -> None:
-    kept = [reservation("cr-1", MEDIUM), reservation("cr-2", MEDIUM), reservation("cr-3", LARGE)]
-    (one,) = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=kept).replacements
+def test_reserved_replacement_lists_every_suitable_reservation() -> None:
+    reservations = [reservation("cr-1", MEDIUM), reservation("cr-2", MEDIUM), reservation("cr-3", LARGE)]
+    (one,) = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=reservations).replacements
     assert one.claim.reservation_ids == ("cr-1", "cr-2", "cr-3")
 
 
-def test_a_node_that_saves_exactly_what_its_pods_take_is_replaced() -> None:
+def test_node_is_replaced_if_the_saving_equals_the_required_minimum() -> None:
     """Eight cores at 0.4 an hour become four at 0.2."""
     exactly = Settings(saving_per_pod_nano=round(0.1 * NANO))
-    assert decided(machine("a", LARGE, load("a", shape(1500), 2)), settings=exactly).command is not None
+    assert decision_for(machine("a", LARGE, load("a", shape(1500), 2)), settings=exactly).command is not None
     more = Settings(saving_per_pod_nano=round(0.1 * NANO) + 1)
-    assert decided(machine("a", LARGE, load("a", shape(1500), 2)), settings=more).command is None
+    assert decision_for(machine("a", LARGE, load("a", shape(1500), 2)), settings=more).command is None
 
 
-def test_pods_that_move_onto_an_empty_node_save_the_difference() -> None:
+def test_moving_pods_to_an_empty_node_saves_the_price_difference() -> None:
     """The empty node of 0.1 an hour would be deleted without the move."""
     pools = on_demand(consolidate_after_s=300)
     pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
@@ -442,32 +446,32 @@ def test_pods_that_move_onto_an_empty_node_save_the_difference() -> None:
     found = command(used, empty, pools=pools, facts=young)
     assert (found.candidates, found.saves_nano_usd_per_hour) == (("used",), round(0.3 * NANO))
     never = [replace(pools[0], consolidate_after_s=None), pools[1]]
-    stays = command(used, empty, pools=never, facts=young)
-    assert stays.saves_nano_usd_per_hour == round(0.4 * NANO)
+    never_deleted = command(used, empty, pools=never, facts=young)
+    assert never_deleted.saves_nano_usd_per_hour == round(0.4 * NANO)
 
 
-# --- Cool-down, memory ---------------------------------------------------------------------------------
+# --- Cool-down and cached results ----------------------------------------------------------------------
 
 
-def test_a_pod_that_was_moved_is_not_moved_again_for_a_while() -> None:
-    decision = decided(machine("a", LARGE, load("a", HALF)))
+def test_moved_pod_is_not_moved_again_during_the_cooldown() -> None:
+    decision = decision_for(machine("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
-    asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
-    again = decide(asked, Settings(), decision.memory)
+    cluster = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
+    again = decide(cluster, Settings(), decision.memory)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
     later = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
     assert decide(later, Settings(), decision.memory).command is not None
     older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
-    asked = world(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
-    assert decide(asked, Settings(), decision.memory).command is not None
+    cluster = world(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
+    assert decide(cluster, Settings(), decision.memory).command is not None
 
 
-def test_a_short_cool_down_is_remembered_as_long_as_a_replacement_may_need_it() -> None:
-    """The pod was made 55 s after the move and is held for 30 s more; another command comes in between."""
+def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
+    """The pod is created 55 s after the move and cools down for 30 s more; another command is decided in between."""
     short = Settings(cooldown_s=30)
-    decision = decided(machine("a", LARGE, load("a", HALF)), settings=short)
+    decision = decision_for(machine("a", LARGE, load("a", HALF)), settings=short)
     successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
     held, other = machine("b", LARGE, successor), machine("c", LARGE, load("c", shape(900, app="other")))
     between = decide(world(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.memory)
@@ -477,96 +481,96 @@ def test_a_short_cool_down_is_remembered_as_long_as_a_replacement_may_need_it() 
     assert BlockedCode.COOLING_DOWN in codes(later, "b")
 
 
-def test_a_pod_that_was_made_long_after_its_like_was_moved_may_be_moved() -> None:
-    """A Deployment that grew minutes later, or a drift that made all pods anew."""
-    decision = decided(machine("a", LARGE, load("a", HALF)))
+def test_pod_created_long_after_a_pod_of_its_shape_moved_has_no_cooldown() -> None:
+    """For example a Deployment that scaled up minutes later, or a drift that recreated all pods."""
+    decision = decision_for(machine("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
-    asked = world(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
-    assert decide(asked, Settings(), decision.memory).command is not None
+    cluster = world(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
+    assert decide(cluster, Settings(), decision.memory).command is not None
 
 
-def test_a_pod_that_was_moved_to_another_zone_is_known_again() -> None:
-    """Since Kubernetes 1.35 a pod that is bound has the zone of its node among its labels."""
+def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
+    """Since Kubernetes 1.35 a bound pod has the zone of its node as a label, so the labels of the new pod differ."""
 
     def bound(name: str, zone: str, created_s: int) -> list[PodView]:
         here = replace(HALF, labels=(*HALF.labels, (names.ZONE, zone)))
         return [replace(pod, created_s=created_s) for pod in load(name, here)]
 
-    decision = decided(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
+    decision = decision_for(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
     assert decision.command is not None
-    asked = world(machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300)
-    assert BlockedCode.COOLING_DOWN in codes(decide(asked, Settings(), decision.memory), "b")
+    cluster = world(machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300)
+    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), decision.memory), "b")
 
 
 @pytest.mark.parametrize(("ago_s", "is_moved"), [(None, True), (601, True), (599, False)])
-def test_a_program_that_has_just_begun_knows_from_nodepools_who_is_left_in_peace(
-    ago_s: int | None, *, is_moved: bool
-) -> None:
+def test_cooldown_is_restored_from_nodepools_after_a_restart(ago_s: int | None, *, is_moved: bool) -> None:
     young = [replace(pod, created_s=NOW_S - 60) for pod in load("a", HALF)]
     consolidated = NOW_S - ago_s if ago_s is not None else None
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
-    asked = world(machine("a", LARGE, young), pools=on_demand(), rules=rules)
-    assert (decide(asked).command is not None) is is_moved
+    cluster = world(machine("a", LARGE, young), pools=on_demand(), rules=rules)
+    assert (decide(cluster).command is not None) is is_moved
 
 
-def test_a_program_that_has_just_begun_knows_the_pods_of_nodes_that_drain() -> None:
-    """They were made long ago; what is made instead of them was moved."""
+def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
+    """The pods of the draining node were created long ago; the pods that replace them count as moved."""
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=NOW_S - 100)
     drains = machine("a", LARGE, load("a", HALF), deleting=True)
     other = machine("c", LARGE, load("c", shape(7000, app="other")))
-    began = decide(world(drains, other, pools=on_demand(), rules=rules))
+    first = decide(world(drains, other, pools=on_demand(), rules=rules))
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
     later = world(machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300)
-    again = decide(later, Settings(), began.memory)
+    again = decide(later, Settings(), first.memory)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
 
 
-def test_a_node_that_costs_nothing_goes_when_its_pods_fit_elsewhere() -> None:
+def test_node_with_price_zero_is_deleted_if_its_pods_fit_on_other_nodes() -> None:
     free = instance_type("free", 4, 16, 0.0, capacity_types=(names.ON_DEMAND,))
     pools = [pool("default", (*catalog(), free), ON_DEMAND_ONLY)]
     nodes = [machine("a", "free", load("a", HALF)), machine("b", LARGE, load("b", shape(4500)))]
-    found = decided(*nodes, pools=pools, facts={"b": NodeFacts(do_not_disrupt=True)}).command
+    found = decision_for(*nodes, pools=pools, facts={"b": NodeFacts(do_not_disrupt=True)}).command
     assert found is not None
     assert (found.candidates, found.action) == (("a",), Action.DELETE)
 
 
-def test_a_drain_that_takes_long_is_not_forgotten() -> None:
-    decision = decided(machine("a", LARGE, load("a", HALF)))
+def test_cooldown_applies_after_a_drain_of_two_hours() -> None:
+    decision = decision_for(machine("a", LARGE, load("a", HALF)))
     drains = machine("a", LARGE, load("a", HALF), deleting=True)
     other = machine("c", LARGE, load("c", shape(900, app="other")))
-    hours = world(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
-    much_later = decide(hours, Settings(), decision.memory)
-    assert much_later.command is not None
+    two_hours_later = world(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
+    second = decide(two_hours_later, Settings(), decision.memory)
+    assert second.command is not None
     successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
-    asked = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
-    assert BlockedCode.COOLING_DOWN in codes(decide(asked, Settings(), much_later.memory), "b")
+    cluster = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
+    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.memory), "b")
 
 
 @pytest.mark.fact("D-28", "D-35", "W-2")
-def test_a_node_that_gave_nothing_is_left_until_something_changes() -> None:
+def test_node_without_a_result_is_not_simulated_again_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
 
-    def asked(kept: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
-        found = world(*nodes, reservations=kept, now_s=now_s, pools=on_demand(reservations=kept))
+    def cluster_at(reservations: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
+        found = world(
+            *nodes, reservations=reservations, now_s=now_s, pools=on_demand(reservations=reservations)
+        )
         return replace(found, changed=changed)
 
-    first = decide(asked(full, NOW_S))
+    first = decide(cluster_at(full, NOW_S))
     assert first.command is None
-    second = decide(asked(full, NOW_S + 10), Settings(), first.memory)
+    second = decide(cluster_at(full, NOW_S + 10), Settings(), first.memory)
     assert codes(second, "a") >= {BlockedCode.UNCHANGED}
-    for world_now in (asked(full, NOW_S + 10, changed=1), asked(full, NOW_S + 301)):
-        assert BlockedCode.UNCHANGED not in codes(decide(world_now, Settings(), first.memory), "a")
+    for cluster in (cluster_at(full, NOW_S + 10, changed=1), cluster_at(full, NOW_S + 301)):
+        assert BlockedCode.UNCHANGED not in codes(decide(cluster, Settings(), first.memory), "a")
     free = [reservation("cr-1", MEDIUM, available=1, total=1)]
-    found = decide(asked(free, NOW_S + 10), Settings(), first.memory).command
-    assert found is not None  # a slot that was freed is seen at once
-    assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
+    found = decide(cluster_at(free, NOW_S + 10), Settings(), first.memory).command
+    assert found is not None  # a freed slot is used at once
+    assert replaced_by(found) == [(MEDIUM, names.RESERVED, "cr-1")]
 
 
-def test_nodes_that_gave_nothing_together_are_looked_at_again_when_time_lets_another_in() -> None:
-    """Each of them is too full to go by itself, and two of them make one that is cheaper."""
+def test_multi_node_consolidation_runs_again_when_another_node_settles() -> None:
+    """No node can be deleted or replaced alone, and two of them can be replaced by one."""
     nodes = [
         machine("a", LARGE, load("a", shape(7500))),
         machine("b", LARGE, load("b", shape(3000), count=1)),
@@ -578,7 +582,7 @@ def test_nodes_that_gave_nothing_together_are_looked_at_again_when_time_lets_ano
     assert first.command is None
     memo = first.memory.memos[Method.MULTI_NODE]
     assert memo.done
-    assert memo.tried == {"a", "b"}  # nothing is asked twice while it is young
+    assert memo.tried == {"a", "b"}  # these are not simulated again while the memo is recent
     found = decide(world(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.memory).command
     assert found is not None
     assert set(found.candidates) <= {"b", "c"}
@@ -590,36 +594,38 @@ BALANCED = PoolRules(Policy.BALANCED, ())
 
 
 @pytest.mark.fact("D-40", "D-38")
-def test_balanced_takes_what_is_worth_the_trouble_and_no_more() -> None:
+def test_balanced_requires_a_saving_that_is_worth_the_disruption() -> None:
     cheap_trouble = [machine("a", LARGE, load("a", HALF)), machine("b", LARGE, load("b", shape(350), 20))]
     found = command(*cheap_trouble, rules=BALANCED)
     assert found.candidates == ("a",)
     many_pods = [machine("a", SMALL, load("a", shape(90), 20)), machine("b", LARGE, load("b", shape(7000)))]
-    decision = decided(*many_pods, rules=BALANCED)
+    decision = decision_for(*many_pods, rules=BALANCED)
     assert decision.command is None
     assert BlockedCode.BALANCE in codes(decision, "a")
 
 
 @pytest.mark.fact("D-33")
-def test_balanced_never_leaves_a_slot_for_another_in_a_pool_that_pays_for_nodes() -> None:
-    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+def test_balanced_replaces_a_slot_by_another_only_in_a_pool_without_paid_nodes() -> None:
+    reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
     slot = machine("a", LARGE, load("a", HALF), slot="cr-big")
     paid = machine("b", LARGE, load("b", shape(7000)))
-    leaving = Settings(release_slots=ReleaseSlots.ALWAYS)
-    assert decided(slot, paid, reservations=kept, rules=BALANCED, settings=leaving).command is None
-    alone = command(slot, reservations=kept, rules=BALANCED, settings=leaving)
-    assert became(alone) == [(SMALL, names.RESERVED, "cr-small")]
+    always = Settings(release_slots=ReleaseSlots.ALWAYS)
+    assert (
+        decision_for(slot, paid, reservations=reservations, rules=BALANCED, settings=always).command is None
+    )
+    alone = command(slot, reservations=reservations, rules=BALANCED, settings=always)
+    assert replaced_by(alone) == [(SMALL, names.RESERVED, "cr-small")]
 
 
 @pytest.mark.fact("D-33")
 def test_balanced_deletes_a_reserved_node_only_in_a_pool_without_paid_nodes() -> None:
-    kept = [reservation("cr-1", LARGE, available=0, total=2)]
-    leaving = Settings(release_slots=ReleaseSlots.ALWAYS)
+    reservations = [reservation("cr-1", LARGE, available=0, total=2)]
+    always = Settings(release_slots=ReleaseSlots.ALWAYS)
     nodes = [machine(name, LARGE, load(name, HALF), slot="cr-1") for name in "ab"]
-    alone = command(*nodes, reservations=kept, rules=BALANCED, settings=leaving)
+    alone = command(*nodes, reservations=reservations, rules=BALANCED, settings=always)
     assert (len(alone.candidates), alone.action) == (1, Action.DELETE)
     paid = machine("c", LARGE, load("c", shape(7000)))
-    mixed = decided(*nodes, paid, reservations=kept, rules=BALANCED, settings=leaving)
+    mixed = decision_for(*nodes, paid, reservations=reservations, rules=BALANCED, settings=always)
     assert mixed.command is None
     assert BlockedCode.BALANCE in codes(mixed, "a")
 
@@ -631,16 +637,16 @@ def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
         machine("a", MEDIUM, load("a", shape(500), 2)),
         machine("b", LARGE, load("b", shape(7900))),
     ]
-    cheaper = decided(*nodes, pools=on_demand(), rules=BALANCED)
+    cheaper = decision_for(*nodes, pools=on_demand(), rules=BALANCED)
     assert cheaper.command is None
     assert BlockedCode.BALANCE in codes(cheaper, "a")
     slot = reservation("cr-1", MEDIUM)
     found = command(*nodes, pools=on_demand(reservations=[slot]), reservations=[slot], rules=BALANCED)
-    assert became(found) == [(MEDIUM, names.RESERVED, "cr-1")]
-    room = machine("c", SMALL, slot="cr-2")
+    assert replaced_by(found) == [(MEDIUM, names.RESERVED, "cr-1")]
+    target = machine("c", SMALL, slot="cr-2")
     deleted = command(
         *nodes,
-        room,
+        target,
         pools=on_demand(reservations=[reservation("cr-2", SMALL, available=0, total=1)]),
         reservations=[reservation("cr-2", SMALL, available=0, total=1)],
         rules=BALANCED,
@@ -650,11 +656,12 @@ def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
 
 
 @pytest.mark.fact("D-41")
-@pytest.mark.parametrize(("theirs", "gone"), [(FREE, {"big", "busy"}), (BALANCED, {"big"})])
-def test_every_balanced_pool_must_agree_and_the_others_are_not_asked(
-    theirs: PoolRules, gone: set[str]
+@pytest.mark.parametrize(("other_rules", "deleted"), [(FREE, {"big", "busy"}), (BALANCED, {"big"})])
+def test_command_needs_an_accepting_score_in_every_balanced_nodepool_only(
+    other_rules: PoolRules, deleted: set[str]
 ) -> None:
-    """The cheap node with many pods is of the other pool: it goes along unless that pool finds it too much trouble."""
+    """The cheap node with many pods belongs to the other NodePool. It is deleted too unless that pool is Balanced:
+    its disruption costs too much for the saving."""
     other = {names.NODEPOOL: "other"}
     nodes = [
         machine("busy", SMALL, load("busy", shape(90), 20), labels=other),
@@ -663,13 +670,13 @@ def test_every_balanced_pool_must_agree_and_the_others_are_not_asked(
         machine("room", MEDIUM, load("room", WEB)),
     ]
     pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
-    decision = decided(*nodes, pools=pools, rules={"default": BALANCED, "other": theirs})
+    decision = decision_for(*nodes, pools=pools, rules={"default": BALANCED, "other": other_rules})
     assert decision.command is not None
-    assert set(decision.command.candidates) == gone
-    assert (BlockedCode.BALANCE in codes(decision, "busy")) is (theirs is BALANCED)
+    assert set(decision.command.candidates) == deleted
+    assert (BlockedCode.BALANCE in codes(decision, "busy")) is (other_rules is BALANCED)
 
 
-def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_like() -> None:
+def test_pod_with_anti_affinity_finds_the_one_suitable_node_among_many() -> None:
     apart = shape(300, **one_per_node())
     full = [machine(f"n{i:03d}", SMALL, load(f"n{i}", apart)) for i in range(90)]
     free = machine("z", SMALL, load("z", shape(1500, app="other")))
@@ -679,52 +686,52 @@ def test_a_pod_that_wants_a_node_of_its_own_finds_one_among_many_that_have_its_l
     assert {one.node for one in found.placed if "big-000000" in one.pods} == {"z"}
 
 
-def test_nodes_that_only_just_changed_do_not_hide_those_that_did_not() -> None:
+def test_settled_node_is_found_among_many_unsettled_nodes() -> None:
     fresh = [machine(f"n{i:03d}", MEDIUM, load(f"n{i}", WEB), last_pod_event_s=NOW_S) for i in range(90)]
-    calm = machine("z", MEDIUM, load("z", shape(3000, app="other")))
+    settled = machine("z", MEDIUM, load("z", shape(3000, app="other")))
     mover = machine("big", LARGE, load("big", shape(800)))
-    found = command(*fresh, calm, mover, pools=on_demand(consolidate_after_s=60))
+    found = command(*fresh, settled, mover, pools=on_demand(consolidate_after_s=60))
     assert found.candidates == ("big",)
     assert [one.node for one in found.placed] == ["z"]
 
 
-def test_pods_that_wait_for_a_node_do_not_keep_others_from_moving() -> None:
+def test_unschedulable_pending_pod_does_not_prevent_consolidation() -> None:
     found = command(machine("a", LARGE, load("a", HALF)), pending=pods(1, shape(99_000)))
     assert found.candidates == ("a",)
 
 
 def test_every_node_is_in_the_decision_once() -> None:
     nodes = [machine(f"n{i}", LARGE, load(f"n{i}", shape(1000 * i))) for i in range(1, 5)]
-    decision = decided(*nodes, machine("z", claim=None))
+    decision = decision_for(*nodes, machine("z", claim=None))
     assert decision.command is not None
-    named = sorted([*decision.command.candidates, *(kept.node for kept in decision.undisrupted)])
+    named = sorted([*decision.command.candidates, *(one.node for one in decision.undisrupted)])
     assert named == ["n1", "n2", "n3", "n4", "z"]
-    assert all(kept.blockers for kept in decision.undisrupted)
+    assert all(one.blockers for one in decision.undisrupted)
 
 
 # --- Types whose use costs more than their price ------------------------------------------------------
 
 
 def burstable_beside(plain_usd: float) -> list[Any]:
-    """`small` at 0.1 an hour and 0.08 more in use, beside a type of the same size without a surcharge."""
+    """`small` at 0.1 an hour with a surcharge of 0.08 in use, and a type of the same size without a surcharge."""
     small = instance_type(SMALL, 2, 8, 0.10)
     offerings = tuple(replace(one, surcharge_nano_usd_per_hour=80_000_000) for one in small.offerings)
     plain = instance_type(MEDIUM, 2, 8, plain_usd)
     return [pool("default", [replace(small, offerings=offerings), plain], ON_DEMAND_ONLY)]
 
 
-def test_a_burstable_node_is_not_left_for_one_that_adds_more_to_the_bill() -> None:
+def test_burstable_node_is_not_replaced_by_a_node_with_a_higher_price() -> None:
     node = machine("n1", SMALL, load("p", WEB))
-    assert decided(node, pools=burstable_beside(0.15)).command is None
+    assert decision_for(node, pools=burstable_beside(0.15)).command is None
 
 
-def test_a_burstable_node_is_left_for_one_with_a_lower_price() -> None:
+def test_burstable_node_is_replaced_by_a_node_with_a_lower_price() -> None:
     found = command(machine("n1", SMALL, load("p", WEB)), pools=burstable_beside(0.09))
     assert [one.claim.instance_type for one in found.replacements] == [MEDIUM]
 
 
-def test_no_node_is_left_for_a_burstable_one_that_costs_more_in_use() -> None:
+def test_node_is_not_replaced_by_a_burstable_node_that_costs_more_in_use() -> None:
     node = replace(machine("n1", MEDIUM, load("p", WEB)), allocatable=machine("n2", SMALL).allocatable)
-    assert decided(node, pools=burstable_beside(0.15)).command is None
+    assert decision_for(node, pools=burstable_beside(0.15)).command is None
     found = command(node, pools=burstable_beside(0.19))
     assert [one.claim.instance_type for one in found.replacements] == [SMALL]

@@ -1,4 +1,4 @@
-"""Nodes that are ill: who is mended, how, in which order, and who is not."""
+"""Node repair: which unhealthy nodes are rebooted or replaced, in which order, and which are not."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ REPAIR_POLICIES = (
         "Accelerator", "False", 600, "XID.*", drain_bound_s=300, priority=80, action=RepairAction.REBOOT
     ),
 )
-ILL = NodeCondition("Ready", "False", "KubeletNotReady", NOW_S - HOUR_S)
+READY_FALSE = NodeCondition("Ready", "False", "KubeletNotReady", NOW_S - HOUR_S)
 XID = NodeCondition("Accelerator", "False", "XID79", NOW_S - HOUR_S)
 
 
@@ -50,16 +50,21 @@ def node(name: str, **more: Any) -> NodeView:
     return machine(name, MEDIUM, load(name, BIG, **more.pop("of_pods", {})), **more)
 
 
-def decided(
-    ill: dict[str, NodeFacts], nodes: Sequence[NodeView] = (), settings: Settings = ON, **more: Any
+def decision_for(
+    unhealthy_nodes: dict[str, NodeFacts],
+    nodes: Sequence[NodeView] = (),
+    settings: Settings = ON,
+    **more: Any,
 ) -> Decision:
-    """Ten nodes that are well, and those."""
-    well = [node(f"well-{i}") for i in range(10)]
-    kept, repair_policies = more.get("reservations", ()), more.pop("repair_policies", REPAIR_POLICIES)
-    types = pool("default", catalog(kept), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED))
+    """The decision for ten healthy nodes and the given nodes."""
+    healthy = [node(f"well-{i}") for i in range(10)]
+    reservations, repair_policies = more.get("reservations", ()), more.pop("repair_policies", REPAIR_POLICIES)
+    types = pool(
+        "default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
+    )
     found = world(
-        *(*well, *(nodes or [node(name) for name in ill])),
-        facts=ill,
+        *(*healthy, *(nodes or [node(name) for name in unhealthy_nodes])),
+        facts=unhealthy_nodes,
         pools=more.pop("pools", [types]),
         **more,
     )
@@ -72,13 +77,13 @@ def repaired(decision: Decision) -> DisruptionCommand:
     return decision.command
 
 
-def sick(*conditions: NodeCondition, **more: Any) -> NodeFacts:
+def unhealthy(*conditions: NodeCondition, **more: Any) -> NodeFacts:
     return NodeFacts(ready=False, conditions=conditions, **more)
 
 
 @pytest.mark.fact("NC-38", "D-2", "D-3")
-def test_a_node_that_is_ill_for_too_long_is_replaced_before_anything_else_happens() -> None:
-    found = repaired(decided({"a": sick(ILL)}, [node("a"), machine("empty", SMALL)]))
+def test_unhealthy_node_is_replaced_before_empty_nodes_are_deleted() -> None:
+    found = repaired(decision_for({"a": unhealthy(READY_FALSE)}, [node("a"), machine("empty", SMALL)]))
     assert (found.reason, found.action, found.candidates) == (
         DisruptionReason.UNHEALTHY,
         Action.REPLACE,
@@ -88,13 +93,15 @@ def test_a_node_that_is_ill_for_too_long_is_replaced_before_anything_else_happen
 
 
 @pytest.mark.fact("NC-38")
-def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() -> None:
-    assert decided({"a": sick(ILL)}, settings=Settings()).command is None
-    young = replace(ILL, since_s=NOW_S - 1799)
-    decision = decided({"a": sick(young)})
+def test_no_node_is_repaired_with_the_gate_off_or_within_the_tolerated_time() -> None:
+    assert decision_for({"a": unhealthy(READY_FALSE)}, settings=Settings()).command is None
+    young = replace(READY_FALSE, since_s=NOW_S - 1799)
+    decision = decision_for({"a": unhealthy(young)})
     assert decision.command is None
     assert BlockedCode.TOLERATED in codes(decision, "a")
-    assert repaired(decided({"a": sick(replace(ILL, since_s=NOW_S - 1800))})).candidates == ("a",)
+    assert repaired(
+        decision_for({"a": unhealthy(replace(READY_FALSE, since_s=NOW_S - 1800))})
+    ).candidates == ("a",)
 
 
 @pytest.mark.fact("aws-9.4.3")
@@ -110,108 +117,114 @@ def test_with_the_gate_shut_or_within_what_is_tolerated_nothing_is_repaired() ->
         ("ContainerRuntimeReady", "False", 30),
     ],
 )
-def test_aws_says_what_is_tolerated_and_for_how_long(kind: str, status: str, minutes: int) -> None:
+def test_aws_repair_policies_tolerate_each_condition_for_its_time(
+    kind: str, status: str, minutes: int
+) -> None:
     def after(seconds: int) -> Decision:
-        ill = NodeCondition(kind, status, "", NOW_S - seconds)
-        return decided({"a": sick(ill)}, repair_policies=aws_repair.REPAIR_POLICIES)
+        condition = NodeCondition(kind, status, "", NOW_S - seconds)
+        return decision_for({"a": unhealthy(condition)}, repair_policies=aws_repair.REPAIR_POLICIES)
 
     assert after(minutes * 60 - 1).command is None
     assert repaired(after(minutes * 60)).candidates == ("a",)
 
 
 @pytest.mark.fact("aws-9.4.3")
-def test_aws_says_nothing_of_other_conditions() -> None:
+def test_aws_repair_policies_ignore_other_conditions() -> None:
     pressure = NodeCondition("DiskPressure", "True", "", NOW_S - 9 * HOUR_S)
-    assert decided({"a": sick(pressure)}, repair_policies=aws_repair.REPAIR_POLICIES).command is None
+    assert (
+        decision_for({"a": unhealthy(pressure)}, repair_policies=aws_repair.REPAIR_POLICIES).command is None
+    )
 
 
 @pytest.mark.fact("NC-38")
-def test_a_pattern_of_the_reason_decides_how_and_what_matches_none_is_replaced() -> None:
-    assert repaired(decided({"a": sick(XID)})).action is Action.REBOOT
+def test_pattern_of_the_reason_selects_reboot_and_other_reasons_mean_replace() -> None:
+    assert repaired(decision_for({"a": unhealthy(XID)})).action is Action.REBOOT
     other = replace(XID, reason="Unknown")
-    assert repaired(decided({"a": sick(other)})).action is Action.REPLACE
-    both = repaired(decided({"a": sick(XID, ILL)}))
-    assert both.action is Action.REPLACE  # replacing comes before rebooting
-    assert both.drain_bound_s == 300  # and the shortest bound of all holds
+    assert repaired(decision_for({"a": unhealthy(other)})).action is Action.REPLACE
+    both = repaired(decision_for({"a": unhealthy(XID, READY_FALSE)}))
+    assert both.action is Action.REPLACE  # replace takes precedence over reboot
+    assert both.drain_bound_s == 300  # the shortest bound applies
 
 
 @pytest.mark.fact("NC-38")
-def test_of_several_treatments_priority_then_who_waits_longest_decides() -> None:
-    def illness(priority: int, since_s: int, name: str = "X") -> UnhealthyCondition:
+def test_repair_policy_is_chosen_by_priority_then_by_age_of_the_condition() -> None:
+    def unhealthy_condition(priority: int, since_s: int, name: str = "X") -> UnhealthyCondition:
         return UnhealthyCondition(
             NodeCondition(name, "False", "", since_s), RepairPolicy(name, "False", 0, priority=priority)
         )
 
-    urgent, old, young = illness(9, 50), illness(5, 10), illness(5, 20)
+    urgent, old, young = unhealthy_condition(9, 50), unhealthy_condition(5, 10), unhealthy_condition(5, 20)
     assert repair.chosen([young, old, urgent]) is urgent
     assert repair.chosen([young, old]) is old
-    named = illness(5, 10, "A")
+    named = unhealthy_condition(5, 10, "A")
     assert repair.chosen([old, named]) is named
 
 
 @pytest.mark.fact("NC-38a", "C-9")
-def test_a_veto_on_the_node_is_heard_and_do_not_disrupt_is_not() -> None:
-    vetoed = decided({"a": sick(ILL, do_not_repair=True)})
+def test_do_not_repair_blocks_repair_and_do_not_disrupt_does_not() -> None:
+    vetoed = decision_for({"a": unhealthy(READY_FALSE, do_not_repair=True)})
     assert vetoed.command is None
     assert BlockedCode.DO_NOT_REPAIR in codes(vetoed, "a")
-    assert repaired(decided({"a": sick(ILL, do_not_disrupt=True)})).candidates == ("a",)
+    assert repaired(decision_for({"a": unhealthy(READY_FALSE, do_not_disrupt=True)})).candidates == ("a",)
 
 
 @pytest.mark.fact("NC-38a")
-def test_a_node_that_registered_and_never_started_is_repaired_without_budget() -> None:
+def test_registered_and_uninitialized_node_is_repaired_without_budget() -> None:
     starting = node("a", initialized=False)
-    found = decided({"a": sick(ILL)}, [starting], rules=at_most("0"))
+    found = decision_for({"a": unhealthy(READY_FALSE)}, [starting], rules=at_most("0"))
     assert repaired(found).candidates == ("a",)
-    unregistered = decided({"a": sick(ILL, registered=False)}, [starting])
+    unregistered = decision_for({"a": unhealthy(READY_FALSE, registered=False)}, [starting])
     assert unregistered.command is None
 
 
 @pytest.mark.fact("NC-38a", "NC-38b")
-def test_pods_that_block_need_a_bound_of_the_drain() -> None:
-    stubborn = [node("a", of_pods={"do_not_disrupt": True})]
-    assert decided({"a": sick(ILL)}, stubborn).command is None
-    bounded = repaired(decided({"a": sick(ILL, grace_period_s=120)}, stubborn))
+def test_node_with_blocking_pods_is_repaired_only_with_a_drain_bound() -> None:
+    blocking = [node("a", of_pods={"do_not_disrupt": True})]
+    assert decision_for({"a": unhealthy(READY_FALSE)}, blocking).command is None
+    bounded = repaired(decision_for({"a": unhealthy(READY_FALSE, grace_period_s=120)}, blocking))
     assert bounded.drain_bound_s == 120
     assert [claim.claim.pods for claim in bounded.replacements] == [
         ("a-000000",)
-    ]  # they are planned for as well
-    both = repaired(decided({"a": sick(XID, grace_period_s=120)}, stubborn))
-    assert both.drain_bound_s == 120  # the shorter one
-    of_treatment = repaired(decided({"a": sick(XID)}, stubborn))
-    assert of_treatment.drain_bound_s == 300
-    budget = decided({"a": sick(ILL)}, budgets=(pdb(allowed=0),))
+    ]  # blocking pods are planned too
+    both = repaired(decision_for({"a": unhealthy(XID, grace_period_s=120)}, blocking))
+    assert both.drain_bound_s == 120  # the shorter bound
+    of_policy = repaired(decision_for({"a": unhealthy(XID)}, blocking))
+    assert of_policy.drain_bound_s == 300
+    budget = decision_for({"a": unhealthy(READY_FALSE)}, budgets=(pdb(allowed=0),))
     assert budget.command is None
 
 
 @pytest.mark.fact("NC-38", "D-10", "D-14")
-def test_budgets_bound_repairs_and_being_down_alone_uses_none() -> None:
-    assert repaired(decided({"a": sick(ILL)}, rules=at_most("1"))).candidates == ("a",)
-    decision = decided({"a": sick(ILL)}, rules=at_most("0"))
+def test_budget_limits_repairs_and_an_unhealthy_node_consumes_none() -> None:
+    assert repaired(decision_for({"a": unhealthy(READY_FALSE)}, rules=at_most("1"))).candidates == ("a",)
+    decision = decision_for({"a": unhealthy(READY_FALSE)}, rules=at_most("0"))
     assert decision.command is None
     assert BlockedCode.BUDGET in codes(decision, "a")
 
 
 @pytest.mark.fact("NC-39")
-def test_when_more_than_a_fifth_of_a_pool_is_ill_nothing_is_repaired() -> None:
+def test_no_node_is_repaired_if_more_than_a_fifth_of_its_nodepool_is_unhealthy() -> None:
     """Twelve nodes: a fifth, rounded up, is three."""
-    assert decided({name: sick(ILL) for name in "ab"}).command is not None
-    many = {name: sick(ILL) for name in "abcd"}  # fourteen nodes: three may be ill
-    decision = decided(many)
+    assert decision_for({name: unhealthy(READY_FALSE) for name in "ab"}).command is not None
+    many = {name: unhealthy(READY_FALSE) for name in "abcd"}  # fourteen nodes: three may be unhealthy
+    decision = decision_for(many)
     assert decision.command is None
     assert BlockedCode.BREAKER in codes(decision, "a")
-    young = replace(ILL, since_s=NOW_S - 1)
-    tolerated = {"a": sick(ILL)} | {name: sick(young) for name in "bcd"}
-    assert BlockedCode.BREAKER in codes(decided(tolerated), "a")  # tolerated or not
+    young = replace(READY_FALSE, since_s=NOW_S - 1)
+    tolerated = {"a": unhealthy(READY_FALSE)} | {name: unhealthy(young) for name in "bcd"}
+    assert BlockedCode.BREAKER in codes(decision_for(tolerated), "a")  # tolerated conditions count too
 
 
 @pytest.mark.fact("NC-38a")
-def test_the_most_urgent_node_is_mended_first_and_waiting_makes_urgent() -> None:
+def test_nodes_are_repaired_by_priority_then_wait_then_disruption_cost() -> None:
     urgent = replace(XID, since_s=NOW_S - 601)
-    assert repaired(decided({"a": sick(ILL), "b": sick(urgent)})).candidates == ("b",)
-    waited = replace(ILL, since_s=NOW_S - 3 * HOUR_S)
-    assert repaired(decided({"a": sick(waited), "b": sick(urgent)})).candidates == ("a",)
+    assert repaired(decision_for({"a": unhealthy(READY_FALSE), "b": unhealthy(urgent)})).candidates == ("b",)
+    waited = replace(READY_FALSE, since_s=NOW_S - 3 * HOUR_S)
+    assert repaired(decision_for({"a": unhealthy(waited), "b": unhealthy(urgent)})).candidates == ("a",)
     busy = [machine("a", LARGE, load("a", shape(500), 5)), node("b")]
-    assert repaired(decided({"a": sick(ILL), "b": sick(ILL)}, busy)).candidates == ("b",)
+    assert repaired(
+        decision_for({"a": unhealthy(READY_FALSE), "b": unhealthy(READY_FALSE)}, busy)
+    ).candidates == ("b",)
 
 
 # --- Slots -------------------------------------------------------------------------------------------------
@@ -227,52 +240,54 @@ def reserved(facts: NodeFacts, settings: Settings = ON) -> Decision:
 
 
 def test_a_reserved_node_is_rebooted_before_it_is_replaced() -> None:
-    found = repaired(reserved(sick(ILL)))
+    found = repaired(reserved(unhealthy(READY_FALSE)))
     assert found.action is Action.REBOOT
     assert "slot" in found.why
 
 
 @pytest.mark.fact("NC-38c", "W-24")
-def test_when_a_reboot_did_not_help_it_is_replaced_with_its_slot_held() -> None:
-    rebooted = sick(ILL, reboots_s=(NOW_S - HOUR_S,))
+def test_reserved_node_that_is_unhealthy_after_its_reboot_is_terminated_first() -> None:
+    rebooted = unhealthy(READY_FALSE, reboots_s=(NOW_S - HOUR_S,))
     found = repaired(reserved(rebooted))
     assert found.action is Action.TERMINATE_FIRST
     assert [one.waits_for_instance for one in found.replacements] == ["id-a"]
-    shut = reserved(rebooted, Settings(node_repair=True, terminate_first_repair=False))
-    assert shut.command is None
-    drift_alone = Settings(node_repair=True, terminate_first_drift=False)
-    assert repaired(reserved(rebooted, drift_alone)).action is Action.TERMINATE_FIRST
+    gate_off = reserved(rebooted, Settings(node_repair=True, terminate_first_repair=False))
+    assert gate_off.command is None
+    drift_gate_off = Settings(node_repair=True, terminate_first_drift=False)
+    assert repaired(reserved(rebooted, drift_gate_off)).action is Action.TERMINATE_FIRST
 
 
-def test_a_reserved_node_that_is_not_back_from_its_reboot_is_replaced_at_once() -> None:
-    lately = NodeCondition("Ready", "Unknown", "NodeStatusUnknown", NOW_S - 60)
-    gone = sick(lately, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
-    assert repaired(reserved(gone)).action is Action.TERMINATE_FIRST
-    assert reserved(replace(gone, ready=True)).command is None  # it came back after all
-    shut = Settings()
-    assert repaired(reserved(gone, shut)).action is Action.TERMINATE_FIRST  # what was begun is seen through
-    assert reserved(replace(gone, reboot_failed=False), shut).command is None
+def test_reserved_node_whose_reboot_failed_is_replaced_at_once() -> None:
+    recent = NodeCondition("Ready", "Unknown", "NodeStatusUnknown", NOW_S - 60)
+    failed = unhealthy(recent, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S, reboot_failed=True)
+    assert repaired(reserved(failed)).action is Action.TERMINATE_FIRST
+    assert reserved(replace(failed, ready=True)).command is None  # the node became ready
+    gate_off = Settings()
+    assert (
+        repaired(reserved(failed, gate_off)).action is Action.TERMINATE_FIRST
+    )  # a started repair is completed
+    assert reserved(replace(failed, reboot_failed=False), gate_off).command is None
 
 
-def test_a_node_that_is_just_back_from_its_reboot_is_given_time() -> None:
-    back = sick(ILL, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S - 299)
-    assert reserved(back).command is None
-    assert repaired(reserved(replace(back, rebooted_s=NOW_S - 300))).action is Action.TERMINATE_FIRST
+def test_node_is_not_repaired_within_five_minutes_after_its_reboot() -> None:
+    rebooted = unhealthy(READY_FALSE, reboots_s=(NOW_S - HOUR_S,), rebooted_s=NOW_S - 299)
+    assert reserved(rebooted).command is None
+    assert repaired(reserved(replace(rebooted, rebooted_s=NOW_S - 300))).action is Action.TERMINATE_FIRST
 
 
 @pytest.mark.fact("NC-39a")
-def test_after_two_reboots_in_a_day_a_node_is_replaced_whatever_the_treatment() -> None:
-    once = sick(XID, reboots_s=(NOW_S - HOUR_S,))
-    assert repaired(decided({"a": once})).action is Action.REBOOT
-    twice = sick(XID, reboots_s=(NOW_S - HOUR_S, NOW_S - 2 * HOUR_S))
-    assert repaired(decided({"a": twice})).action is Action.REPLACE
-    yesterday = sick(XID, reboots_s=(NOW_S - 25 * HOUR_S, NOW_S - 26 * HOUR_S))
-    assert repaired(decided({"a": yesterday})).action is Action.REBOOT
+def test_node_is_replaced_after_two_reboots_in_a_day() -> None:
+    once = unhealthy(XID, reboots_s=(NOW_S - HOUR_S,))
+    assert repaired(decision_for({"a": once})).action is Action.REBOOT
+    twice = unhealthy(XID, reboots_s=(NOW_S - HOUR_S, NOW_S - 2 * HOUR_S))
+    assert repaired(decision_for({"a": twice})).action is Action.REPLACE
+    yesterday = unhealthy(XID, reboots_s=(NOW_S - 25 * HOUR_S, NOW_S - 26 * HOUR_S))
+    assert repaired(decision_for({"a": yesterday})).action is Action.REBOOT
 
 
 @pytest.mark.fact("NC-39a", "D-4")
-def test_a_node_that_reboots_is_left_alone() -> None:
-    decision = decided({"a": sick(ILL, rebooting=True)})
+def test_rebooting_node_is_not_disrupted() -> None:
+    decision = decision_for({"a": unhealthy(READY_FALSE, rebooting=True)})
     assert decision.command is None
     assert BlockedCode.REBOOTING in codes(decision, "a")
 
@@ -289,12 +304,12 @@ def test_a_node_that_reboots_is_left_alone() -> None:
         (replace(NOT_READY, tolerated_s=-1),),
     ],
 )
-def test_a_set_of_treatments_that_cannot_be_used_is_refused(
+def test_invalid_repair_policies_are_rejected(
     repair_policies: tuple[RepairPolicy, ...],
 ) -> None:
     with pytest.raises(errors.InvalidInput):
         repair.check(repair_policies)
 
 
-def test_the_treatments_of_these_tests_can_be_used() -> None:
+def test_repair_policies_of_this_file_are_valid() -> None:
     repair.check(REPAIR_POLICIES)

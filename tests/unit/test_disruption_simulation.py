@@ -1,4 +1,4 @@
-"""What if some nodes went: who moves, where to, and what it may cost."""
+"""Simulation of disruption: where the pods of the candidates are placed, and which pods block it."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,105 +37,105 @@ def world(*nodes: NodeView, **more: Any) -> SolveRequest:
     return request([of_pool], more.pop("pending", ()), nodes=nodes, **more)
 
 
-def simulated(asked: SolveRequest, *candidates: str, **more: Any) -> tuple[Plan, Snapshot]:
-    snapshot = simulation.without(asked.snapshot, candidates, **more)
-    return solve(replace(asked, snapshot=snapshot)), snapshot
+def simulate(solve_request: SolveRequest, *candidates: str, **more: Any) -> tuple[Plan, Snapshot]:
+    snapshot = simulation.without(solve_request.snapshot, candidates, **more)
+    return solve(replace(solve_request, snapshot=snapshot)), snapshot
 
 
 @pytest.mark.fact("S-15", "S-3")
-def test_the_pods_of_candidates_move_and_candidates_get_none() -> None:
-    plan, _ = simulated(world(OLD, node("other")), "old")
+def test_pods_of_a_candidate_are_placed_on_other_nodes() -> None:
+    plan, _ = simulate(world(OLD, node("other")), "old")
     assert placed(plan) == {"other": ("old-000000",)}
-    plan, _ = simulated(world(OLD), "old")
+    plan, _ = simulate(world(OLD), "old")
     assert [claim.pods for claim in plan.claims] == [("old-000000",)]
 
 
 @pytest.mark.fact("S-74")
-def test_a_replacement_may_exceed_the_limit_for_a_while() -> None:
+def test_replacement_may_exceed_the_limit_of_the_nodepool() -> None:
     full = {
         "limits": resources.of({"cpu": 4000, "nodes": 1}),
         "used": resources.of({"cpu": 4000, "nodes": 1}),
     }
-    asked = world(OLD, of_pool=full, pending=pods(1, shape(3000)))
-    assert not solve(asked).claims
-    plan, _ = simulated(asked, "old")
+    solve_request = world(OLD, of_pool=full, pending=pods(1, shape(3000)))
+    assert not solve(solve_request).claims
+    plan, _ = simulate(solve_request, "old")
     assert len(plan.claims) == 1
 
 
-def test_limits_are_freed_once_where_a_candidate_is_going_anyway() -> None:
-    going = replace(OLD, deleting=True)
+def test_deleting_candidate_does_not_free_the_limit_twice() -> None:
+    deleting = replace(OLD, deleting=True)
     full = {"limits": resources.of({"cpu": 4000}), "used": resources.of({"cpu": 4000})}
-    plan, snapshot = simulated(world(going, of_pool=full), "old")
+    plan, snapshot = simulate(world(deleting, of_pool=full), "old")
     assert snapshot.node_pools[0].used["cpu"] == 4000
     assert not plan.claims
 
 
-# --- Nodes that only just changed -------------------------------------------------------------------
+# --- Unsettled nodes --------------------------------------------------------------------------------
 
 
-def changed(seconds_ago: int) -> NodeView:
+def changed_node(seconds_ago: int) -> NodeView:
     return node("changed", last_pod_event_s=10 * HOUR_S - seconds_ago)
 
 
-def consolidated(*nodes: NodeView, after_s: int | None = HOUR_S, **more: Any) -> Plan:
-    asked = world(*nodes, of_pool={"consolidate_after_s": after_s}, taken_s=10 * HOUR_S, **more)
-    return simulated(asked, "old", consolidating=True)[0]
+def consolidation_plan(*nodes: NodeView, after_s: int | None = HOUR_S, **more: Any) -> Plan:
+    solve_request = world(*nodes, of_pool={"consolidate_after_s": after_s}, taken_s=10 * HOUR_S, **more)
+    return simulate(solve_request, "old", consolidating=True)[0]
 
 
 @pytest.mark.fact("S-25")
 @pytest.mark.parametrize(
-    ("seconds_ago", "after_s", "taken"), [(60, HOUR_S, False), (HOUR_S, HOUR_S, True), (60, None, True)]
+    ("seconds_ago", "after_s", "is_used"), [(60, HOUR_S, False), (HOUR_S, HOUR_S, True), (60, None, True)]
 )
-def test_a_node_within_its_window_takes_no_pod_that_consolidation_moves(
-    seconds_ago: int, after_s: int | None, *, taken: bool
+def test_unsettled_node_gets_no_pods_from_consolidation(
+    seconds_ago: int, after_s: int | None, *, is_used: bool
 ) -> None:
-    plan = consolidated(OLD, changed(seconds_ago), after_s=after_s)
-    assert bool(placed(plan)) is taken
-    assert len(plan.claims) == (0 if taken else 1)
+    plan = consolidation_plan(OLD, changed_node(seconds_ago), after_s=after_s)
+    assert bool(placed(plan)) is is_used
+    assert len(plan.claims) == (0 if is_used else 1)
     assert not any("unsettled" in key for claim in plan.claims for key in claim.requirements.by_key)
 
 
 @pytest.mark.fact("S-25")
-def test_pending_pods_and_pods_of_nodes_that_go_anyway_may_use_it() -> None:
-    going = node("going", pods=running(1, shape(1000), "gone"), deleting=True)
-    plan = consolidated(OLD, changed(60), going, pending=pods(1, shape(1000)))
+def test_pending_and_displaced_pods_may_use_an_unsettled_node() -> None:
+    deleting = node("going", pods=running(1, shape(1000), "gone"), deleting=True)
+    plan = consolidation_plan(OLD, changed_node(60), deleting, pending=pods(1, shape(1000)))
     assert placed(plan) == {"changed": ("gone-000000", "pod-000000")}
     assert [claim.pods for claim in plan.claims] == [("old-000000",)]
 
 
 @pytest.mark.fact("S-25")
-def test_other_simulations_use_such_a_node() -> None:
-    asked = world(OLD, changed(60), of_pool={"consolidate_after_s": HOUR_S}, taken_s=10 * HOUR_S)
-    assert placed(simulated(asked, "old")[0]) == {"changed": ("old-000000",)}
+def test_simulation_without_consolidation_uses_an_unsettled_node() -> None:
+    solve_request = world(OLD, changed_node(60), of_pool={"consolidate_after_s": HOUR_S}, taken_s=10 * HOUR_S)
+    assert placed(simulate(solve_request, "old")[0]) == {"changed": ("old-000000",)}
 
 
-def test_pods_on_such_a_node_still_count() -> None:
+def test_pods_on_an_unsettled_node_count_for_topology_spread() -> None:
     spread = TopologySpread("topology.kubernetes.io/zone", 1, True, selector(app="web"))
     old = node("old", pods=running(1, shape(1000, spreads=(spread,))))
-    busy = replace(changed(60), pods=running(1, shape(1000), "busy"))
-    plan = consolidated(old, busy)
+    busy = replace(changed_node(60), pods=running(1, shape(1000), "busy"))
+    plan = consolidation_plan(old, busy)
     assert [claim.zone for claim in plan.claims] == ["z2"]
 
 
-# --- Whether the answer will do ---------------------------------------------------------------------
+# --- Pods that block a deletion ---------------------------------------------------------------------
 
 
-def answered(asked: SolveRequest) -> Answer:
-    """What every method of disruption asks before it takes the node `old`."""
-    return Simulator(DisruptionInput(asked.snapshot), Settings()).ask([OLD])
+def answer_for(solve_request: SolveRequest) -> Answer:
+    """The simulation that every disruption method runs before it disrupts the node `old`."""
+    return Simulator(DisruptionInput(solve_request.snapshot), Settings()).ask([OLD])
 
 
 @pytest.mark.fact("S-104")
-def test_a_pod_that_was_pending_before_does_not_keep_a_node_from_going() -> None:
+def test_pod_that_is_already_pending_does_not_block_the_deletion_of_a_node() -> None:
     pending = pods(1, shape(99_000))
-    answer = answered(world(OLD, node("other"), pending=pending, types=fake_types(1)))
+    answer = answer_for(world(OLD, node("other"), pending=pending, types=fake_types(1)))
     assert [one.pod for one in answer.plan.unplaced] == ["pod-000000"]
     assert answer.stuck is None
 
 
 @pytest.mark.fact("S-104")
-def test_a_pod_that_would_lose_its_place_does() -> None:
-    answer = answered(world(OLD, types=fake_types(1)))
+def test_pod_that_fits_on_no_other_node_blocks_the_deletion_of_its_node() -> None:
+    answer = answer_for(world(OLD, types=fake_types(1)))
     assert [one.pod for one in answer.plan.unplaced] == ["old-000000"]
     assert answer.stuck is not None
     assert answer.stuck.subject == "default/old-0"

@@ -1,4 +1,4 @@
-"""Reservations in consolidation: what moves into slots, what leaves them, and several at once."""
+"""Consolidation with reservations: which nodes move into slots, which slots are released, and several nodes at once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,14 +23,14 @@ ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 ALWAYS = Settings(release_slots=ReleaseSlots.ALWAYS)
 
 
-def decided(*nodes: NodeView, kept: Sequence[Reservation], **more: Any) -> Decision:
-    pools = more.pop("pools", None) or [pool("default", catalog(kept), ON_DEMAND)]
+def decision_for(*nodes: NodeView, reservations: Sequence[Reservation], **more: Any) -> Decision:
+    pools = more.pop("pools", None) or [pool("default", catalog(reservations), ON_DEMAND)]
     pending = more.pop("pending", ())
-    return decide(world(*nodes, reservations=kept, pools=pools, rules=FREE, pending=pending), **more)
+    return decide(world(*nodes, reservations=reservations, pools=pools, rules=FREE, pending=pending), **more)
 
 
 def moves(found: DisruptionCommand | None) -> tuple[set[str], list[tuple[str, str | None]]]:
-    """Which nodes go, and what comes: types with their slots, sorted."""
+    """The deleted nodes, and the sorted pairs of instance type and reservation id of their replacements."""
     assert found is not None
     return set(found.candidates), sorted(
         (one.claim.instance_type, one.claim.reservation_id) for one in found.replacements
@@ -44,7 +44,7 @@ def paid(name: str, type_: str, *sizes: int, **more: Any) -> NodeView:
 
 @pytest.mark.fact("D-30", "Q-9")
 def test_an_on_demand_node_moves_into_a_free_slot_of_the_same_type() -> None:
-    found = decided(paid("a", MEDIUM, 3000), kept=[reservation("cr-1", MEDIUM)]).command
+    found = decision_for(paid("a", MEDIUM, 3000), reservations=[reservation("cr-1", MEDIUM)]).command
     assert moves(found) == ({"a"}, [(MEDIUM, "cr-1")])
     assert found is not None
     assert found.action is Action.REPLACE
@@ -52,24 +52,24 @@ def test_an_on_demand_node_moves_into_a_free_slot_of_the_same_type() -> None:
 
 
 @pytest.mark.fact("Q-28")
-def test_a_slot_of_another_zone_or_a_type_that_the_pods_do_not_want_is_left_alone() -> None:
+def test_slot_of_a_zone_or_type_that_the_pods_exclude_is_not_used() -> None:
     here = requirements.of(is_in(names.ZONE, "z1"))
     node = machine("a", MEDIUM, load("a", shape(3000, node_selector=here)))
-    assert decided(node, kept=[reservation("cr-1", MEDIUM, "z2")]).command is None
-    picky = machine(
+    assert decision_for(node, reservations=[reservation("cr-1", MEDIUM, "z2")]).command is None
+    selects_type = machine(
         "a", MEDIUM, load("a", shape(3000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, MEDIUM))))
     )
-    assert decided(picky, kept=[reservation("cr-1", LARGE)]).command is None
-    assert decided(picky, kept=[reservation("cr-1", MEDIUM)]).command is not None
+    assert decision_for(selects_type, reservations=[reservation("cr-1", LARGE)]).command is None
+    assert decision_for(selects_type, reservations=[reservation("cr-1", MEDIUM)]).command is not None
 
 
 @pytest.mark.fact("Q-10", "D-31")
-def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
-    """The seed's example, in our sizes: the pods were scaled down, and the big slot may serve somebody else."""
-    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+def test_large_slot_is_released_for_a_small_one_if_the_pods_fit() -> None:
+    """The example of the design document in our sizes: after a scale-down other pods may need the large slot."""
+    reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
     node = machine("a", LARGE, load("a", HALF), slot="cr-big")
-    assert decided(node, kept=kept).command is None  # nothing is saved on the bill
-    found = decided(node, kept=kept, settings=ALWAYS).command
+    assert decision_for(node, reservations=reservations).command is None  # no cost is saved
+    found = decision_for(node, reservations=reservations, settings=ALWAYS).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
     assert found is not None
     (one,) = found.replacements
@@ -78,13 +78,15 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
     assert (found.saves_nano_usd_per_hour, found.frees_nano_usd_per_hour) == (0, round(0.3 * NANO))
 
 
-def test_a_node_that_leaves_a_big_slot_lists_no_slot_that_is_worth_as_much() -> None:
-    kept = [
+def test_replacement_of_a_large_slot_lists_no_slot_of_equal_value() -> None:
+    reservations = [
         reservation("cr-big", LARGE, available=0, total=1),
         reservation("cr-other", LARGE),
         reservation("cr-small", SMALL),
     ]
-    found = decided(machine("a", LARGE, load("a", HALF), slot="cr-big"), kept=kept, settings=ALWAYS).command
+    found = decision_for(
+        machine("a", LARGE, load("a", HALF), slot="cr-big"), reservations=reservations, settings=ALWAYS
+    ).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
     assert found is not None
     (claim,) = (one.claim for one in found.replacements)
@@ -93,15 +95,20 @@ def test_a_node_that_leaves_a_big_slot_lists_no_slot_that_is_worth_as_much() -> 
 
 
 @pytest.mark.fact("D-31")
-def test_a_slot_is_not_left_for_one_that_is_worth_as_much() -> None:
-    kept = [reservation("cr-1", LARGE, available=0, total=1), reservation("cr-2", LARGE)]
-    assert decided(machine("a", LARGE, load("a", shape(7000)), slot="cr-1"), kept=kept).command is None
+def test_slot_is_not_released_for_a_slot_of_equal_value() -> None:
+    reservations = [reservation("cr-1", LARGE, available=0, total=1), reservation("cr-2", LARGE)]
+    assert (
+        decision_for(
+            machine("a", LARGE, load("a", shape(7000)), slot="cr-1"), reservations=reservations
+        ).command
+        is None
+    )
 
 
 @pytest.mark.fact("D-32")
-def test_a_slot_is_never_left_for_something_that_is_bought() -> None:
-    kept = [reservation("cr-1", LARGE, available=0, total=1)]
-    decision = decided(machine("a", LARGE, load("a", HALF), slot="cr-1"), kept=kept)
+def test_slot_is_never_released_for_an_on_demand_node() -> None:
+    reservations = [reservation("cr-1", LARGE, available=0, total=1)]
+    decision = decision_for(machine("a", LARGE, load("a", HALF), slot="cr-1"), reservations=reservations)
     assert decision.command is None
     assert any(
         why.reason.code is BlockedCode.NOT_CHEAPER for one in decision.undisrupted for why in one.blockers
@@ -110,75 +117,80 @@ def test_a_slot_is_never_left_for_something_that_is_bought() -> None:
 
 @pytest.mark.fact("D-32", "Q-27", "W-7")
 def test_slots_are_filled_first_and_emptied_last() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    slot, bought = machine("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
-    found = decided(slot, bought, kept=kept).command
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    slot, on_demand = machine("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
+    found = decision_for(slot, on_demand, reservations=reservations).command
     assert moves(found) == ({"b"}, [])
     assert found is not None
     assert [one.node for one in found.placed] == ["a"]
     two = [slot, machine("b", MEDIUM, load("b", HALF), slot="cr-2")]
-    both = [*kept, reservation("cr-2", MEDIUM, available=0, total=1)]
-    assert decided(*two, kept=both).command is None  # nothing is saved on the bill
-    assert moves(decided(*two, kept=both, settings=ALWAYS).command) == ({"a"}, [])
+    both = [*reservations, reservation("cr-2", MEDIUM, available=0, total=1)]
+    assert decision_for(*two, reservations=both).command is None  # no cost is saved
+    assert moves(decision_for(*two, reservations=both, settings=ALWAYS).command) == ({"a"}, [])
 
 
 RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
 
 
-def test_a_big_slot_is_left_for_a_small_one_when_a_pending_pod_gets_it() -> None:
-    kept = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
-    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+def test_large_slot_is_released_for_a_small_one_if_a_pending_pod_gets_it() -> None:
+    reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
+    pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
     node = machine("a", LARGE, load("a", HALF), slot="cr-big")
-    found = decided(node, kept=kept, pools=pools, pending=pods(1, shape(7000))).command
+    found = decision_for(node, reservations=reservations, pools=pools, pending=pods(1, shape(7000))).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
 
 
-def test_a_slot_is_left_for_other_nodes_when_a_pending_pod_gets_it() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=0, total=2)]
-    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+def test_slot_is_released_if_its_pods_fit_on_other_nodes_and_a_pending_pod_gets_it() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=2)]
+    pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
     two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
-    found = decided(*two, kept=kept, pools=pools, pending=pods(1, shape(3000))).command
+    found = decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(3000))).command
     assert moves(found) == ({"a"}, [])
-    too_big = decided(*two, kept=kept, pools=pools, pending=pods(1, shape(7000)))
+    too_big = decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(7000)))
     assert too_big.command is None
     elsewhere = requirements.of(is_in(names.ZONE, "z3"))
     other_zone = pods(1, shape(3000, node_selector=elsewhere))
-    assert decided(*two, kept=kept, pools=pools, pending=other_zone).command is None
+    assert decision_for(*two, reservations=reservations, pools=pools, pending=other_zone).command is None
 
 
-def test_no_slot_is_left_while_another_slot_of_the_reservation_is_free() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=1, total=3)]
-    pools = [pool("default", catalog(kept), RESERVED_ONLY)]
+def test_no_slot_is_released_while_another_slot_of_the_reservation_is_free() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=1, total=3)]
+    pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
     two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
-    assert decided(*two, kept=kept, pools=pools, pending=pods(1, shape(3000))).command is None
+    assert (
+        decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(3000))).command
+        is None
+    )
 
 
-def test_no_slot_is_left_for_a_pending_pod_that_gets_a_node_anyway() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=0, total=2)]
+def test_no_slot_is_released_for_a_pending_pod_that_fits_on_an_existing_node() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=2)]
     two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
-    small = pods(1, shape(1000))  # fits beside the others
-    assert decided(*two, kept=kept, pending=small).command is None
+    small = pods(1, shape(1000))  # fits on the existing nodes
+    assert decision_for(*two, reservations=reservations, pending=small).command is None
 
 
 @pytest.mark.parametrize("other", [names.SPOT, names.ON_DEMAND])
 @pytest.mark.parametrize("settings", [Settings(), ALWAYS])
-def test_a_node_in_a_slot_is_never_emptied_onto_an_empty_node_that_costs_money(
+def test_pods_of_a_reserved_node_never_move_to_an_empty_spot_or_on_demand_node(
     other: str, settings: Settings
 ) -> None:
-    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    pools = [pool("default", catalog(kept), consolidate_after_s=30)]
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    pools = [pool("default", catalog(reservations), consolidate_after_s=30)]
     facts = {"empty": NodeFacts(initialized_s=NOW_S - 5)}
     nodes = [machine("a", MEDIUM, load("a", HALF), slot="cr-1"), machine("empty", LARGE, capacity_type=other)]
-    asked = world(*nodes, reservations=kept, pools=pools, rules=FREE, facts=facts)
-    assert decide(asked, settings).command is None
+    cluster = world(*nodes, reservations=reservations, pools=pools, rules=FREE, facts=facts)
+    assert decide(cluster, settings).command is None
 
 
 # --- Several nodes into several slots --------------------------------------------------------------------
 
 
 def test_two_nodes_move_into_two_slots_in_one_command() -> None:
-    found = decided(
-        paid("a", MEDIUM, 3500), paid("b", MEDIUM, 3500), kept=[reservation("cr-1", MEDIUM, available=2)]
+    found = decision_for(
+        paid("a", MEDIUM, 3500),
+        paid("b", MEDIUM, 3500),
+        reservations=[reservation("cr-1", MEDIUM, available=2)],
     )
     assert moves(found.command) == ({"a", "b"}, [(MEDIUM, "cr-1"), (MEDIUM, "cr-1")])
     assert found.command is not None
@@ -189,83 +201,88 @@ def test_two_nodes_move_into_two_slots_in_one_command() -> None:
 @pytest.mark.fact("D-34", "W-7")
 def test_one_node_moves_into_several_slots() -> None:
     """Karpenter replaces a node by one node or none."""
-    kept = [reservation("cr-1", SMALL, available=4)]
-    found = decided(paid("a", LARGE, 1800, 1800, 1800), kept=kept).command
+    reservations = [reservation("cr-1", SMALL, available=4)]
+    found = decision_for(paid("a", LARGE, 1800, 1800, 1800), reservations=reservations).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-1")] * 3)
 
 
 @pytest.mark.fact("W-7", "D-34")
-def test_three_nodes_move_into_two_slots_of_different_kinds() -> None:
-    kept = [reservation("cr-1", LARGE), reservation("cr-2", MEDIUM)]
+def test_three_nodes_move_into_two_slots_of_different_types() -> None:
+    reservations = [reservation("cr-1", LARGE), reservation("cr-2", MEDIUM)]
     nodes = [paid("a", MEDIUM, 3800), paid("b", MEDIUM, 3800), paid("c", MEDIUM, 3600)]
-    assert moves(decided(*nodes, kept=kept).command) == (
+    assert moves(decision_for(*nodes, reservations=reservations).command) == (
         {"a", "b", "c"},
         [(LARGE, "cr-1"), (MEDIUM, "cr-2")],
     )
 
 
-def test_as_many_nodes_move_as_there_are_slots_for_and_none_is_oversold() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=3)]
+def test_no_more_nodes_move_than_slots_are_free() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=3)]
     nodes = [paid(f"n{i}", MEDIUM, 3500) for i in range(7)]
-    found = decided(*nodes, kept=kept).command
-    gone, come = moves(found)
-    assert len(gone) == 3
-    assert come == [(MEDIUM, "cr-1")] * 3
+    found = decision_for(*nodes, reservations=reservations).command
+    deleted, launched = moves(found)
+    assert len(deleted) == 3
+    assert launched == [(MEDIUM, "cr-1")] * 3
 
 
-def test_nodes_of_many_small_pods_move_as_well() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=2)]
+def test_nodes_with_several_small_pods_move_into_slots() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=2)]
     nodes = [paid(f"n{i}", MEDIUM, 1200, 1200, 1200) for i in range(5)]
-    gone, come = moves(decided(*nodes, kept=kept).command)
-    assert (len(gone), len(come)) == (2, 2)
+    deleted, launched = moves(decision_for(*nodes, reservations=reservations).command)
+    assert (len(deleted), len(launched)) == (2, 2)
 
 
-def test_a_node_that_does_not_go_with_the_others_is_left_out() -> None:
-    kept = [reservation("cr-1", MEDIUM, available=2)]
+def test_node_whose_pods_fit_in_no_slot_is_left_out_of_the_command() -> None:
+    reservations = [reservation("cr-1", MEDIUM, available=2)]
     fixed = shape(7000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, LARGE)))
     nodes = [machine("a", LARGE, load("a", fixed)), paid("b", MEDIUM, 3500), paid("c", MEDIUM, 3500)]
-    assert moves(decided(*nodes, kept=kept).command) == ({"b", "c"}, [(MEDIUM, "cr-1")] * 2)
+    assert moves(decision_for(*nodes, reservations=reservations).command) == (
+        {"b", "c"},
+        [(MEDIUM, "cr-1")] * 2,
+    )
 
 
-def test_the_dearest_nodes_move_first_when_slots_are_few() -> None:
-    kept = [reservation("cr-1", LARGE)]
+def test_most_expensive_node_moves_first_if_slots_are_few() -> None:
+    reservations = [reservation("cr-1", LARGE)]
     nodes = [paid("a", MEDIUM, 3500), paid("b", LARGE, 7500)]
-    assert moves(decided(*nodes, kept=kept).command) == ({"b"}, [(LARGE, "cr-1")])
+    assert moves(decision_for(*nodes, reservations=reservations).command) == ({"b"}, [(LARGE, "cr-1")])
 
 
-def test_slots_that_claims_in_flight_hold_are_not_counted_on() -> None:
-    kept = [reservation("cr-1", MEDIUM)]
+def test_slot_held_by_a_claim_in_flight_is_not_used() -> None:
+    reservations = [reservation("cr-1", MEDIUM)]
     in_flight = ClaimView("new", "default", requirements.NO_REQUIREMENTS, created_s=0, reservation_id="cr-1")
-    asked = world(
+    cluster = world(
         paid("a", MEDIUM, 3500),
-        reservations=kept,
-        pools=[pool("default", catalog(kept), ON_DEMAND)],
+        reservations=reservations,
+        pools=[pool("default", catalog(reservations), ON_DEMAND)],
         claims=(in_flight,),
     )
-    assert decide(asked).command is None
+    assert decide(cluster).command is None
 
 
-def test_slots_of_another_pool_serve_as_well() -> None:
-    kept = [reservation("cr-1", MEDIUM)]
-    reserved_only = pool("slots", catalog(kept), is_in(names.CAPACITY_TYPE, names.RESERVED))
-    bought = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
-    found = decided(paid("a", MEDIUM, 3500), kept=kept, pools=[bought, reserved_only]).command
+def test_slots_of_another_nodepool_are_used() -> None:
+    reservations = [reservation("cr-1", MEDIUM)]
+    reserved_only = pool("slots", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED))
+    on_demand = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
+    found = decision_for(
+        paid("a", MEDIUM, 3500), reservations=reservations, pools=[on_demand, reserved_only]
+    ).command
     assert moves(found) == ({"a"}, [(MEDIUM, "cr-1")])
     assert found is not None
     assert found.replacements[0].claim.node_pool == "slots"
 
 
-def test_with_the_gate_shut_nothing_moves_into_slots() -> None:
-    shut = Settings(solving=Solving(packing=Packing.KARPENTER, reserved_capacity=False))
-    kept = [reservation("cr-1", MEDIUM)]
-    assert decided(paid("a", MEDIUM, 3500), kept=kept, settings=shut).command is None
+def test_with_the_gate_off_no_node_moves_into_a_slot() -> None:
+    gate_off = Settings(solving=Solving(packing=Packing.KARPENTER, reserved_capacity=False))
+    reservations = [reservation("cr-1", MEDIUM)]
+    assert decision_for(paid("a", MEDIUM, 3500), reservations=reservations, settings=gate_off).command is None
 
 
-def test_a_slot_and_one_cheaper_node_may_replace_several() -> None:
-    kept = [reservation("cr-1", MEDIUM)]
-    types = (*catalog(kept), instance_type("bargain", 4, 16, 0.15))
+def test_slot_and_one_cheaper_node_may_replace_several_nodes() -> None:
+    reservations = [reservation("cr-1", MEDIUM)]
+    types = (*catalog(reservations), instance_type("bargain", 4, 16, 0.15))
     nodes = [paid("a", MEDIUM, 3500), paid("b", MEDIUM, 3500)]
-    found = decided(*nodes, kept=kept, pools=[pool("default", types, ON_DEMAND)]).command
-    gone, come = moves(found)
-    assert gone == {"a", "b"}
-    assert come == [("bargain", None), (MEDIUM, "cr-1")]
+    found = decision_for(*nodes, reservations=reservations, pools=[pool("default", types, ON_DEMAND)]).command
+    deleted, launched = moves(found)
+    assert deleted == {"a", "b"}
+    assert launched == [("bargain", None), (MEDIUM, "cr-1")]

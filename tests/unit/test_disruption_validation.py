@@ -1,4 +1,4 @@
-"""A command is looked at again before it is acted on."""
+"""A DisruptionCommand is validated again before it starts."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,14 +18,14 @@ HALF = shape(1900)
 ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 
 
-def asked(*nodes: NodeView, **more: Any) -> DisruptionInput:
-    kept = more.get("reservations", ())
-    more.setdefault("pools", [pool("default", more.pop("types", catalog(kept)), ON_DEMAND)])
+def cluster_of(*nodes: NodeView, **more: Any) -> DisruptionInput:
+    reservations = more.get("reservations", ())
+    more.setdefault("pools", [pool("default", more.pop("types", catalog(reservations)), ON_DEMAND)])
     return world(*nodes, now_s=NOW_S + 15, **more)
 
 
-def decided(*nodes: NodeView, **more: Any) -> DisruptionCommand:
-    found = decide(asked(*nodes, **more)).command
+def command_for(*nodes: NodeView, **more: Any) -> DisruptionCommand:
+    found = decide(cluster_of(*nodes, **more)).command
     assert found is not None
     return found
 
@@ -39,76 +39,76 @@ EMPTY = [machine("a"), machine("b", LARGE)]
 
 
 @pytest.mark.fact("D-16")
-def test_of_empty_nodes_those_that_are_empty_no_more_are_left_out() -> None:
-    command = decided(*EMPTY)
-    assert still_valid(command, asked(*EMPTY), Settings()) == command
-    filled = asked(EMPTY[0], machine("b", LARGE, load("new", HALF)))
-    left = still_valid(command, filled, Settings())
-    assert isinstance(left, DisruptionCommand)
-    assert left.candidates == ("a",)
-    nominated = asked(EMPTY[0], replace(EMPTY[1], nominated=True))
-    left = still_valid(command, nominated, Settings())
-    assert isinstance(left, DisruptionCommand)
-    assert left.candidates == ("a",)
-    fewer = still_valid(command, asked(*EMPTY, rules=at_most("1")), Settings())
+def test_emptiness_command_drops_nodes_that_are_no_longer_empty() -> None:
+    command = command_for(*EMPTY)
+    assert still_valid(command, cluster_of(*EMPTY), Settings()) == command
+    filled = cluster_of(EMPTY[0], machine("b", LARGE, load("new", HALF)))
+    remaining = still_valid(command, filled, Settings())
+    assert isinstance(remaining, DisruptionCommand)
+    assert remaining.candidates == ("a",)
+    nominated = cluster_of(EMPTY[0], replace(EMPTY[1], nominated=True))
+    remaining = still_valid(command, nominated, Settings())
+    assert isinstance(remaining, DisruptionCommand)
+    assert remaining.candidates == ("a",)
+    fewer = still_valid(command, cluster_of(*EMPTY, rules=at_most("1")), Settings())
     assert isinstance(fewer, DisruptionCommand)
     assert fewer.candidates == ("b",)
-    assert kind(command, asked(EMPTY[0], rules=at_most("0"))) == "churn"
+    assert kind(command, cluster_of(EMPTY[0], rules=at_most("0"))) == "churn"
 
 
 BIG = machine("a", LARGE, load("a", HALF))
 
 
 @pytest.mark.fact("D-42", "D-44")
-def test_a_consolidation_stands_while_nothing_changed() -> None:
-    command = decided(BIG)
-    assert still_valid(command, asked(BIG), Settings()) == command
+def test_consolidation_is_still_valid_if_nothing_changed() -> None:
+    command = command_for(BIG)
+    assert still_valid(command, cluster_of(BIG), Settings()) == command
 
 
 @pytest.mark.fact("D-42", "D-44")
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (asked(), "churn"),
-        (asked(replace(BIG, deleting=True)), "churn"),
-        (asked(BIG, facts={"a": NodeFacts(do_not_disrupt=True)}), "churn"),
-        (asked(replace(BIG, nominated=True)), "budget"),
-        (asked(BIG, rules=at_most("0")), "budget"),
-        (asked(BIG, budgets=(pdb(allowed=0),)), "churn"),
+        (cluster_of(), "churn"),
+        (cluster_of(replace(BIG, deleting=True)), "churn"),
+        (cluster_of(BIG, facts={"a": NodeFacts(do_not_disrupt=True)}), "churn"),
+        (cluster_of(replace(BIG, nominated=True)), "budget"),
+        (cluster_of(BIG, rules=at_most("0")), "budget"),
+        (cluster_of(BIG, budgets=(pdb(allowed=0),)), "churn"),
         (
-            asked(machine("a", LARGE, load("a", shape(7000)))),
+            cluster_of(machine("a", LARGE, load("a", shape(7000)))),
             "scheduling",
-        ),  # a pod came: nothing cheaper holds it
-        (asked(BIG, machine("b", LARGE)), "scheduling"),  # it could just go: not what was decided
-        (asked(BIG, types=catalog()[1:]), "scheduling"),  # the type that was counted on is not sold any more
+        ),  # a new pod: no cheaper type fits it
+        (cluster_of(BIG, machine("b", LARGE)), "scheduling"),  # the node needs no replacement any more
+        (cluster_of(BIG, types=catalog()[1:]), "scheduling"),  # the planned type is no longer offered
     ],
 )
-def test_a_consolidation_falls_with_what_it_was_based_on(now: DisruptionInput, why: str) -> None:
-    assert kind(decided(BIG), now) == why
+def test_consolidation_is_invalid_after_a_relevant_change(now: DisruptionInput, why: str) -> None:
+    assert kind(command_for(BIG), now) == why
 
 
 @pytest.mark.fact("D-42")
-def test_more_types_that_would_do_are_no_reason_to_stop() -> None:
+def test_consolidation_is_still_valid_if_more_types_are_offered() -> None:
     more = (*catalog(), instance_type("bargain", 2, 8, 0.01))
-    assert kind(decided(BIG), asked(BIG, types=more)) is None
+    assert kind(command_for(BIG), cluster_of(BIG, types=more)) is None
 
 
 @pytest.mark.fact("D-43", "W-9")
-def test_a_slot_that_is_gone_ends_the_command() -> None:
+def test_command_is_invalid_if_its_slot_is_no_longer_free() -> None:
     node = machine("a", MEDIUM, load("a", shape(3500)))
-    free, taken = reservation("cr-1", MEDIUM), reservation("cr-1", MEDIUM, available=0, total=1)
-    command = decided(node, reservations=[free])
+    free, full = reservation("cr-1", MEDIUM), reservation("cr-1", MEDIUM, available=0, total=1)
+    command = command_for(node, reservations=[free])
     assert command.replacements[0].claim.reservation_id == "cr-1"
-    assert kind(command, asked(node, reservations=[free])) is None
-    found = still_valid(command, asked(node, reservations=[taken]), Settings())
+    assert kind(command, cluster_of(node, reservations=[free])) is None
+    found = still_valid(command, cluster_of(node, reservations=[full]), Settings())
     assert isinstance(found, Invalid)
     assert "cr-1 has 0 free slots" in found.why
 
 
-def test_a_drift_that_is_not_drained_away_stands_and_one_without_budget_falls() -> None:
+def test_drift_command_is_invalid_without_budget_or_without_its_node() -> None:
     facts = {"a": NodeFacts(drifted=Drifted("AMI", 1))}
     node = machine("a", SMALL, load("a", HALF))
-    command = decided(node, facts=facts)
-    assert kind(command, asked(node, facts=facts)) is None
-    assert kind(command, asked(node, facts=facts, rules=at_most("0"))) == "budget"
-    assert kind(command, asked()) == "churn"
+    command = command_for(node, facts=facts)
+    assert kind(command, cluster_of(node, facts=facts)) is None
+    assert kind(command, cluster_of(node, facts=facts, rules=at_most("0"))) == "budget"
+    assert kind(command, cluster_of()) == "churn"

@@ -1,4 +1,4 @@
-"""Paths that the pages about the code name exist: a page that names a file which was moved is worse than none."""
+"""Every path in the documentation of the code exists, so a file that was moved is found here."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The error tree is sorted by who must act; callers catch by that."""
+"""The error tree has one branch per required action, and callers catch by branch."""
 
 from holdfast import errors
 
@@ -9,7 +9,7 @@ def test_a_full_reservation_is_insufficient_capacity_and_names_its_ids() -> None
     assert error.reservation_ids == ("cr-1",)
 
 
-def test_retryable_errors_carry_what_the_other_side_asked_for() -> None:
+def test_retryable_errors_carry_retry_after() -> None:
     assert errors.Throttled("slow down", retry_after_s=2.5).retry_after_s == 2.5
     assert errors.Conflict("changed").retry_after_s is None
 
@@ -21,7 +21,7 @@ def test_no_error_is_in_two_branches() -> None:
         assert sum(issubclass(error, branch) for branch in branches) == 1, error
 
 
-def test_a_message_that_quotes_a_whole_answer_is_cut() -> None:
+def test_long_message_is_truncated() -> None:
     text = str(errors.Unreachable("CreateFleet: " + "x" * 32 * 2**20))
     assert text.startswith("CreateFleet: xxx")
     assert len(text) < errors.MESSAGE_MAX + 20

@@ -1,4 +1,4 @@
-"""The examples: complete, accepted, listed, and between them every use that the design documents show."""
+"""The examples are complete, valid and listed, and cover every use in the design documents."""
 
 import re
 from pathlib import Path
@@ -49,13 +49,13 @@ def test_validate_finds_nothing_in_the_examples() -> None:
 
 @pytest.mark.fact("Q-46")
 @pytest.mark.parametrize("field", ["requirements", "taints", "expireAfter"])
-def test_the_design_documents_abbreviated_nodepool_is_told_where_its_fields_belong(field: str) -> None:
+def test_finding_for_a_misplaced_field_names_the_path_where_it_belongs(field: str) -> None:
     pool = objects.spec("NodePool", **{field: []})
     assert f".spec.{field}: unknown field; it belongs at .spec.template.spec.{field}" in objects.lines(pool)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_example_begins_with_what_it_does_and_for_whom(file: Path) -> None:
+def test_example_starts_with_a_comment_on_its_purpose_and_users(file: Path) -> None:
     comment = re.match(r"(# .+\n)+", file.read_text(encoding="utf-8"))
     assert comment is not None
     assert 2 <= comment[0].count("\n") <= 4
@@ -63,15 +63,15 @@ def test_an_example_begins_with_what_it_does_and_for_whom(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_example_brings_the_node_classes_it_names(file: Path) -> None:
+def test_example_contains_the_nodeclasses_that_it_references(file: Path) -> None:
     found = load(file.stem)
-    there = {obj["metadata"]["name"] for obj in found["EC2NodeClass"]}
+    defined = {obj["metadata"]["name"] for obj in found["EC2NodeClass"]}
     pools = [pool["spec"]["template"]["spec"] for pool in found.get("NodePool", [])]
     claims = [claim["spec"] for claim in found.get("NodeClaim", [])]
-    assert {spec["nodeClassRef"]["name"] for spec in (*pools, *claims)} == there
+    assert {spec["nodeClassRef"]["name"] for spec in (*pools, *claims)} == defined
 
 
-def test_the_table_lists_every_example() -> None:
+def test_readme_lists_every_example() -> None:
     listed = re.findall(r"\]\(([^)]+)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert sorted(listed) == [file.name for file in FILES]
 
@@ -85,7 +85,7 @@ def test_the_table_lists_every_example() -> None:
         ("reserved-then-spot-and-on-demand", None),
     ],
 )
-def test_the_capacity_types_of_the_design_documents(name: str, wanted: object) -> None:
+def test_examples_have_the_capacity_types_of_the_design_documents(name: str, wanted: object) -> None:
     assert requirements(name).get(CAPACITY_TYPE) == wanted
     assert node_class(name)["capacityReservationSelectorTerms"]
 
@@ -103,24 +103,24 @@ def test_the_capacity_types_of_the_design_documents(name: str, wanted: object) -
         ),
     ],
 )
-def test_the_selector_terms_of_the_design_documents(name: str, terms: list[set[str]]) -> None:
+def test_examples_have_the_selector_terms_of_the_design_documents(name: str, terms: list[set[str]]) -> None:
     assert [set(term) for term in node_class(name)["capacityReservationSelectorTerms"]] == terms
 
 
-def test_a_star_stands_for_any_value_of_a_tag() -> None:
+def test_example_of_tags_has_a_wildcard_value() -> None:
     (term,) = node_class("reservations-by-tags")["capacityReservationSelectorTerms"]
     assert "*" in term["tags"].values()
 
 
 @pytest.mark.fact("Q-46")
-def test_capacity_blocks_are_asked_for_by_the_pool_and_by_the_pod() -> None:
+def test_capacity_blocks_are_selected_by_the_nodepool_and_by_the_pod() -> None:
     assert requirements("capacity-blocks") == {RESERVATION_TYPE: ("In", ["capacity-block"])}
     (pod,) = load("capacity-blocks")["Pod"]
     assert pod["spec"]["nodeSelector"] == {RESERVATION_TYPE: "capacity-block"}
 
 
 @pytest.mark.fact("Q-46")
-def test_pods_accept_reserved_nodes_by_naming_them_or_by_ruling_spot_out() -> None:
+def test_pods_accept_reserved_nodes_by_including_reserved_or_excluding_spot() -> None:
     wanted = []
     for deployment in load("pods-that-accept-reserved")["Deployment"]:
         affinity = deployment["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
@@ -163,5 +163,5 @@ def test_a_nodeclaim_lists_two_reservations() -> None:
         ),
     ],
 )
-def test_direct_mode_as_the_design_documents_have_it(name: str, wanted: dict[str, Any]) -> None:
+def test_examples_of_direct_mode_match_the_design_documents(name: str, wanted: dict[str, Any]) -> None:
     assert node_class(name)["capacityReservationSpec"] == wanted

@@ -20,7 +20,7 @@ def test_every_test_of_the_table_exists(name: str) -> None:
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_kept_cases_are_spread_evenly_and_the_first_is_one_of_them() -> None:
+def test_sampled_cases_are_spread_evenly_and_include_the_first() -> None:
     assert [case for case in range(10) if case not in set(left_to_test_all(range(10), 2))] == [0, 5]
     assert list(left_to_test_all(range(3), 0)) == [0, 1, 2]
     assert list(left_to_test_all(range(2), 5)) == []

@@ -1,4 +1,4 @@
-"""How the shipped data is made. The package itself is used by one test alone, if it is there."""
+"""How the shipped EC2 data is generated. No test needs the package that it is generated from."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +27,7 @@ def of(name: str, vcpus: int = 2) -> ec2.InstanceTypeInfo:
     return ec2.InstanceTypeInfo(name=name, vcpus=vcpus, memory_mib=1, enis_per_card=(1,), ipv4_per_eni=2)
 
 
-def test_a_price_is_the_familys_rate_unless_the_type_has_its_own() -> None:
+def test_price_is_the_rate_of_the_family_unless_the_type_has_its_own() -> None:
     listed = prices.parse(PAGE)
     assert listed.as_of == "2026-07-20"
     assert listed.per_vcpu == {"m5": Decimal("0.048"), "c7gd": Decimal("0.0453594")}
@@ -52,7 +52,7 @@ def test_the_shipped_prices_are_those_of_the_page() -> None:
             assert region.on_demand_nano_usd.get(info.name) == listed.nano_usd_per_hour(info)
 
 
-def test_zones_are_matched_by_what_they_offer() -> None:
+def test_zone_names_and_ids_are_matched_by_the_types_they_offer() -> None:
     region = convert.region(
         "r-1",
         {"r-1a": {"m5.large", "mac1.metal"}, "r-1b": {"m5.large", "c5.large"}},
@@ -63,13 +63,13 @@ def test_zones_are_matched_by_what_they_offer() -> None:
     assert region.offered == {"c5.large": "b", "m5.large": "ab"}
 
 
-def test_zones_that_cannot_be_told_apart_are_an_error() -> None:
+def test_ambiguous_zones_are_an_error() -> None:
     same = {"m5.large"}
     with pytest.raises(ValueError, match="2 zone ids"):
         convert.region("r-1", {"r-1a": same}, {"r1-az1": same, "r1-az2": same}, same)
 
 
-def test_without_the_package_check_says_that_it_cannot(
+def test_check_without_the_package_fails_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(generate_data, "CACHE", tmp_path)
@@ -77,6 +77,6 @@ def test_without_the_package_check_says_that_it_cannot(
     assert "cannot check" in capsys.readouterr().err
 
 
-def test_a_package_with_another_hash_is_not_trusted(tmp_path: Path) -> None:
+def test_package_with_another_hash_is_not_used(tmp_path: Path) -> None:
     (tmp_path / source.WHEEL).write_bytes(b"something else")
     assert source.cached(tmp_path) is None

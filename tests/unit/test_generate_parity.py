@@ -1,4 +1,4 @@
-"""`generate_parity.py` joins facts, tests and reasons, and its check fails on each way they can disagree."""
+"""`generate_parity.py` joins facts, tests and reasons, and its check fails if they disagree."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def generated(root: Path) -> str:
 
 
 def complaints(root: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What the check says of a page that was generated just now, if it could be."""
+    """The lines that the check prints after the page is generated, if it can be generated."""
     generate_parity.main([], root)
     capsys.readouterr()
     code = generate_parity.main(["--check"], root)
@@ -25,33 +25,31 @@ def complaints(root: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return lines
 
 
-def test_a_shown_fact_has_its_test(tmp_path: Path) -> None:
+def test_page_lists_the_test_of_a_fact(tmp_path: Path) -> None:
     page = generated(project.write(tmp_path, tests=SHOWS_C1))
     assert "| C-1 | The first sentence. | `tests/unit/test_it.py::test_one` |" in page
     assert "| Karpenter's core: 7. CRDs | 1 | 1 | 0 | 0 |" in page
     assert "| **all** | 3 | 1 | 0 | 2 |" in page
 
 
-def test_a_fact_that_differs_shows_why_and_its_tests_too(tmp_path: Path) -> None:
+def test_page_lists_reason_and_test_of_a_different_fact(tmp_path: Path) -> None:
     page = generated(project.write(tmp_path, toml=project.toml(different="we do *more*"), tests=SHOWS_C1))
     assert r"*different: we do \*more\**<br>`tests/unit/test_it.py::test_one`" in page
     assert "| Karpenter's core: 7. CRDs | 1 | 0 | 1 | 0 |" in page
 
 
-def test_a_missing_behaviour_shows_what_is_missing(tmp_path: Path) -> None:
+def test_page_lists_reason_and_test_of_a_missing_fact(tmp_path: Path) -> None:
     page = generated(project.write(tmp_path, toml=project.toml(missing="no NodeOverlay"), tests=SHOWS_C1))
     assert "*missing: no NodeOverlay*<br>`tests/unit/test_it.py::test_one`" in page
     assert "| Karpenter's core: 7. CRDs | 1 | 0 | 0 | 1 |" in page
 
 
-def test_a_page_that_is_as_generated_passes_the_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generated_page_passes_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert complaints(project.write(tmp_path, tests=SHOWS_C1), capsys) == []
 
 
 @pytest.mark.parametrize("damage", ["missing", "stale"])
-def test_a_stale_page_fails_the_check_and_names_the_remedy(
+def test_missing_or_stale_page_fails_the_check_with_the_command_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     root = project.write(tmp_path, tests=SHOWS_C1)

@@ -1,4 +1,4 @@
-"""Objects as a real API server sends them become wire types, and go back as they came."""
+"""Objects as a real API server sends them decode to wire types and encode without loss."""
 
 from typing import Any
 
@@ -213,26 +213,26 @@ def encode(obj: Object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_decoding_and_encoding_again_loses_nothing_that_is_known(kind: str) -> None:
+def test_decoding_and_encoding_preserves_every_known_field(kind: str) -> None:
     first = decode(OBJECTS[kind])
     assert decode(encode(first)) == first
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_the_bytes_of_an_answer_decode_without_a_stop_over(kind: str) -> None:
-    """The client decodes straight from JSON; an object without nulls must come out the same."""
+def test_object_decodes_directly_from_json(kind: str) -> None:
+    """The client decodes directly from JSON; an object without nulls must decode to the same value."""
     plain = kinds.without_nulls(OBJECTS[kind])
     known = kinds.BY_NAME[plain["apiVersion"], kind]
     assert msgspec.json.decode(msgspec.json.encode(plain), type=known) == decode(plain)
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_apiversion_and_kind_go_with_every_object(kind: str) -> None:
+def test_apiversion_and_kind_are_encoded_with_every_object(kind: str) -> None:
     wire = encode(decode(OBJECTS[kind]))
     assert (wire["apiVersion"], wire["kind"]) == (OBJECTS[kind]["apiVersion"], kind)
 
 
-def test_a_pod_is_read() -> None:
+def test_pod_is_decoded() -> None:
     pod = decode(POD)
     assert isinstance(pod, pods.Pod)
     assert pod.metadata.owner_references[0].controller is True
@@ -250,7 +250,7 @@ def test_a_pod_is_read() -> None:
     assert pod.status.conditions[0].type == "Ready"
 
 
-def test_a_node_is_read() -> None:
+def test_node_is_decoded() -> None:
     node = decode(NODE)
     assert isinstance(node, nodes.Node)
     assert node.spec.provider_id == "aws:///us-west-2a/i-0123456789abcdef0"
@@ -260,24 +260,24 @@ def test_a_node_is_read() -> None:
 
 
 @pytest.mark.parametrize("least", [1, "50%"])
-def test_a_disruption_budget_is_a_number_or_a_share(least: int | str) -> None:
+def test_min_available_is_a_number_or_a_percentage(least: int | str) -> None:
     budget = decode(PDB | {"spec": {"minAvailable": least}})
     assert isinstance(budget, cluster.PodDisruptionBudget)
     assert budget.spec.min_available == least
     assert budget.spec.selector is None
 
 
-def test_a_csinode_may_have_null_where_a_list_belongs() -> None:
+def test_csinode_may_have_null_instead_of_a_list() -> None:
     node = decode(CSI_NODE)
     assert isinstance(node, storage.CSINode)
     assert node.spec.drivers is not None
     assert node.spec.drivers[0].topology_keys is None
-    straight = msgspec.json.decode(b'{"spec": {"drivers": null}}', type=storage.CSINode)
-    assert straight.spec.drivers is None
-    assert encode(straight)["kind"] == "CSINode"
+    decoded = msgspec.json.decode(b'{"spec": {"drivers": null}}', type=storage.CSINode)
+    assert decoded.spec.drivers is None
+    assert encode(decoded)["kind"] == "CSINode"
 
 
-def test_an_event_may_have_no_timestamps_but_its_own() -> None:
+def test_event_may_have_only_an_event_time() -> None:
     event = decode(EVENT)
     assert isinstance(event, cluster.Event)
     assert event.first_timestamp is None
@@ -285,12 +285,12 @@ def test_an_event_may_have_no_timestamps_but_its_own() -> None:
     assert event.event_time.microsecond == 123456
 
 
-def test_an_event_s_null_timestamps_decode_straight_from_json() -> None:
-    straight = msgspec.json.decode(msgspec.json.encode(EVENT), type=cluster.Event)
-    assert straight == decode(EVENT)
+def test_null_timestamps_of_an_event_decode_directly_from_json() -> None:
+    decoded = msgspec.json.decode(msgspec.json.encode(EVENT), type=cluster.Event)
+    assert decoded == decode(EVENT)
 
 
-def test_bare_numbers_are_quantities_of_built_in_kinds() -> None:
+def test_numbers_are_accepted_as_quantities_in_built_in_kinds() -> None:
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -303,10 +303,10 @@ def test_bare_numbers_are_quantities_of_built_in_kinds() -> None:
             }
         },
     }
-    read = decode(deployment)
-    assert isinstance(read, workloads.Deployment)
-    assert read.spec.replicas is None
-    assert read.spec.template.spec.containers[0].resources.requests == {"cpu": 0.5, "memory": 1}
+    decoded = decode(deployment)
+    assert isinstance(decoded, workloads.Deployment)
+    assert decoded.spec.replicas is None
+    assert decoded.spec.template.spec.containers[0].resources.requests == {"cpu": 0.5, "memory": 1}
 
 
 def test_a_null_is_unset_at_any_depth() -> None:
@@ -321,7 +321,7 @@ def test_a_null_is_unset_at_any_depth() -> None:
     assert pod.spec.containers == (pods.Container(name="a"),)
 
 
-def test_what_is_no_such_object_is_said_with_its_path() -> None:
+def test_decoding_error_names_the_path() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.spec\.containers"):
         kinds.from_plain({"spec": {"containers": {}}}, pods.Pod)
 

@@ -1,4 +1,4 @@
-"""What the client makes of answers that no healthy server gives: throttling, broken connections, half bodies, nulls."""
+"""How the client handles unhealthy servers: throttling, broken connections, incomplete bodies, nulls."""
 
 import asyncio
 from collections.abc import Mapping
@@ -123,7 +123,7 @@ def test_concurrent_requests_are_limited() -> None:
     assert most == 3
 
 
-def test_a_name_with_a_slash_never_reaches_the_server() -> None:
+def test_invalid_object_name_is_not_sent_to_the_server() -> None:
     script = Script()
 
     async def program(name: str) -> None:
@@ -135,7 +135,7 @@ def test_a_name_with_a_slash_never_reaches_the_server() -> None:
     assert not script.asked
 
 
-def test_null_means_unset_wherever_a_server_writes_it() -> None:
+def test_null_fields_in_a_list_are_unset() -> None:
     meta = {"name": "c", "namespace": "d", "uid": "u", "resourceVersion": "4", "labels": None}
     claim = {"metadata": meta, "spec": None, "status": None}
     page = {"metadata": {"resourceVersion": "5"}, "items": [claim]}
@@ -147,7 +147,7 @@ def test_null_means_unset_wherever_a_server_writes_it() -> None:
     assert time.run(program(said(200, {"metadata": {"resourceVersion": "5"}, "items": None}))).items == ()
 
 
-def test_a_list_with_an_object_that_is_not_of_its_kind_is_an_error_that_names_it() -> None:
+def test_undecodable_object_in_a_list_is_an_error_with_its_name() -> None:
     page = {
         "metadata": {"resourceVersion": "5"},
         "items": [{"metadata": {"name": "odd"}, "spec": {"priority": "x"}}],
@@ -170,13 +170,13 @@ def test_an_incomplete_response_is_unreachable() -> None:
 
 
 def watched(*chunks: bytes | Exception) -> list[Change[Any] | errors.HoldfastError]:
-    """The changes of a watch, and the error it ended with, if it did."""
+    """The changes of a watch, and the error that ended it, if any."""
 
     async def program() -> list[Change[Any] | errors.HoldfastError]:
         found: list[Change[Any] | errors.HoldfastError] = []
         try:
             async for change in client(Script(stream(*chunks))).watch(Node, "1"):
-                found.append(change)  # noqa: PERF401 - what came before an error counts
+                found.append(change)  # noqa: PERF401 - changes before an error must be returned
         except errors.HoldfastError as error:
             found.append(error)
         return found
@@ -193,7 +193,7 @@ def test_events_are_decoded_across_chunks() -> None:
     assert watched(*(text[i : i + 1] for i in range(len(text)))) == whole
 
 
-def test_a_watch_that_ends_inside_an_event_is_unreachable_after_the_events_before() -> None:
+def test_interrupted_watch_yields_complete_events_and_then_raises_unreachable() -> None:
     first, error = watched(ONE, TWO[:30])
     assert isinstance(first, Change)
     assert isinstance(error, errors.Unreachable)
@@ -202,9 +202,11 @@ def test_a_watch_that_ends_inside_an_event_is_unreachable_after_the_events_befor
     assert isinstance(error, errors.Unreachable)
 
 
-def test_an_error_event_is_the_error_it_names() -> None:
-    gone = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
-    (error,) = watched(gone)
+def test_error_event_maps_to_its_error() -> None:
+    expired = (
+        b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
+    )
+    (error,) = watched(expired)
     assert isinstance(error, errors.ResourceExpired)
     broken = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}\n'
     (error,) = watched(broken)
@@ -240,7 +242,7 @@ def test_statuses_map_to_errors() -> None:
         (failure(504, "Timeout"), errors.Unreachable),
         (said(502, b"<html>bad gateway</html>"), errors.Unreachable),
         (said(403, b"no entry"), errors.Unauthorized),
-        (said(404, b"404 page not found"), errors.Unreachable),  # of a proxy: it does not know what exists
+        (said(404, b"404 page not found"), errors.Unreachable),  # from a proxy, so the object may exist
         (said(404, NODE), errors.Unreachable),
         (said(302, NODE), errors.Unreachable),
     ):
@@ -250,7 +252,7 @@ def test_statuses_map_to_errors() -> None:
         assert "GET /api/v1/nodes/n" in str(caught.value)
 
 
-def test_a_write_is_not_sent_when_the_lease_ran_out_in_the_rate_limit() -> None:
+def test_write_is_not_sent_if_the_lease_expires_during_rate_limiting() -> None:
     async def program() -> None:
         clock = VirtualClock(START)
         script = Script(*[said(200, NODE)] * 3)
@@ -262,7 +264,7 @@ def test_a_write_is_not_sent_when_the_lease_ran_out_in_the_rate_limit() -> None:
             may_write=lambda: clock.monotonic_s() < began_s + 5,
         )
         began_s = clock.monotonic_s()
-        node = await kube.get(Node, "n")  # takes the only token; the next is there after ten seconds
+        node = await kube.get(Node, "n")  # uses the only token; the next is available after ten seconds
         with pytest.raises(errors.NotReady):
             await kube.patch(node, {"metadata": {"labels": {"a": "b"}}})
         assert [method for method, *_ in script.asked] == ["GET"]
@@ -270,44 +272,44 @@ def test_a_write_is_not_sent_when_the_lease_ran_out_in_the_rate_limit() -> None:
     time.run(program())
 
 
-def test_a_write_is_not_sent_when_the_lease_ran_out_while_it_connected() -> None:
-    """Over a real socket: the server takes its time to accept, and would answer."""
-    heard: list[bytes] = []
-    leads = True
+def test_write_is_not_sent_if_the_lease_expires_while_connecting() -> None:
+    """Over a real socket, to a server that would answer."""
+    received: list[bytes] = []
+    holds_lease = True
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(100))
+        received.append(await reader.read(100))
         writer.close()
 
     async def program() -> None:
-        nonlocal leads
+        nonlocal holds_lease
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         clock, resolver = RealClock(), asyncio.get_running_loop().getaddrinfo
 
-        async def slow(*args: Any, **kwargs: Any) -> Any:
-            nonlocal leads
-            leads = False  # the Lease runs out while the name is resolved
+        async def slow_resolver(*args: Any, **kwargs: Any) -> Any:
+            nonlocal holds_lease
+            holds_lease = False  # the Lease expires while the name is resolved
             return await resolver(*args, **kwargs)
 
-        asyncio.get_running_loop().getaddrinfo = slow  # type: ignore[method-assign]
+        asyncio.get_running_loop().getaddrinfo = slow_resolver  # type: ignore[method-assign]
         transport = HttpTransport(Connection(Server(f"http://localhost:{port}"), Fixed()))
         settings = ClientSettings(attempts=1)
         kube = Client(
-            transport=transport, clock=clock, ids=RealIds(), settings=settings, may_write=lambda: leads
+            transport=transport, clock=clock, ids=RealIds(), settings=settings, may_write=lambda: holds_lease
         )
         try:
             with pytest.raises(errors.NotReady):
                 await kube.patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
             with pytest.raises(errors.Unreachable):
-                await kube.get(Node, "n")  # reads pass
+                await kube.get(Node, "n")  # reads need no Lease
         finally:
             await transport.aclose()
             server.close()
 
     asyncio.run(program())
-    assert [line.split()[0] for line in heard if line] == [b"GET"] * len([line for line in heard if line])
-    assert not leads
+    assert {line.split()[0] for line in received if line} == {b"GET"}
+    assert not holds_lease
 
 
 def test_retry_after_is_capped_at_five_minutes() -> None:

@@ -1,4 +1,4 @@
-"""Credentials that are made on demand: plugins that print them, and EKS tokens that we sign ourselves."""
+"""Credentials that are created on demand: by exec plugins, and EKS tokens that Holdfast signs."""
 
 import asyncio
 import base64
@@ -18,22 +18,22 @@ from scripted import START
 V1 = "client.authentication.k8s.io/v1"
 
 
-def program(folder: Path, script: str, api_version: str = V1) -> Plugin:
+def plugin_script(folder: Path, script: str, api_version: str = V1) -> Plugin:
     path = folder / "plugin"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
     path.chmod(0o755)
     return Plugin(str(path), ("arg",), {"WHO": "me"}, api_version, "get it from the shop")
 
 
-def printed(plugin: Plugin) -> Credential:
+def credential_of(plugin: Plugin) -> Credential:
     made = credentials.plugin(plugin, environ={"PATH": "/bin:/usr/bin"}, clock=VirtualClock(START))
     return asyncio.run(made.current())
 
 
-def test_a_plugin_gets_the_exec_info_and_its_expiration_is_respected(tmp_path: Path) -> None:
+def test_plugin_gets_its_arguments_and_environment_and_its_expiration_is_used(tmp_path: Path) -> None:
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":
         {{"token":"'$WHO-$1'","expirationTimestamp":"2026-11-15T10:30:00Z"}}}}'"""
-    found = printed(program(tmp_path, script))
+    found = credential_of(plugin_script(tmp_path, script))
     assert found.token == "me-arg"
     assert found.expires_s == int(START.timestamp()) + 1800
 
@@ -41,7 +41,7 @@ def test_a_plugin_gets_the_exec_info_and_its_expiration_is_respected(tmp_path: P
 def test_a_plugin_may_print_a_certificate(tmp_path: Path) -> None:
     status = json.dumps({"clientCertificateData": "cert", "clientKeyData": "key"})
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{status}}}'"""
-    assert printed(program(tmp_path, script)) == Credential("", "cert", "key")
+    assert credential_of(plugin_script(tmp_path, script)) == Credential("", "cert", "key")
 
 
 @pytest.mark.parametrize(
@@ -53,35 +53,35 @@ def test_a_plugin_may_print_a_certificate(tmp_path: Path) -> None:
         (f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{}}}}'""", "neither a token"),
     ],
 )
-def test_a_plugin_that_fails_is_explained(tmp_path: Path, script: str, words: str) -> None:
+def test_failing_plugin_is_an_error_that_names_the_cause(tmp_path: Path, script: str, words: str) -> None:
     with pytest.raises(errors.Unauthorized, match=words):
-        printed(program(tmp_path, script))
+        credential_of(plugin_script(tmp_path, script))
 
 
 def test_a_missing_plugin_shows_the_install_hint(tmp_path: Path) -> None:
     missing = Plugin(str(tmp_path / "none"), (), {}, V1, "get it from the shop")
     with pytest.raises(errors.Unauthorized, match="get it from the shop"):
-        printed(missing)
+        credential_of(missing)
 
 
 def test_a_credential_is_cached_until_a_minute_before_it_expires() -> None:
     clock = VirtualClock(START)
-    made = 0
+    calls = 0
 
     async def source() -> Credential:
-        nonlocal made
-        made += 1
-        return Credential(token=str(made), expires_s=clock.now_s() + 600)
+        nonlocal calls
+        calls += 1
+        return Credential(token=str(calls), expires_s=clock.now_s() + 600)
 
     async def main() -> list[str]:
-        kept = Renewed(source, clock=clock)
-        seen = [(await kept.current()).token]
+        renewed = Renewed(source, clock=clock)
+        tokens = [(await renewed.current()).token]
         for seconds in (539, 1, 100):
             await clock.sleep(seconds)
-            seen.append((await kept.current()).token)
-        kept.refused()
-        together = await asyncio.gather(*(kept.current() for _ in range(5)))
-        return [*seen, *(credential.token for credential in together)]
+            tokens.append((await renewed.current()).token)
+        renewed.refused()
+        together = await asyncio.gather(*(renewed.current() for _ in range(5)))
+        return [*tokens, *(credential.token for credential in together)]
 
     assert time.run(main()) == ["1", "1", "2", "2", "3", "3", "3", "3", "3"]
 

@@ -1,4 +1,4 @@
-"""Kubeconfig files: which server, as whom, and what is said about a file that is wrong."""
+"""Kubeconfig files: server, credentials and namespace, and the errors for an invalid file."""
 
 import base64
 import json
@@ -57,7 +57,7 @@ def test_another_context_can_be_named(tmp_path: Path) -> None:
     assert found.namespace == "default"
 
 
-def test_files_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     for name in ("ca.pem", "me.pem", "key.pem"):
         (tmp_path / name).write_text(PEM, encoding="ascii")
     user = {"client-certificate": "me.pem", "client-key": "key.pem"}
@@ -66,7 +66,7 @@ def test_files_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert credential(found) == Credential("", PEM, PEM)
 
 
-def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+def test_token_file_is_read_again_after_a_minute_or_a_refusal(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first\n", encoding="ascii")
     clock = VirtualClock(START)
@@ -74,19 +74,19 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     found = kubeconfig.load([tmp_path / "config"], environ={}, clock=clock)
 
     async def program() -> list[str]:
-        seen = [(await found.credentials.current()).token]
+        tokens = [(await found.credentials.current()).token]
         token.write_text("second\n", encoding="ascii")
-        seen.append((await found.credentials.current()).token)
+        tokens.append((await found.credentials.current()).token)
         await clock.sleep(61)
-        seen.append((await found.credentials.current()).token)
+        tokens.append((await found.credentials.current()).token)
         token.write_text("third\n", encoding="ascii")
         found.credentials.refused()
-        return [*seen, (await found.credentials.current()).token]
+        return [*tokens, (await found.credentials.current()).token]
 
     assert time.run(program()) == ["first", "first", "second", "third"]
 
 
-def test_of_several_files_the_first_that_names_a_thing_wins(tmp_path: Path) -> None:
+def test_first_file_that_defines_an_entry_wins(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     only_context = config()
     only_context["clusters"] = None
@@ -106,7 +106,7 @@ def test_the_default_is_the_kubeconfig_in_home() -> None:
     assert kubeconfig.files({"HOME": "/h", "KUBECONFIG": "a:b"}, "named") == (Path("named"),)
 
 
-def test_a_proxy_is_that_of_the_file_or_of_the_environment(tmp_path: Path) -> None:
+def test_proxy_is_read_from_the_kubeconfig_or_the_environment(tmp_path: Path) -> None:
     environment = {"HTTPS_PROXY": "http://env:3128"}
     assert (
         load(tmp_path, config(**{"proxy-url": "http://file:1"}), **environment).server.proxy_url
@@ -156,19 +156,21 @@ def test_a_proxy_is_that_of_the_file_or_of_the_environment(tmp_path: Path) -> No
         (config({"exec": {"apiVersion": "v0", "command": "x"}}), "v0 are not known"),
     ],
 )
-def test_a_broken_file_is_explained(tmp_path: Path, content: Any, words: str) -> None:
+def test_invalid_kubeconfig_is_an_error_that_names_the_cause(
+    tmp_path: Path, content: Any, words: str
+) -> None:
     with pytest.raises(errors.InvalidInput, match=words):
         load(tmp_path, content)
 
 
-def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInput, match="No such file"):
         kubeconfig.load([tmp_path / "none"], environ={}, clock=VirtualClock(START))
     with pytest.raises(errors.InvalidInput, match="no kubeconfig found"):
         kubeconfig.load([], environ={}, clock=VirtualClock(START))
 
 
-def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
+def test_in_cluster_configuration_is_read_from_the_service_account(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text(PEM, encoding="ascii")
     (tmp_path / "namespace").write_text("kube-system", encoding="ascii")
     (tmp_path / "token").write_text("pod-token\n", encoding="ascii")
@@ -181,7 +183,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     assert credential(found).token == "pod-token"
 
 
-def test_outside_of_a_pod_loading_fails(tmp_path: Path) -> None:
+def test_in_cluster_configuration_fails_outside_of_a_pod(tmp_path: Path) -> None:
     assert not incluster.is_in_pod({})
     with pytest.raises(errors.InvalidInput, match="not running in a pod"):
         incluster.load(environ={}, clock=VirtualClock(START), folder=tmp_path)

@@ -1,4 +1,4 @@
-"""The ledger: a slot is never free before the cloud's count says so, and a stale count never oversells."""
+"""The ledger: a slot is free only if EC2's count shows it as free, and a stale count never oversells."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def entry(
 
 
 @pytest.mark.fact("aws-3.9")
-def test_what_others_use_shows_in_the_counts() -> None:
+def test_slots_used_elsewhere_are_computed_from_the_count() -> None:
     found = entry(reservation("cr-1", "m5.large", available=3, total=10), instances=(instance("i-1"),))
     assert (found.used_here, found.used_elsewhere, found.held, found.free) == (1, 6, 0, 3)
 
@@ -53,42 +53,42 @@ def test_a_claim_that_is_not_launched_holds_its_slot() -> None:
 
 @pytest.mark.fact("aws-3.2", "aws-3.4", "R-11", "AW-24", "aws-14.7")
 @pytest.mark.parametrize(("launched_s", "free"), [(1001, 2), (1000, 2), (881, 2), (880, 3), (500, 3)])
-def test_a_launch_counts_against_every_count_that_may_not_show_it_yet(launched_s: int, free: int) -> None:
+def test_launch_is_subtracted_from_every_count_that_may_not_include_it(launched_s: int, free: int) -> None:
     of = reservation("cr-1", "m5.large", available=3, total=4)
     assert entry(of, claim("a", launched_s=launched_s, provider_id="i-1")).free == free
 
 
-def test_free_is_never_negative() -> None:
+def test_free_slots_are_never_negative() -> None:
     assert entry(reservation("cr-1", "m5.large", available=1, total=4), claim("a"), claim("b")).free == 0
 
 
 @pytest.mark.fact("aws-3.5")
 @pytest.mark.parametrize(("state", "used"), [(InstanceState.ENDING, 1), (InstanceState.GONE, 0)])
-def test_an_instance_that_is_ending_is_releasing_and_not_free(state: InstanceState, used: int) -> None:
+def test_slot_of_a_terminating_instance_is_releasing_and_not_free(state: InstanceState, used: int) -> None:
     found = entry(reservation("cr-1", "m5.large", available=0, total=1), instances=(instance("i-1", state),))
     assert (found.used_here, found.releasing, found.free) == (used, 1, 0)
 
 
 @pytest.mark.fact("R-14a")
-def test_a_replacement_that_waits_for_an_instance_holds_the_slot_once_that_is_gone() -> None:
+def test_waiting_replacement_holds_the_slot_once_its_instance_is_terminated() -> None:
     of = reservation("cr-1", "m5.large", available=1, total=2)
     waiting = claim("replacement", waits_for_instance="i-1")
     assert entry(of, waiting, instances=(instance("i-1", InstanceState.ENDING),)).free == 1
     assert entry(of, waiting).free == 0
 
 
-def test_a_machine_that_is_going_is_in_its_slot_until_a_count_could_show_it() -> None:
+def test_deleting_claim_uses_its_slot_until_a_count_includes_its_launch() -> None:
     of = reservation("cr-1", "m5.large", available=1, total=1)
-    going = claim("a", launched_s=950, provider_id="i-1", deleting=True)
-    assert entry(of, going).free == 0
-    assert entry(of, going, read_s=950 + LAG_S).free == 1
+    deleting = claim("a", launched_s=950, provider_id="i-1", deleting=True)
+    assert entry(of, deleting).free == 0
+    assert entry(of, deleting, read_s=950 + LAG_S).free == 1
 
 
-def test_a_claim_that_goes_before_it_was_launched_holds_nothing() -> None:
+def test_deleting_claim_that_was_not_launched_holds_no_slot() -> None:
     assert entry(reservation("cr-1", "m5.large", available=1, total=2), claim("a", deleting=True)).free == 1
 
 
-def test_a_reservation_outside_its_time_has_no_free_slots() -> None:
+def test_upcoming_or_draining_reservation_has_no_free_slots() -> None:
     early = entry(reservation("cr-1", "m5.large", available=4, start_s=2000))
     assert (early.usable, early.free, early.upcoming) == (False, 0, 4)
     late = entry(reservation("cr-1", "m5.large", available=4, end_s=2000, drain_lead_s=1500))
@@ -99,7 +99,7 @@ def test_a_reservation_outside_its_time_has_no_free_slots() -> None:
 
 
 def after(before: CountBefore, available: int, *claims: ClaimView, read_s: int = 1010) -> Entry:
-    """The entry by a count of `available` that was read after another one."""
+    """The entry for a count of `available` that was read after another count."""
     of = reservation("cr-1", "m5.large", available=available, total=6)
     snapshot = Snapshot(
         read_s,
@@ -117,28 +117,28 @@ def counted(free: dict[str, int]) -> CountBefore:
     return CountBefore(1000, free, {"cr-1": 6})
 
 
-def test_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
+def test_slot_of_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=6)
     launching, other = claim("a"), replace(claim("b"), reservation_id="cr-2")
-    seen = Snapshot(
+    snapshot = Snapshot(
         1000, CloudLabels(WELL_KNOWN), claims=(launching, other), reservations=(of,), counts_read_s=1000
     )
-    before = count_before(seen, LAG_S)
+    before = count_before(snapshot, LAG_S)
     assert (before.read_s, before.free) == (1000, {"cr-1": 1})
-    launched = claim("a", launched_s=999, provider_id="i-1")  # neither count has to show this launch
+    launched = claim("a", launched_s=999, provider_id="i-1")  # neither count has to include this launch
     assert after(before, 2, launched).free == 1
 
 
-def test_a_launch_that_the_count_before_allowed_for_is_shown_by_the_next() -> None:
+def test_launch_is_not_subtracted_from_a_count_that_is_lower_than_the_one_before() -> None:
     launched = claim("a", launched_s=1000, provider_id="i-1")
-    assert after(counted({"cr-1": 3}), 2, launched).free == 2  # 3 less our launch: the count shows it
-    assert after(counted({"cr-1": 3}), 3, launched).free == 2  # the count may not show it yet
-    assert after(counted({"cr-2": 3}), 2, launched).free == 1  # no count before of this reservation
+    assert after(counted({"cr-1": 3}), 2, launched).free == 2  # 3 minus our launch: the count includes it
+    assert after(counted({"cr-1": 3}), 3, launched).free == 2  # the count may not include it yet
+    assert after(counted({"cr-2": 3}), 2, launched).free == 1  # the count before lacks this reservation
     since = claim("a", launched_s=1010, provider_id="i-1")
-    assert after(counted({"cr-1": 3}), 2, since).free == 1  # it was launched after both
+    assert after(counted({"cr-1": 3}), 2, since).free == 1  # launched after both counts
 
 
-def test_slots_that_other_accounts_took_since_the_count_before_are_not_free() -> None:
+def test_slots_used_by_other_accounts_since_the_count_before_are_not_free() -> None:
     found = after(counted({"cr-1": 5}), 2)
     assert (found.held, found.free) == (0, 2)
 
@@ -158,12 +158,12 @@ def test_a_replacement_waits_only_for_its_own_instance() -> None:
     assert entry(of, waiting, instances=(instance("i-1", InstanceState.GONE),)).free == 0
 
 
-def test_more_instances_than_the_count_shows_used_are_not_negative_elsewhere() -> None:
+def test_slots_used_elsewhere_are_never_negative() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=2)
     assert entry(of, instances=(instance("i-1"),)).used_elsewhere == 0
 
 
-def test_a_ledger_is_computed_once_for_a_snapshot_and_anew_for_a_changed_one() -> None:
+def test_ledger_is_computed_once_per_snapshot() -> None:
     one = Snapshot(
         taken_s=1000, cloud_labels=CloudLabels(WELL_KNOWN), reservations=(reservation("cr-1", "m5"),)
     )

@@ -1,4 +1,4 @@
-"""The table of a NodeClaim's states: what is legal, what is not, and the page that shows it."""
+"""The states of a NodeClaim: how they are derived, which transitions are legal, and the diagram in the docs."""
 
 import itertools
 from pathlib import Path
@@ -12,17 +12,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "nodeclaim-lifecycle.md"
 
 
 def flags(**changes: bool) -> ClaimFlags:
-    plain = {
+    defaults = {
         "launched": False,
         "registered": False,
         "initialized": False,
         "deleting": False,
         "terminating": False,
     }
-    return ClaimFlags(**plain | changes)
+    return ClaimFlags(**defaults | changes)
 
 
-def test_every_state_follows_from_what_is_written() -> None:
+def test_state_is_derived_from_the_flags_of_the_nodeclaim() -> None:
     up = {"launched": True, "registered": True, "initialized": True}
     found = [
         states.state(flags()),
@@ -37,7 +37,7 @@ def test_every_state_follows_from_what_is_written() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(State, State)))
-def test_a_move_that_is_not_in_the_table_raises(before: State, after: State) -> None:
+def test_transition_that_is_not_in_the_table_raises(before: State, after: State) -> None:
     if after is before or after in TRANSITIONS[before]:
         states.check(before, after)
     else:
@@ -45,11 +45,11 @@ def test_a_move_that_is_not_in_the_table_raises(before: State, after: State) -> 
             states.check(before, after)
 
 
-def test_nothing_comes_back_once_it_is_on_its_way_out() -> None:
-    living = {State.PENDING, State.LAUNCHED, State.REGISTERED, State.INITIALIZED}
+def test_deleting_nodeclaim_has_no_transition_back() -> None:
+    before_deletion = {State.PENDING, State.LAUNCHED, State.REGISTERED, State.INITIALIZED}
     for state in (State.DRAINING, State.TERMINATING, State.DELETED):
-        assert not TRANSITIONS[state] & living
+        assert not TRANSITIONS[state] & before_deletion
 
 
-def test_the_diagram_on_the_page_is_the_table() -> None:
+def test_diagram_in_the_docs_matches_the_table() -> None:
     assert states.diagram() in PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Files, folders and standard input become objects and lines that say where and what; never a traceback."""
+"""Files, folders and standard input are read into objects and findings with their line; none causes a traceback."""
 
 from pathlib import Path
 
@@ -41,15 +41,15 @@ def test_a_folder_without_manifests_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
-    missing, there = str(tmp_path / "missing.yaml"), write(tmp_path, "there.yaml", pool())
-    found = manifests.read([missing, there])
+    missing, existing = str(tmp_path / "missing.yaml"), write(tmp_path, "there.yaml", pool())
+    found = manifests.read([missing, existing])
     assert [str(f) for f in found.findings] == [f"{missing}:1: cannot be read: No such file or directory"]
     assert [loaded.name for loaded in found.objects] == ["NodePool/general"]
 
 
 def test_a_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "loop.yaml"
-    path.symlink_to(path)  # nobody can open this one, not even root
+    path.symlink_to(path)  # not even root can open this file
     assert lines(str(path)) == [f"{path}:1: cannot be read: Too many levels of symbolic links"]
 
 
@@ -149,7 +149,9 @@ def test_unknown_kinds_can_be_ignored(tmp_path: Path) -> None:
         ("nodeSelector: {a: 5}", ".spec.nodeSelector['*']: Expected str, got int"),
     ],
 )
-def test_a_wrong_type_in_a_built_in_kind_is_located(tmp_path: Path, spec: str, line: str) -> None:
+def test_finding_for_a_wrong_type_in_a_built_in_kind_names_the_field(
+    tmp_path: Path, spec: str, line: str
+) -> None:
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  {spec}\n"
     path = write(tmp_path, "a.yaml", text)
     (found,) = lines(path)
@@ -160,19 +162,19 @@ def test_a_wrong_type_in_a_built_in_kind_is_located(tmp_path: Path, spec: str, l
     "metadata", ["finalizers: x", "uid: 5", "creationTimestamp: soon", "ownerReferences: [{}]", "labels: 5"]
 )
 @pytest.mark.parametrize("kind", ["karpenter.sh/v1 NodePool", "v1 Pod"])
-def test_wrong_metadata_is_a_line_and_not_a_traceback(tmp_path: Path, kind: str, metadata: str) -> None:
+def test_wrong_metadata_is_a_finding_and_not_a_traceback(tmp_path: Path, kind: str, metadata: str) -> None:
     version, name = kind.split()
     text = f"apiVersion: {version}\nkind: {name}\nmetadata:\n  name: a\n  {metadata}\n"
     assert any(".metadata." in line for line in lines(write(tmp_path, "a.yaml", text)))
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"---\n---\n"])
-def test_a_file_with_nothing_in_it_is_neither_an_object_nor_a_finding(tmp_path: Path, content: bytes) -> None:
+def test_empty_file_has_no_objects_and_no_findings(tmp_path: Path, content: bytes) -> None:
     found = manifests.read([write(tmp_path, "a.yaml", content)])
     assert (found.objects, found.findings) == ((), ())
 
 
 @pytest.mark.parametrize("content", [b"\x7fELF\x00\xff", "a: 1".encode("utf-16"), b"\xff" * 100])
-def test_a_file_that_is_not_text_is_one_line(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_text_is_one_finding(tmp_path: Path, content: bytes) -> None:
     (line,) = lines(write(tmp_path, "a.yaml", content))
     assert ": not a text file: " in line

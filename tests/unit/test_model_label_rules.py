@@ -1,4 +1,4 @@
-"""Which labels people may use, and which are written for them."""
+"""Which labels users may set, and which are restricted."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_labels_of_karpenter_and_the_hostname_are_restricted(key: str) -> None:
 @pytest.mark.parametrize(
     "key", [names.CAPACITY_TYPE, names.NODEPOOL, names.ZONE, "team", "notkarpenter.sh/x", "example.com/team"]
 )
-def test_well_known_labels_and_labels_of_ones_own_are_not(key: str) -> None:
+def test_well_known_and_custom_labels_are_not_restricted(key: str) -> None:
     assert label_rules.why_restricted(key, WELL_KNOWN) is None
 
 
@@ -35,7 +35,7 @@ def test_capacity_types_that_are_all_unknown_are_an_error() -> None:
 
 
 @pytest.mark.fact("S-46")
-def test_unknown_capacity_types_beside_known_ones_are_only_noted() -> None:
+def test_unknown_capacity_types_beside_known_ones_are_no_error() -> None:
     mixed = capacity_types("spot", "free")
     assert label_rules.why_no_capacity_type(mixed) is None
     assert label_rules.unknown_capacity_types(mixed) == ("free",)
@@ -48,14 +48,14 @@ def test_min_values_counts_only_known_capacity_types() -> None:
     assert label_rules.why_no_capacity_type(capacity_types("spot", "reserved", min_values=2)) is None
 
 
-def test_other_labels_and_operators_are_not_looked_at() -> None:
+def test_other_labels_and_operators_are_not_checked() -> None:
     assert label_rules.unknown_capacity_types(Expression("team", Operator.IN, ("free",))) == ()
     excluded = Expression(names.CAPACITY_TYPE, Operator.NOT_IN, ("free",))
     assert label_rules.why_no_capacity_type(excluded) is None
 
 
 @pytest.mark.fact("S-49")
-def test_labels_of_ones_own_get_one_value_and_the_others_none() -> None:
+def test_only_custom_labels_get_a_value() -> None:
     wanted = requirements.of(
         requirement.of("team", Operator.IN, ["b", "a"]),
         requirement.of("rack", Operator.EXISTS),

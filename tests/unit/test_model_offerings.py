@@ -1,4 +1,4 @@
-"""Offerings: health and count are two things, and only what can be launched has a price."""
+"""Offerings: health and count are separate, and only launchable offerings are compared by price."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def capacity_types(*values: str) -> Requirements:
 
 
 @pytest.mark.fact("R-4")
-def test_launchable_is_healthy_with_something_left() -> None:
+def test_launchable_is_healthy_with_a_count_above_zero() -> None:
     assert offering().launchable
     assert offering(names.RESERVED, count=1).launchable
     assert not offering(names.RESERVED, count=0).launchable
@@ -79,26 +79,26 @@ def test_counts_are_read_from_the_wire(wire: str | int, count: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, "-1", "many", "", "\u0663", True, "1.5"])
-def test_what_is_no_count_is_refused(bad: str | int) -> None:
+def test_invalid_count_is_refused(bad: str | int) -> None:
     with pytest.raises(errors.InvalidInput, match="neither 'unlimited' nor a number"):
         offerings.parse_count(bad)
 
 
-def test_an_offering_says_what_its_requirements_say_and_a_reserved_one_has_an_id() -> None:
+def test_fields_of_an_offering_must_match_its_requirements_and_its_capacity_type() -> None:
     labels = requirements.from_labels({names.CAPACITY_TYPE: names.SPOT, names.ZONE: "a"})
-    for capacity_type, zone, slot in (
+    for capacity_type, zone, reservation_id in (
         (names.ON_DEMAND, "a", None),
         (names.SPOT, "b", None),
         (names.SPOT, "a", "x"),
     ):
         with pytest.raises(AssertionError):
-            Offering(labels, capacity_type, zone, 1, reservation_id=slot)
+            Offering(labels, capacity_type, zone, 1, reservation_id=reservation_id)
     with pytest.raises(AssertionError, match="name capacity type and zone"):
         Offering(labels.without({names.ZONE}), names.SPOT, "a", 1)
 
 
 @pytest.mark.fact("S-48")
-def test_asking_for_a_reservation_never_matches_anything_else() -> None:
+def test_requirement_of_a_reservation_id_matches_only_that_reservation() -> None:
     wanted = requirements.of(requirement.of(ID, Operator.IN, ["slot-1"]))
     free = offering(names.RESERVED, count=1)
     other = offering(names.RESERVED, 1, count=1, reservation_id="slot-2")
@@ -107,11 +107,11 @@ def test_asking_for_a_reservation_never_matches_anything_else() -> None:
     assert instance_type(spot, on_demand, other).cheapest(wanted, WELL_KNOWN) is None
 
 
-def test_an_offering_may_lack_well_known_labels_but_no_others() -> None:
+def test_offering_with_a_custom_label_needs_a_requirement_for_it() -> None:
     wanted = requirements.from_labels({names.ARCH: "arm64", "team": "x"})
     assert instance_type(offering()).cheapest(wanted, WELL_KNOWN) is not None
-    strange = requirements.from_labels({names.CAPACITY_TYPE: names.SPOT, names.ZONE: "a", "rack": "1"})
-    only = Offering(strange, names.SPOT, "a", 1)
+    custom = requirements.from_labels({names.CAPACITY_TYPE: names.SPOT, names.ZONE: "a", "rack": "1"})
+    only = Offering(custom, names.SPOT, "a", 1)
     assert instance_type(only).cheapest(NO_REQUIREMENTS, WELL_KNOWN) is None
 
 
@@ -136,7 +136,7 @@ def test_an_offering_may_override_capacity_and_overhead() -> None:
 
 
 @pytest.mark.fact("R-33")
-def test_the_cheapest_is_a_slot_if_one_can_be_launched() -> None:
+def test_cheapest_offering_is_reserved_if_a_reserved_one_is_launchable() -> None:
     slot, spot = offering(names.RESERVED, 100, count=1), offering(names.SPOT, 1)
     assert instance_type(spot, slot).cheapest(NO_REQUIREMENTS, WELL_KNOWN) is slot
     full = offering(names.RESERVED, 100, count=0)
@@ -146,7 +146,7 @@ def test_the_cheapest_is_a_slot_if_one_can_be_launched() -> None:
 
 
 @pytest.mark.fact("R-34")
-def test_on_a_tie_the_first_is_kept() -> None:
+def test_first_of_two_offerings_with_equal_price_is_chosen() -> None:
     first, second = offering(zone="a"), offering(zone="b")
     kind = instance_type(first, second)
     assert kind.cheapest(NO_REQUIREMENTS, WELL_KNOWN) is first
@@ -154,12 +154,12 @@ def test_on_a_tie_the_first_is_kept() -> None:
 
 
 @pytest.mark.fact("R-35", "aws-4.6.5")
-def test_the_worst_launch_is_the_dearest_of_the_capacity_type_that_comes_first() -> None:
-    cheap, dear = offering(names.SPOT, 1, zone="a"), offering(names.SPOT, 5, zone="b")
+def test_worst_launch_is_the_most_expensive_offering_of_the_preferred_capacity_type() -> None:
+    cheap, expensive = offering(names.SPOT, 1, zone="a"), offering(names.SPOT, 5, zone="b")
     on_demand, slot = offering(price=100), offering(names.RESERVED, 100, count=1)
-    kind = instance_type(on_demand, cheap, dear, slot)
+    kind = instance_type(on_demand, cheap, expensive, slot)
     assert kind.worst_launch(NO_REQUIREMENTS, WELL_KNOWN) is slot
     paid = capacity_types(names.SPOT, names.ON_DEMAND)
-    assert kind.worst_launch(paid, WELL_KNOWN) is dear
+    assert kind.worst_launch(paid, WELL_KNOWN) is expensive
     assert kind.worst_launch(capacity_types(names.ON_DEMAND), WELL_KNOWN) is on_demand
     assert instance_type().worst_launch(paid, WELL_KNOWN) is None

@@ -1,4 +1,4 @@
-"""A pod asks for what kube-scheduler says it asks for; the referee is a table made by Kubernetes' helper."""
+"""Pod requests equal those that kube-scheduler computes; Kubernetes' own helper made the table of expected values."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ def container(row: dict[str, Any]) -> Container:
 
 
 @pytest.mark.fact("S-53")
-def test_every_pod_of_the_table_asks_for_what_kube_scheduler_says() -> None:
+def test_requests_of_every_pod_in_the_table_equal_those_of_kube_scheduler() -> None:
     assert len(TABLE) == 300
     for row in TABLE:
         got = pod_requests(
@@ -36,24 +36,24 @@ def cpu(millis: int, *, sidecar: bool = False) -> Container:
     return Container(of({"cpu": millis}), sidecar)
 
 
-def asks(millis: int) -> Resources:
+def cpu_request(millis: int) -> Resources:
     return of({"cpu": millis, "pods": 1})
 
 
 @pytest.mark.fact("S-53")
 def test_an_init_container_counts_beside_the_sidecars_started_before_it() -> None:
-    assert pod_requests([cpu(100)], [cpu(50, sidecar=True), cpu(500)]) == asks(550)
-    assert pod_requests([cpu(100)], [cpu(500), cpu(50, sidecar=True)]) == asks(500)
-    assert pod_requests([cpu(600)], [cpu(500), cpu(50, sidecar=True)]) == asks(650)
+    assert pod_requests([cpu(100)], [cpu(50, sidecar=True), cpu(500)]) == cpu_request(550)
+    assert pod_requests([cpu(100)], [cpu(500), cpu(50, sidecar=True)]) == cpu_request(500)
+    assert pod_requests([cpu(600)], [cpu(500), cpu(50, sidecar=True)]) == cpu_request(650)
 
 
 @pytest.mark.fact("S-53")
-def test_while_a_resize_runs_the_most_of_wished_granted_and_used_counts() -> None:
+def test_resizing_pod_requests_the_maximum_of_desired_allocated_and_actuated() -> None:
     growing = Container(of({"cpu": 900}), actuated=of({"cpu": 100}), allocated=of({"cpu": 500}))
-    assert pod_requests([growing]) == asks(900)
-    assert pod_requests([growing], resize_infeasible=True) == asks(500)
+    assert pod_requests([growing]) == cpu_request(900)
+    assert pod_requests([growing], resize_infeasible=True) == cpu_request(500)
 
 
 def test_pod_level_requests_replace_the_sum_and_overhead_comes_on_top() -> None:
     level = of({"cpu": 300, "example.com/gpu": 7})
-    assert pod_requests([cpu(100), cpu(100)], pod_level=level, overhead=of({"cpu": 10})) == asks(310)
+    assert pod_requests([cpu(100), cpu(100)], pod_level=level, overhead=of({"cpu": 10})) == cpu_request(310)

@@ -1,4 +1,4 @@
-"""Prices are exact, and a paid slot is always cheaper than anything that must be bought."""
+"""Prices are exact, and a reserved offering is always cheaper than spot and on-demand."""
 
 from fractions import Fraction
 
@@ -18,13 +18,13 @@ def test_prices_are_read_and_written_exactly() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "-1", "free", "0.1 USD", "nan", "1e999", True, float("inf")])
-def test_what_is_no_price_is_refused(bad: str | float) -> None:
+def test_invalid_price_is_refused(bad: str | float) -> None:
     with pytest.raises(errors.InvalidInput, match="USD an hour"):
         prices.parse(bad)
 
 
-def test_the_near_zero_price_is_the_rule_of_the_design() -> None:
-    """on-demand / (dearest / cheapest spot) / 1,000,000, with 0.0832, 10 and 0.02 USD."""
+def test_near_zero_price_follows_the_design_document() -> None:
+    """on-demand / (most expensive / cheapest spot) / 1,000,000, with 0.0832, 10 and 0.02 USD."""
     known = prices.price_range(on_demand=[83_200_000, 10**10], spot=[20_000_000, 30_000_000])
     assert known == prices.PriceRange(10**10, 20_000_000)
     near_zero = prices.near_zero(83_200_000, 2000, 2**33, known)
@@ -32,16 +32,16 @@ def test_the_near_zero_price_is_the_rule_of_the_design() -> None:
     assert prices.text(near_zero) == "0.0000000001664"
 
 
-def test_a_fraction_of_a_nano_keeps_its_first_digits() -> None:
+def test_fraction_of_a_nano_usd_is_written_with_its_first_digits() -> None:
     assert prices.text(Fraction(1, 3)) == "0.000000000333333333333333"
 
 
-def test_with_no_price_known_at_all_a_slot_still_costs_something() -> None:
+def test_near_zero_price_is_above_zero_without_known_prices() -> None:
     known = prices.price_range([], [0])
     assert 0 < prices.near_zero(None, 1000, 1, known) < known.cheapest
 
 
-def test_slots_come_before_everything_that_costs() -> None:
+def test_reserved_offerings_are_ordered_before_spot_and_on_demand() -> None:
     keys = [
         prices.order_key(names.RESERVED, 5, 0, 0),
         prices.order_key(names.RESERVED, 9, 0, 0),

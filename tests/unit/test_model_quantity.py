@@ -1,4 +1,4 @@
-"""Quantities mean what Kubernetes means by them; the referee is a table that Kubernetes' own code made."""
+"""Quantities are parsed as Kubernetes parses them; Kubernetes' own code made the table of expected values."""
 
 import json
 import pathlib
@@ -9,11 +9,11 @@ from holdfast import errors
 from holdfast.model import quantity
 
 TABLE = json.loads((pathlib.Path(__file__).parent / "data" / "quantities.json").read_text())["rows"]
-# Go reads these as 0 although its own grammar wants a digit; we refuse them.
+# Go reads these as 0 although its own grammar requires a digit; Holdfast refuses them.
 DIGITLESS = {"+", "-", ".", "-.", "m", "Ki", "e3"}
 
 
-def test_every_quantity_that_kubernetes_reads_is_read_alike() -> None:
+def test_quantities_that_kubernetes_accepts_have_the_same_value() -> None:
     rows = [row for row in TABLE if row[1] is not None and row[0] not in DIGITLESS]
     assert len(rows) > 400
     for written, canonical, value, millis, form in rows:
@@ -23,7 +23,7 @@ def test_every_quantity_that_kubernetes_reads_is_read_alike() -> None:
         assert millis is None or read.millis() == millis, written
 
 
-def test_every_quantity_that_kubernetes_refuses_is_refused() -> None:
+def test_quantities_that_kubernetes_refuses_are_refused() -> None:
     rows = [row[0] for row in TABLE if row[1] is None]
     assert len(rows) > 40
     for written in [*rows, *sorted(DIGITLESS)]:
@@ -45,26 +45,26 @@ def test_every_quantity_that_kubernetes_refuses_is_refused() -> None:
         (float("inf"), "does not start with a number"),
     ],
 )
-def test_a_refusal_says_what_is_wrong(written: str | float, complaint: str) -> None:
+def test_error_for_an_invalid_quantity_names_the_cause(written: str | float, complaint: str) -> None:
     with pytest.raises(errors.InvalidInput, match=complaint):
         quantity.parse(written)
 
 
-def test_a_refusal_says_what_is_accepted() -> None:
+def test_error_for_an_invalid_quantity_lists_the_accepted_suffixes() -> None:
     with pytest.raises(
         errors.InvalidInput, match=r"n u m k M G T P E Ki Mi Gi Ti Pi Ei, or with an exponent"
     ):
         quantity.parse("1KB")
 
 
-def test_yaml_may_give_integers_and_floats() -> None:
+def test_integers_and_floats_are_accepted() -> None:
     assert quantity.parse(2) == quantity.parse("2")
     assert quantity.parse(1.1) == quantity.parse("1100m")
     assert quantity.parse(1e-7) == quantity.parse("100n")
     assert quantity.parse(1e22) == quantity.parse("10e21")
 
 
-def test_what_is_finer_than_nano_is_rounded_away_from_zero() -> None:
+def test_fractions_of_a_nano_are_rounded_away_from_zero() -> None:
     assert quantity.parse("0.1n").nano == 1
     assert quantity.parse("-0.1n").nano == -1
     assert quantity.parse("1e-99").nano == 1
@@ -77,12 +77,12 @@ def test_binary_quantities_are_capped_and_decimal_ones_are_not() -> None:
     assert quantity.parse("-1000E").value() == -quantity.MAX
 
 
-def test_equal_amounts_are_equal_however_they_are_written() -> None:
+def test_equal_amounts_in_different_notations_are_equal() -> None:
     same = {quantity.parse(text) for text in ("1Gi", "1024Mi", "1073741824", "1073741824e0")}
     assert len(same) == 1
 
 
-def test_the_planner_gets_integers() -> None:
+def test_cpu_and_memory_are_converted_to_integers() -> None:
     assert quantity.cpu_millis("1.5") == 1500
     assert quantity.cpu_millis("100u") == 1
     assert quantity.memory_bytes("1.5Gi") == 3 * 2**29

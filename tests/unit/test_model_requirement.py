@@ -1,4 +1,4 @@
-"""The algebra of one requirement; the referee is a table that Karpenter's own code made."""
+"""The algebra of one requirement, checked against a table that Karpenter's code generated."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ def show(r: Requirement) -> str:
 
 
 @pytest.mark.fact("S-32", "S-33", "S-35", "S-36", "S-37")
-def test_every_intersection_of_the_table_is_karpenters() -> None:
+def test_every_intersection_matches_karpenters_table() -> None:
     assert len(TABLE["pairs"]) == 2200
     for left, right, want, bits, intersects in TABLE["pairs"]:
         a, b = read(left), read(right)
@@ -55,12 +55,12 @@ def test_a_bound_that_is_not_one_integer_is_refused(values: list[str]) -> None:
         ("Gt 2; Lt 9", [("Gte", ["3"]), ("Lte", ["8"])]),
     ],
 )
-def test_the_output_form_is_karpenters(written: str, output: list[tuple[str, list[str]]]) -> None:
+def test_expressions_have_karpenters_output_form(written: str, output: list[tuple[str, list[str]]]) -> None:
     got = [(e.operator.value, list(e.values)) for e in read(written).expressions()]
     assert got == output
 
 
-def test_values_excluded_within_bounds_are_not_forgotten_on_the_way_out() -> None:
+def test_expressions_include_values_excluded_within_bounds() -> None:
     got = read("Gt 2; NotIn 5,x ^2").expressions()
     assert got == (
         Expression("k", Operator.GTE, ("3",), 2),
@@ -86,7 +86,7 @@ def test_values_excluded_within_bounds_are_not_forgotten_on_the_way_out() -> Non
     ],
 )
 def test_any_value_is_always_the_smallest(written: str, value: str | None) -> None:
-    """On purpose not S-38: Karpenter throws dice here."""
+    """Karpenter chooses a random value here; Holdfast differs on purpose (S-38)."""
     assert read(written).any_value() == value
 
 
@@ -97,14 +97,14 @@ def test_deprecated_labels_mean_the_stable_ones(alias: str, key: str) -> None:
 
 
 @pytest.mark.fact("S-39")
-def test_a_provider_may_give_values_other_spellings() -> None:
+def test_label_values_can_have_aliases() -> None:
     aliases = {names.ZONE: {"": "0"}}
     beta_zone = "failure-domain.beta.kubernetes.io/zone"
     assert requirement.of(beta_zone, Operator.IN, ["", "1"], None, aliases).values == {"0", "1"}
     assert requirement.of("k", Operator.IN, [""], None, aliases).values == {""}
 
 
-def test_a_requirement_can_be_read_by_people() -> None:
+def test_a_requirement_has_a_readable_text() -> None:
     assert str(read("In f,e,d,c,b,a ^2")) == "k In [a b c d e and 1 others] minValues 2"
     assert str(read("Gt 2; Lt 9; NotIn 5")) == "k NotIn [5] >=3 <=8"
     assert str(read("Exists")) == "k Exists"

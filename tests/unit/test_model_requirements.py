@@ -1,4 +1,4 @@
-"""Sets of requirements and what is asked of two; the referee is a table that Karpenter's own code made."""
+"""Sets of requirements and how two of them combine, checked against a table that Karpenter's code generated."""
 
 import json
 import pathlib
@@ -24,7 +24,7 @@ def read(text: str) -> Requirements:
 
 
 @pytest.mark.fact("S-40", "S-41", "S-42", "S-43")
-def test_every_pair_of_sets_of_the_table_goes_together_as_karpenter_says() -> None:
+def test_compatibility_of_every_pair_matches_karpenters_table() -> None:
     assert len(TABLE) == 1000
     for existing, incoming, bits in TABLE:
         a, b = read(existing), read(incoming)
@@ -43,7 +43,7 @@ def test_adding_intersects_and_an_undefined_key_allows_anything() -> None:
 
 
 @pytest.mark.fact("S-41")
-def test_two_that_only_exclude_always_go_together() -> None:
+def test_two_exclusions_always_intersect() -> None:
     assert read("team DoesNotExist").intersects(read("team NotIn a"))
     assert not read("team DoesNotExist").intersects(read("team In a"))
     assert not read("team Gt 3").intersects(read("team Lt 3"))
@@ -52,7 +52,7 @@ def test_two_that_only_exclude_always_go_together() -> None:
 
 @pytest.mark.fact("S-42", "S-43")
 @pytest.mark.parametrize("wanted", ["team In a", "team Exists", "team Gt 1", "team Lt 1"])
-def test_a_label_that_is_missing_is_a_mismatch_unless_allowed_to_be(wanted: str) -> None:
+def test_a_missing_label_is_incompatible_unless_allowed_undefined(wanted: str) -> None:
     node = read("zone In a")
     assert not node.compatible(read(wanted))
     assert node.compatible(read(wanted), frozenset({"team"}))
@@ -60,11 +60,11 @@ def test_a_label_that_is_missing_is_a_mismatch_unless_allowed_to_be(wanted: str)
 
 @pytest.mark.fact("S-42")
 @pytest.mark.parametrize("wanted", ["team NotIn a", "team DoesNotExist"])
-def test_a_label_that_is_missing_satisfies_exclusions(wanted: str) -> None:
+def test_a_missing_label_satisfies_exclusions(wanted: str) -> None:
     assert read("zone In a").compatible(read(wanted))
 
 
-def test_an_incompatibility_says_who_has_and_who_wants_what() -> None:
+def test_an_incompatibility_names_the_existing_and_the_wanted_requirement() -> None:
     existing, incoming = read("zone In a; os In linux"), read("zone In b; team In x; os In linux")
     reasons = existing.incompatibilities(incoming)
     assert reasons == (

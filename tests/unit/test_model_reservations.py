@@ -1,4 +1,4 @@
-"""Where a reservation stands follows from its dates alone."""
+"""The phase of a reservation follows from its dates alone."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def reservation(
 
 
 @pytest.mark.parametrize(
-    ("now_s", "stands"),
+    ("now_s", "window"),
     [
         (START - 1, Upcoming(START)),
         (START, Open(END - 40 * MINUTE)),
@@ -59,8 +59,8 @@ def reservation(
         (END, Ended(END)),
     ],
 )
-def test_each_phase_begins_on_its_second(now_s: int, stands: Window) -> None:
-    assert reservations.window(reservation(), now_s) == stands
+def test_each_phase_starts_at_its_exact_second(now_s: int, window: Window) -> None:
+    assert reservations.window(reservation(), now_s) == window
 
 
 def test_without_dates_a_reservation_is_always_open() -> None:
@@ -73,7 +73,7 @@ def test_without_leads_a_reservation_is_open_until_it_ends() -> None:
     assert reservations.window(plain, END) == Ended(END)
 
 
-def test_nothing_is_launched_before_the_start_nor_once_the_drain_began() -> None:
+def test_no_launches_before_the_start_or_after_the_drain_starts() -> None:
     assert not reservations.launches_into(reservation(), START - 1)
     assert reservations.launches_into(reservation(), START)
     assert not reservations.launches_into(reservation(), END - 40 * MINUTE)
@@ -81,7 +81,7 @@ def test_nothing_is_launched_before_the_start_nor_once_the_drain_began() -> None
     assert not reservations.launches_into(reservation(state=State.GONE), START)
 
 
-def test_the_reservation_to_use_up_first_is_in_front() -> None:
+def test_reservations_are_sorted_by_preference() -> None:
     wanted = [
         reservation("z", tie_rank=0, end_s=END, available=1),
         reservation("a", tie_rank=0, end_s=END, available=2),
@@ -95,13 +95,13 @@ def test_the_reservation_to_use_up_first_is_in_front() -> None:
     assert sorted(by_id, key=reservations.preference) == wanted
 
 
-def test_counts_and_leads_must_make_sense() -> None:
+def test_inconsistent_counts_and_leads_are_refused() -> None:
     with pytest.raises(AssertionError, match="free slots"):
         reservation(available=5)
     with pytest.raises(AssertionError, match="draining begins"):
         reservation(drain_lead_s=1, reclaim_lead_s=2)
 
 
-def test_nothing_is_launched_where_the_cloud_takes_nodes_back_at_an_unknown_time() -> None:
+def test_no_launches_into_a_reservation_with_a_reclaim_lead_and_no_end() -> None:
     assert not reservations.launches_into(reservation(end_s=None), START)
     assert reservations.launches_into(reservation(end_s=None, drain_lead_s=0, reclaim_lead_s=0), START)

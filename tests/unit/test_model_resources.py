@@ -1,4 +1,4 @@
-"""Resource vectors add, subtract and fit as kube-scheduler and Karpenter have it."""
+"""Resource vectors add, subtract and fit as in kube-scheduler and Karpenter."""
 
 import pytest
 
@@ -28,30 +28,30 @@ def test_vectors_are_values() -> None:
         Resources((("memory", 1), ("cpu", 1)))
 
 
-def test_a_resource_that_is_not_named_reads_as_nothing_but_is_not_there() -> None:
+def test_a_missing_resource_reads_as_zero_and_is_not_contained() -> None:
     assert of({"cpu": 0})["memory"] == 0
     assert "cpu" in of({"cpu": 0})
     assert "memory" not in of({"cpu": 0})
     assert list(of({"memory": 1, "cpu": 1})) == ["cpu", "memory"]
 
 
-def test_vectors_add_and_take_the_greatest_by_name() -> None:
+def test_vectors_add_and_take_the_maximum_per_resource() -> None:
     a, b = of({"cpu": 1, "memory": 5}), of({"cpu": 3, "pods": 1})
     assert resources.add(a, b) == of({"cpu": 4, "memory": 5, "pods": 1})
     assert resources.maximum(a, b) == of({"cpu": 3, "memory": 5, "pods": 1})
     assert resources.add() == NOTHING
 
 
-def test_the_least_is_taken_over_resources_that_all_vectors_name() -> None:
+def test_the_minimum_covers_only_resources_that_all_vectors_have() -> None:
     assert resources.minimum(of({"cpu": 1}), of({"cpu": 2, "gpu": 1})) == of({"cpu": 1})
 
 
-def test_subtracting_keeps_our_names_and_may_go_below_zero() -> None:
+def test_subtraction_ignores_resources_of_the_other_vector_and_may_be_negative() -> None:
     assert of({"cpu": 1}).subtract(of({"cpu": 3, "memory": 1})) == of({"cpu": -2})
 
 
 @pytest.mark.fact("S-54")
-def test_a_request_fits_when_nothing_of_it_exceeds_the_total() -> None:
+def test_a_request_fits_when_no_resource_exceeds_the_total() -> None:
     total = of({"cpu": 2000, "memory": 10})
     assert of({"cpu": 2000, "memory": 10}).fits(total)
     assert not of({"cpu": 2001}).fits(total)
@@ -65,20 +65,20 @@ def test_nothing_fits_when_any_total_is_negative() -> None:
     assert not of({"cpu": 1}).fits(of({"cpu": 2000, "memory": -1}))
 
 
-def test_a_limit_is_exceeded_only_by_more_than_it() -> None:
+def test_an_amount_equal_to_the_limit_does_not_exceed_it() -> None:
     limits = of({"cpu": 10, "memory": 10})
     assert of({"cpu": 10, "gpu": 99}).first_above(limits) is None
     assert of({"cpu": 11, "memory": 11}).first_above(limits) == "cpu"
     assert of({"nodes": 1}).first_above(of({"nodes": 0})) == "nodes"
 
 
-def test_what_is_asked_for_is_not_negative() -> None:
+def test_negative_requests_are_refused() -> None:
     assert resources.parse_requests({"cpu": "0"})["cpu"] == 0
     with pytest.raises(errors.InvalidInput, match="nothing can be less than 0"):
         resources.parse_requests({"cpu": "-1"})
 
 
-def test_entries_that_are_no_quantities_are_left_out() -> None:
+def test_entries_that_are_not_quantities_are_ignored() -> None:
     found = resources.parse_readable({"cpu": "many", "memory": "1Ki", "pods": "1e5000"})
     assert dict(found.amounts) == {"memory": 1024}
 

@@ -1,4 +1,4 @@
-"""What decisions are made from is a value: hashable shapes, host ports, selectors, a snapshot."""
+"""Inputs of decisions are values: hashable shapes, host ports, selectors and a snapshot."""
 
 import pytest
 
@@ -48,13 +48,13 @@ def test_a_selector_matches_labels_as_kubernetes_does(
     assert got == [with_a, with_b, without]
 
 
-def test_a_selector_without_conditions_matches_everything_and_all_must_hold() -> None:
+def test_an_empty_selector_matches_everything_and_all_expressions_must_match() -> None:
     assert LabelSelector().matches({})
     both = LabelSelector((Expression("a", Operator.EXISTS), Expression("b", Operator.EXISTS)))
     assert not both.matches({"a": "1"})
 
 
-def test_a_selector_has_no_bounds() -> None:
+def test_a_selector_refuses_the_operator_gt() -> None:
     with pytest.raises(AssertionError, match="no operator Gt"):
         LabelSelector((Expression("a", Operator.GT, ("1",)),)).matches({})
 
@@ -72,7 +72,7 @@ def shape() -> PodShape:
     )
 
 
-def test_pods_of_equal_shape_are_one_class() -> None:
+def test_pods_with_equal_fields_have_equal_shapes() -> None:
     assert len({shape(), shape()}) == 1
     assert PodView("u-1", "web-1", 7, shape()).full_name == "default/web-1"
 

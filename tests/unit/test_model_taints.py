@@ -1,4 +1,4 @@
-"""Taints repel what does not tolerate them."""
+"""Taints repel pods that do not tolerate them."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_the_first_taint_that_is_not_tolerated_is_the_reason() -> None:
     assert str(GPU) == "gpu=big:NoSchedule"
 
 
-def test_tolerating_preferences_tolerates_nothing_else() -> None:
+def test_tolerating_prefer_no_schedule_tolerates_no_other_effect() -> None:
     assert taints.TOLERATE_PREFERENCES.tolerates(Taint("any", Effect.PREFER_NO_SCHEDULE, "v"))
     assert not taints.TOLERATE_PREFERENCES.tolerates(GPU)
 
@@ -80,7 +80,7 @@ def test_tolerating_preferences_tolerates_nothing_else() -> None:
         Taint("startup", Effect.NO_SCHEDULE, "whatever"),
     ],
 )
-def test_taints_that_pass_while_a_node_starts_do_not_last(taint: Taint) -> None:
+def test_ephemeral_taints_are_not_lasting(taint: Taint) -> None:
     assert taints.lasting([taint, GPU], [Taint("startup", Effect.NO_SCHEDULE)]) == (GPU,)
 
 
@@ -93,6 +93,6 @@ def test_taints_that_pass_while_a_node_starts_do_not_last(taint: Taint) -> None:
         Taint("startup", Effect.NO_EXECUTE),
     ],
 )
-def test_other_taints_last(taint: Taint) -> None:
+def test_other_taints_are_lasting(taint: Taint) -> None:
     assert not taints.is_ephemeral(taint)
     assert taints.lasting([taint], [Taint("startup", Effect.NO_SCHEDULE)]) == (taint,)

@@ -1,4 +1,4 @@
-"""Words for people: counts, lists, times, durations and amounts, as text."""
+"""Counts, lists, times, durations and amounts as text."""
 
 import pytest
 

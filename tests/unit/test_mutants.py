@@ -1,4 +1,4 @@
-"""`make mutants`: which changes of meaning it makes, and the file of known survivors."""
+"""`make mutants`: the mutations that it makes, and the file of known survivors."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from mutantlib.mutations import mutations
 HEAD = "def f(a, b, c):\n    "
 
 
-def changed(body: str) -> list[str]:
-    """The body of a function after each change."""
+def mutated_bodies(body: str) -> list[str]:
+    """The body of a function after each mutation."""
     source = f"{HEAD}{body}\n"
     return [one.apply(source).removeprefix(HEAD).rstrip("\n") for one in mutations(source)]
 
@@ -38,8 +38,8 @@ def changed(body: str) -> list[str]:
         ),
     ],
 )
-def test_each_change_is_one_change_of_meaning(body: str, expected: list[str]) -> None:
-    assert sorted(changed(body)) == sorted(expected)
+def test_a_function_body_has_the_expected_mutations(body: str, expected: list[str]) -> None:
+    assert sorted(mutated_bodies(body)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_each_change_is_one_change_of_meaning(body: str, expected: list[str]) ->
         "return False",
     ],
 )
-def test_texts_assertions_and_log_lines_stay(body: str) -> None:
-    assert changed(body) in ([], ["return True"])
+def test_texts_assertions_and_log_lines_are_not_mutated(body: str) -> None:
+    assert mutated_bodies(body) in ([], ["return True"])
 
 
-def test_module_constants_annotations_and_enums_stay() -> None:
+def test_module_constants_annotations_and_enums_are_not_mutated() -> None:
     source = "LIMIT: Final = 5\n@dataclass(frozen=True)\nclass A(enum.Enum):\n    X = 1\nclass B:\n    y: Literal[1]\n"
     assert mutations(source) == []
 
 
-def test_every_known_survivor_is_a_change_of_the_code_as_it_is() -> None:
+def test_every_known_survivor_is_a_mutation_of_the_current_code() -> None:
     listed = survivors.read(mutants.ROOT)
     everything = mutants.all_mutants(mutants.ROOT, sorted({known.module for known in listed}))
     for known in listed:

@@ -1,4 +1,4 @@
-"""Which pods of a node go now, and how."""
+"""Which pods of a draining node are evicted now, and which are deleted."""
 
 from typing import Any
 
@@ -20,11 +20,11 @@ def pod(
     meta: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Pod:
-    made_by = owned("DaemonSet", "ds") if daemon else {}
+    owner = owned("DaemonSet", "ds") if daemon else {}
     if critical:
         spec["priorityClassName"] = "system-node-critical"
     return objects.pod(
-        name, {"uid": name, **made_by, **(meta or {})}, {"phase": "Running"}, nodeName="n", **spec
+        name, {"uid": name, **owner, **(meta or {})}, {"phase": "Running"}, nodeName="n", **spec
     )
 
 
@@ -38,7 +38,7 @@ def deleted(*pods: Pod, until_s: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.fact("NC-30")
-def test_pods_leave_tier_by_tier() -> None:
+def test_pods_are_evicted_tier_by_tier() -> None:
     tiers = [
         pod("ordinary"),
         pod("of-daemon", daemon=True),
@@ -50,8 +50,8 @@ def test_pods_leave_tier_by_tier() -> None:
     assert drain.drain([], now_s=NOW_S, until_s=None).done
 
 
-def test_the_biggest_pod_of_a_tier_leaves_first() -> None:
-    """kube-scheduler binds its replacement first, which fits in the fewest places."""
+def test_the_largest_pod_of_a_tier_is_evicted_first() -> None:
+    """kube-scheduler then binds its replacement first: the largest pod fits on the fewest nodes."""
 
     def sized(name: str, cpu: str, memory: str) -> Pod:
         wanted = {"requests": {"cpu": cpu, "memory": memory}}
@@ -67,16 +67,16 @@ def test_the_biggest_pod_of_a_tier_leaves_first() -> None:
 
 
 @pytest.mark.fact("NC-33")
-def test_a_tier_is_waited_for_until_its_last_pod_is_gone() -> None:
-    leaving = pod("leaving", meta={"deletionTimestamp": objects.NOW})
-    decided = drain.drain([leaving, pod("critical", critical=True)], now_s=NOW_S, until_s=None)
-    assert decided.evict == ()
-    assert decided.waiting == 2
+def test_the_next_tier_waits_until_the_last_pod_terminates() -> None:
+    terminating = pod("leaving", meta={"deletionTimestamp": objects.NOW})
+    decision = drain.drain([terminating, pod("critical", critical=True)], now_s=NOW_S, until_s=None)
+    assert decision.evict == ()
+    assert decision.waiting == 2
 
 
 @pytest.mark.fact("NC-29")
 @pytest.mark.parametrize(
-    "stays",
+    "ignored",
     [
         pod("tolerates", tolerations=[{"key": "karpenter.sh/disrupted", "operator": "Exists"}]),
         pod("mirror", meta=owned("Node", "n", "v1")),
@@ -84,14 +84,14 @@ def test_a_tier_is_waited_for_until_its_last_pod_is_gone() -> None:
     ],
     ids=lambda p: p.metadata.name,
 )
-def test_some_pods_are_not_waited_for(stays: Pod) -> None:
-    assert drain.drain([stays], now_s=NOW_S, until_s=None).done
+def test_the_drain_ignores_tolerating_mirror_and_stuck_pods(ignored: Pod) -> None:
+    assert drain.drain([ignored], now_s=NOW_S, until_s=None).done
 
 
-def test_a_pod_that_must_not_be_disrupted_is_waited_for_and_never_evicted() -> None:
-    held = pod("held", meta={"annotations": {"karpenter.sh/do-not-disrupt": "true"}})
-    decided = drain.drain([held], now_s=NOW_S, until_s=None)
-    assert (decided.evict, decided.waiting) == ((), 1)
+def test_the_drain_waits_for_a_do_not_disrupt_pod_and_never_evicts_it() -> None:
+    protected = pod("held", meta={"annotations": {"karpenter.sh/do-not-disrupt": "true"}})
+    decision = drain.drain([protected], now_s=NOW_S, until_s=None)
+    assert (decision.evict, decision.waiting) == ((), 1)
 
 
 @pytest.mark.fact("NC-32")
@@ -110,7 +110,7 @@ def test_a_pod_whose_grace_period_would_outlast_the_node_is_deleted() -> None:
 
 
 @pytest.mark.fact("NC-32")
-def test_a_pod_whose_grace_period_outlasts_the_node_gets_a_shorter_one() -> None:
+def test_a_terminating_pod_gets_a_shorter_grace_period_if_it_outlasts_the_node() -> None:
     late = pod(
         "late",
         terminationGracePeriodSeconds=600,

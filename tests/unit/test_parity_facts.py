@@ -1,4 +1,4 @@
-"""The index of facts reads every way in which the pages write one, and refuses an id that is given twice."""
+"""The index of facts parses every notation of the pages and refuses a duplicate id."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def read(root: Path) -> dict[str, facts.Fact]:
     return facts.read(root / "docs/spec")
 
 
-def test_a_list_item_is_a_fact_with_the_lines_that_go_on(tmp_path: Path) -> None:
+def test_a_list_item_with_its_continuation_lines_is_a_fact(tmp_path: Path) -> None:
     core = """\
         ## 5. Disruption
         ### 5.5 Drift [src: disruption/drift.go]
@@ -67,7 +67,7 @@ def test_rows_of_a_table_are_requirements(tmp_path: Path) -> None:
     assert found["Q-1"].text == r"`a\|b`"
 
 
-def test_an_id_given_twice_is_an_error_that_names_both_places(tmp_path: Path) -> None:
+def test_a_duplicate_id_is_an_error_that_names_both_locations(tmp_path: Path) -> None:
     root = project.write(tmp_path, core="- C-1 one\n- C-1 two\n")
     with pytest.raises(
         paritylib.ParityError, match=r"core\.md:2: C-1 is already at docs/spec/karpenter-core\.md:1"
@@ -75,7 +75,7 @@ def test_an_id_given_twice_is_an_error_that_names_both_places(tmp_path: Path) ->
         read(root)
 
 
-def test_ids_sort_as_people_count() -> None:
+def test_ids_sort_in_natural_order() -> None:
     ids = ["S-10", "S-9", "R-14a", "R-14", "aws-1.10", "aws-1.2.1", "aws-1.2"]
     assert sorted(ids, key=facts.natural) == [
         "R-14",

@@ -1,4 +1,4 @@
-"""Markers are found wherever pytest would see them, without importing a test, and are never lost in silence."""
+"""Markers are found wherever pytest finds them, without importing a test; a marker that would be lost is an error."""
 
 from pathlib import Path
 

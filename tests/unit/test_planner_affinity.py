@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity between pods: who goes first, who waits, and who is kept away."""
+"""Affinity and anti-affinity between pods: allowed domains, the first pod of a group, and retries."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,18 +28,18 @@ from planner_builders import (
 )
 
 POOL = pool("default", fake_types(9))
-ONE_POD = [instance_type("tiny", 1, 2, 1.0)]  # room for one pod of 600 thousandths
+ONE_POD = [instance_type("tiny", 1, 2, 1.0)]  # capacity for one pod of 600m CPU
 
 
 def term(app: str, key: str = names.ZONE, namespaces: tuple[str, ...] = ("default",)) -> PodTerm:
     return PodTerm(key, selector(app=app), namespaces)
 
 
-def near(app: str, of_app: str = "web", key: str = names.ZONE, **more: Any) -> PodShape:
+def with_affinity(app: str, of_app: str = "web", key: str = names.ZONE, **more: Any) -> PodShape:
     return shape(600, 100, app=of_app, affinity=(term(app, key),), **more)
 
 
-def far(app: str, of_app: str = "web", key: str = names.ZONE, **more: Any) -> PodShape:
+def with_anti_affinity(app: str, of_app: str = "web", key: str = names.ZONE, **more: Any) -> PodShape:
     return shape(600, 100, app=of_app, anti_affinity=(term(app, key),), **more)
 
 
@@ -57,22 +57,22 @@ def zones(plan: Plan) -> list[str]:
 
 @pytest.mark.fact("S-81")
 @pytest.mark.parametrize("zone", ["z1", "z2", "z3"])
-def test_a_pod_goes_to_a_zone_where_one_is_that_it_wants_to_be_near(zone: str) -> None:
-    plan = solve(request([POOL], pods(3, near("db")), nodes=(in_zone(zone),)))
+def test_affinity_places_pods_in_the_zone_of_a_matching_pod(zone: str) -> None:
+    plan = solve(request([POOL], pods(3, with_affinity("db")), nodes=(in_zone(zone),)))
     assert set(zones(plan)) == {zone}
     assert all(claim.requirements.get(names.ZONE).values == {zone} for claim in plan.claims)
 
 
 @pytest.mark.fact("S-81")
-def test_a_pod_that_wants_to_be_near_others_that_are_nowhere_waits() -> None:
-    plan = solve(request([POOL], pods(1, near("db"))))
+def test_affinity_to_a_pod_that_does_not_exist_is_unsatisfiable() -> None:
+    plan = solve(request([POOL], pods(1, with_affinity("db"))))
     assert reasons(plan) == {"pod-000000": [ReasonCode.TOPOLOGY]}
 
 
 @pytest.mark.fact("S-81")
 @pytest.mark.parametrize("key", [names.ZONE, names.HOSTNAME])
-def test_the_first_of_its_own_kind_begins_and_the_others_follow(key: str) -> None:
-    plan = solve(request([POOL], pods(5, near("web", key=key))))
+def test_pods_with_affinity_to_themselves_share_one_domain(key: str) -> None:
+    plan = solve(request([POOL], pods(5, with_affinity("web", key=key))))
     assert len(set(zones(plan))) == 1
     assert sum(len(claim.pods) for claim in plan.claims) == 5
     if key == names.HOSTNAME:
@@ -80,31 +80,33 @@ def test_the_first_of_its_own_kind_begins_and_the_others_follow(key: str) -> Non
 
 
 @pytest.mark.fact("S-81")
-def test_on_one_host_there_is_room_for_so_many() -> None:
-    plan = solve(request([pool("default", ONE_POD)], pods(2, near("web", key=names.HOSTNAME))))
+def test_hostname_affinity_leaves_pods_unplaced_when_the_node_is_full() -> None:
+    plan = solve(request([pool("default", ONE_POD)], pods(2, with_affinity("web", key=names.HOSTNAME))))
     assert len(plan.claims) == 1
     assert len(plan.unplaced) == 1
 
 
 @pytest.mark.fact("S-81")
-def test_nobody_begins_where_one_of_the_kind_is_in_a_zone_the_pod_may_be_in() -> None:
+def test_self_affinity_starts_no_new_domain_if_a_matching_pod_is_in_an_allowed_zone() -> None:
     only_z2 = pool("default", fake_types(9), is_in(names.ZONE, "z2"))
-    there = in_zone("z1", app="web")
-    assert solve(request([only_z2], pods(1, near("web")), nodes=(there,))).unplaced
-    elsewhere = near("web", node_selector=from_labels({names.ZONE: "z2"}))
-    assert zones(solve(request([only_z2], pods(1, elsewhere), nodes=(there,)))) == ["z2"]
+    existing = in_zone("z1", app="web")
+    assert solve(request([only_z2], pods(1, with_affinity("web")), nodes=(existing,))).unplaced
+    elsewhere = with_affinity("web", node_selector=from_labels({names.ZONE: "z2"}))
+    assert zones(solve(request([only_z2], pods(1, elsewhere), nodes=(existing,)))) == ["z2"]
 
 
 @pytest.mark.fact("S-81")
-def test_who_begins_does_so_in_a_zone_that_its_node_can_be_in() -> None:
+def test_self_affinity_starts_in_a_zone_that_the_nodepool_allows() -> None:
     pools = [pool("default", fake_types(9), is_in(names.ZONE, "z3"))]
-    assert set(zones(solve(request(pools, pods(3, near("web")), nodes=(in_zone("z1"),))))) == {"z3"}
+    assert set(zones(solve(request(pools, pods(3, with_affinity("web")), nodes=(in_zone("z1"),))))) == {"z3"}
 
 
 @pytest.mark.fact("S-81", "S-20")
-def test_a_pod_follows_a_smaller_one_that_is_placed_after_its_first_try() -> None:
-    leader = shape(100, 100, app="db", node_selector=from_labels({names.ZONE: "z2"}))
-    plan = solve(request([pool("default", ONE_POD)], (*pods(2, near("db"), "a"), *pods(1, leader, "b"))))
+def test_affinity_to_a_smaller_pod_is_retried_after_that_pod_is_placed() -> None:
+    database = shape(100, 100, app="db", node_selector=from_labels({names.ZONE: "z2"}))
+    plan = solve(
+        request([pool("default", ONE_POD)], (*pods(2, with_affinity("db"), "a"), *pods(1, database, "b")))
+    )
     assert set(zones(plan)) == {"z2"}
     assert not plan.unplaced
 
@@ -113,12 +115,12 @@ def test_a_pod_follows_a_smaller_one_that_is_placed_after_its_first_try() -> Non
 @pytest.mark.parametrize(
     ("namespaces", "found"), [(("default",), False), (("other",), True), (("x", "other"), True)]
 )
-def test_only_pods_of_the_terms_namespaces_are_neighbours(
+def test_affinity_matches_only_pods_in_the_namespaces_of_the_term(
     namespaces: tuple[str, ...], *, found: bool
 ) -> None:
-    there = node("n1", zone="z2", pods=running(1, shape(0, 0, app="db", namespace="other")))
+    existing = node("n1", zone="z2", pods=running(1, shape(0, 0, app="db", namespace="other")))
     wanting = shape(app="web", affinity=(term("db", names.ZONE, namespaces),))
-    plan = solve(request([], pods(1, wanting), nodes=(there,)))
+    plan = solve(request([], pods(1, wanting), nodes=(existing,)))
     assert bool(plan.placed) is found
 
 
@@ -126,17 +128,17 @@ def test_only_pods_of_the_terms_namespaces_are_neighbours(
 
 
 @pytest.mark.fact("S-82")
-def test_a_pod_is_kept_out_of_zones_where_one_is_that_it_avoids() -> None:
+def test_anti_affinity_excludes_the_zones_of_matching_pods() -> None:
     nodes = (in_zone("z1"), in_zone("z2"))
-    assert zones(solve(request([POOL], pods(1, far("db")), nodes=nodes))) == ["z3"]
-    assert reasons(solve(request([POOL], pods(1, far("db")), nodes=(*nodes, in_zone("z3"))))) == {
-        "pod-000000": [ReasonCode.TOPOLOGY]
-    }
+    assert zones(solve(request([POOL], pods(1, with_anti_affinity("db")), nodes=nodes))) == ["z3"]
+    assert reasons(
+        solve(request([POOL], pods(1, with_anti_affinity("db")), nodes=(*nodes, in_zone("z3"))))
+    ) == {"pod-000000": [ReasonCode.TOPOLOGY]}
 
 
 @pytest.mark.fact("S-82", "S-83")
-def test_pods_that_avoid_each_other_get_a_zone_each_in_one_run() -> None:
-    plan = solve(request([POOL], pods(5, far("web"))))
+def test_pods_with_zonal_anti_affinity_get_one_zone_each_in_one_run() -> None:
+    plan = solve(request([POOL], pods(5, with_anti_affinity("web"))))
     assert zones(plan) == ["z1", "z2", "z3"]
     assert all(len(claim.requirements.get(names.ZONE).values) == 1 for claim in plan.claims)
     assert len(plan.unplaced) == 2
@@ -144,17 +146,17 @@ def test_pods_that_avoid_each_other_get_a_zone_each_in_one_run() -> None:
 
 @pytest.mark.fact("S-82", "ST-10")
 @pytest.mark.parametrize("key", [names.ZONE, names.HOSTNAME])
-def test_a_pod_that_runs_and_avoids_others_keeps_them_away(key: str) -> None:
-    guard = running(1, shape(0, 0, app="db", anti_affinity=(term("web", key),)))
-    nodes = (node("a", zone="z1", pods=guard), node("b", zone="z2"))
+def test_anti_affinity_of_a_running_pod_excludes_matching_pending_pods(key: str) -> None:
+    excluding = running(1, shape(0, 0, app="db", anti_affinity=(term("web", key),)))
+    nodes = (node("a", zone="z1", pods=excluding), node("b", zone="z2"))
     assert placed(solve(request([], pods(1, shape()), nodes=nodes))) == {"b": ("pod-000000",)}
     assert placed(solve(request([], pods(1, shape(app="other")), nodes=nodes))) == {"a": ("pod-000000",)}
 
 
 @pytest.mark.fact("S-82")
-def test_a_pod_of_this_plan_that_avoids_others_keeps_them_away_too() -> None:
-    guard = shape(700, 100, app="db", anti_affinity=(term("web", names.HOSTNAME),))
-    plan = solve(request([POOL], (*pods(1, guard, "a"), *pods(1, shape(100, 100), "b"))))
+def test_anti_affinity_of_a_planned_pod_excludes_matching_pods() -> None:
+    excluding = shape(700, 100, app="db", anti_affinity=(term("web", names.HOSTNAME),))
+    plan = solve(request([POOL], (*pods(1, excluding, "a"), *pods(1, shape(100, 100), "b"))))
     assert sorted(claim.pods for claim in plan.claims) == [("a-000000",), ("b-000000",)]
     in_zones = shape(700, 100, app="db", anti_affinity=(term("web"),))
     plan = solve(request([POOL], (*pods(1, in_zones, "a"), *pods(1, shape(100, 100), "b"))))
@@ -162,20 +164,20 @@ def test_a_pod_of_this_plan_that_avoids_others_keeps_them_away_too() -> None:
 
 
 @pytest.mark.fact("S-82")
-def test_a_mere_wish_to_avoid_others_keeps_nobody_away() -> None:
-    wish = (PreferredPodTerm(100, term("web", names.HOSTNAME)),)
-    there = node("a", pods=running(1, shape(0, 0, app="db", preferred_anti_affinity=wish)))
-    assert placed(solve(request([], pods(1, shape()), nodes=(there,)))) == {"a": ("pod-000000",)}
-    guard = shape(700, 100, app="db", preferred_anti_affinity=wish)
-    plan = solve(request([POOL], (*pods(1, guard, "a"), *pods(1, shape(100, 100), "b"))))
+def test_preferred_anti_affinity_does_not_exclude_other_pods() -> None:
+    preferences = (PreferredPodTerm(100, term("web", names.HOSTNAME)),)
+    existing = node("a", pods=running(1, shape(0, 0, app="db", preferred_anti_affinity=preferences)))
+    assert placed(solve(request([], pods(1, shape()), nodes=(existing,)))) == {"a": ("pod-000000",)}
+    preferring = shape(700, 100, app="db", preferred_anti_affinity=preferences)
+    plan = solve(request([POOL], (*pods(1, preferring, "a"), *pods(1, shape(100, 100), "b"))))
     assert len(plan.claims) == 1
 
 
 @pytest.mark.fact("S-82")
-def test_a_node_without_the_label_is_in_no_zone_to_avoid() -> None:
+def test_a_node_without_a_zone_label_is_not_excluded_by_zonal_anti_affinity() -> None:
     bare = node("a")
     bare = replace(bare, labels=tuple(item for item in bare.labels if item[0] != names.ZONE))
-    plan = solve(request([], pods(1, far("db")), nodes=(bare, in_zone("z1"), in_zone("z2"))))
+    plan = solve(request([], pods(1, with_anti_affinity("db")), nodes=(bare, in_zone("z1"), in_zone("z2"))))
     assert placed(plan) == {"a": ("pod-000000",)}
 
 
@@ -183,24 +185,28 @@ def test_a_node_without_the_label_is_in_no_zone_to_avoid() -> None:
 
 
 @pytest.mark.fact("S-83")
-def test_a_pod_that_another_avoids_gets_one_zone_so_that_the_others_stay_free() -> None:
-    """In Karpenter the node of the database may end up anywhere, so no zone is known to be free of it."""
-    pending = (*pods(1, shape(700, 100, app="db"), "db"), *pods(1, far("db"), "web"))
+def test_the_target_of_anti_affinity_is_pinned_to_one_zone() -> None:
+    """Karpenter leaves the zone of the database's node open, so no zone is certain to be without the database."""
+    pending = (*pods(1, shape(700, 100, app="db"), "db"), *pods(1, with_anti_affinity("db"), "web"))
     plan = solve(request([pool("default", ONE_POD)], pending))
     assert zones(plan) == ["z1", "z2"]
     assert all(len(claim.requirements.get(names.ZONE).values) == 1 for claim in plan.claims)
 
 
 @pytest.mark.fact("S-83")
-def test_a_pod_on_a_node_that_must_be_in_one_zone_keeps_it_out_of_that_one() -> None:
-    here = shape(700, 100, app="db", node_selector=from_labels({names.ZONE: "z1"}))
-    plan = solve(request([pool("default", ONE_POD)], (*pods(1, here, "db"), *pods(1, far("db"), "web"))))
+def test_anti_affinity_excludes_only_the_zone_that_the_target_requires() -> None:
+    database = shape(700, 100, app="db", node_selector=from_labels({names.ZONE: "z1"}))
+    plan = solve(
+        request(
+            [pool("default", ONE_POD)], (*pods(1, database, "db"), *pods(1, with_anti_affinity("db"), "web"))
+        )
+    )
     assert zones(plan) == ["z1", "z2"]
 
 
 @pytest.mark.fact("S-83")
-def test_a_pod_counts_for_a_spread_once_its_node_has_come_down_to_one_zone() -> None:
-    """The big pod is selected and its node is open; the second narrows that node to z1, where both then count."""
+def test_a_pod_counts_for_a_spread_once_its_node_is_limited_to_one_zone() -> None:
+    """The zone of the big pod's node is open until the second pod narrows it to z1; then the big pod counts in z1."""
     spread = TopologySpread(names.ZONE, 1, True, selector(app="web"))
     two_pods = [instance_type("two", 2, 4, 1.0)]
     big = shape(1000, 100)
@@ -213,7 +219,7 @@ def test_a_pod_counts_for_a_spread_once_its_node_has_come_down_to_one_zone() -> 
     assert sorted((where["c-000000"], where["c-000001"])) == ["z2", "z3"]
 
 
-def test_a_domain_must_suit_every_constraint_on_its_key_at_once() -> None:
+def test_a_domain_must_satisfy_every_constraint_on_its_key() -> None:
     nodes = (
         in_zone("z1", app="cache"),
         in_zone("z2", app="cache"),

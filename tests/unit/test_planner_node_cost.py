@@ -1,4 +1,4 @@
-"""The cost of a node beside its instance, types that cost more than their price, and nodes over zones."""
+"""The cost of a node beside its instance, surcharges of instance types, and the spread of nodes over zones."""
 
 from collections import Counter
 from dataclasses import replace
@@ -27,7 +27,7 @@ from planner_builders import (
 
 ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND)
 SMALL = instance_type("small", 2, 8, 0.10)
-LARGE = instance_type("large", 16, 64, 0.81)  # one pod more than eight small ones hold costs one cent more
+LARGE = instance_type("large", 16, 64, 0.81)  # costs one cent more than eight small nodes
 BOTH = list(Packing)
 
 
@@ -42,7 +42,7 @@ def with_surcharge(known: InstanceType, usd: float) -> InstanceType:
 
 
 def zones(count: int, packing: Packing, **more: Any) -> Counter[str]:
-    """Where so many nodes of one pod each are counted on."""
+    """The planned zones of `count` nodes with one pod each."""
     of = shape(1000, **one_per_node())
     plan = solve(request([pool("default", [SMALL], ON_DEMAND)], pods(count, of), packing=packing, **more))
     assert not plan.unplaced
@@ -53,7 +53,9 @@ def zones(count: int, packing: Packing, **more: Any) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("node_cost", "types"), [("0", {"small": 8}), ("0.02", {"large": 1})])
-def test_many_small_nodes_pay_only_while_nodes_cost_nothing(node_cost: str, types: dict[str, int]) -> None:
+def test_many_small_nodes_are_chosen_only_when_nodes_cost_nothing(
+    node_cost: str, types: dict[str, int]
+) -> None:
     plan = solve(
         request(
             [pool("default", [SMALL, LARGE], ON_DEMAND)],
@@ -65,7 +67,7 @@ def test_many_small_nodes_pay_only_while_nodes_cost_nothing(node_cost: str, type
     assert Counter(claim.instance_type for claim in plan.claims) == types
 
 
-def test_the_cost_of_a_node_is_in_no_price_that_is_reported() -> None:
+def test_reported_prices_exclude_the_node_cost() -> None:
     plan = solve(
         request(
             [pool("default", [SMALL, LARGE], ON_DEMAND)],
@@ -78,12 +80,16 @@ def test_the_cost_of_a_node_is_in_no_price_that_is_reported() -> None:
     assert plan.price_nano_usd_per_hour == plan.baseline_nano_usd_per_hour == round(0.81 * NANO)
 
 
-def test_a_slot_is_used_whatever_nodes_cost() -> None:
-    held = reservation("cr-1", "small", "z1", 8)
-    types = [instance_type("small", 2, 8, 0.10, [held]), LARGE]
+def test_slots_are_used_regardless_of_the_node_cost() -> None:
+    reserved = reservation("cr-1", "small", "z1", 8)
+    types = [instance_type("small", 2, 8, 0.10, [reserved]), LARGE]
     plan = solve(
         request(
-            [pool("default", types)], pods(8, shape(1800)), [held], packing=Packing.COST, node_cost_nano=NANO
+            [pool("default", types)],
+            pods(8, shape(1800)),
+            [reserved],
+            packing=Packing.COST,
+            node_cost_nano=NANO,
         )
     )
     assert [claim.reservation_id for claim in plan.claims] == ["cr-1"] * 8
@@ -93,7 +99,7 @@ def test_a_slot_is_used_whatever_nodes_cost() -> None:
 
 
 @pytest.mark.parametrize("packing", BOTH)
-def test_a_type_whose_use_costs_more_than_its_price_comes_after_one_that_does_not(packing: Packing) -> None:
+def test_instance_types_are_ordered_by_price_plus_surcharge(packing: Packing) -> None:
     burstable = with_surcharge(instance_type("burstable", 2, 8, 0.04), 0.08)
     plan = solve(
         request([pool("default", [burstable, SMALL], ON_DEMAND)], pods(1, shape(1800)), packing=packing)
@@ -104,7 +110,7 @@ def test_a_type_whose_use_costs_more_than_its_price_comes_after_one_that_does_no
 
 
 @pytest.mark.parametrize("packing", BOTH)
-def test_what_is_reported_of_a_type_with_a_surcharge_is_its_price(packing: Packing) -> None:
+def test_reported_prices_exclude_the_surcharge(packing: Packing) -> None:
     burstable = with_surcharge(instance_type("burstable", 2, 8, 0.04), 0.08)
     plan = solve(request([pool("default", [burstable], ON_DEMAND)], pods(1, shape(1800)), packing=packing))
     assert [claim.price_nano_usd_per_hour for claim in plan.claims] == [round(0.04 * NANO)]
@@ -115,7 +121,7 @@ def test_what_is_reported_of_a_type_with_a_surcharge_is_its_price(packing: Packi
 
 
 @pytest.mark.parametrize("packing", BOTH)
-def test_nodes_that_cost_the_same_everywhere_are_spread_over_the_zones(packing: Packing) -> None:
+def test_nodes_with_equal_prices_are_spread_over_the_zones(packing: Packing) -> None:
     assert zones(9, packing) == {"z1": 3, "z2": 3, "z3": 3}
 
 
@@ -127,15 +133,15 @@ def test_zones_with_fewer_nodes_of_the_node_pool_come_first(packing: Packing) ->
 
 
 @pytest.mark.parametrize("packing", BOTH)
-def test_nodes_of_the_plan_that_have_to_be_in_one_zone_count_for_the_spread(packing: Packing) -> None:
+def test_planned_nodes_that_must_be_in_one_zone_count_for_the_spread(packing: Packing) -> None:
     fixed = shape(
         1000, app="fixed", node_selector=requirements.of(is_in(names.ZONE, "z1")), **one_per_node("fixed")
     )
     free = shape(1500, app="free", **one_per_node("free"))
-    asked = request(
+    solve_request = request(
         [pool("default", [SMALL], ON_DEMAND)], (*pods(2, fixed, "a"), *pods(4, free, "b")), packing=packing
     )
-    assert Counter(claim.zone for claim in solve(asked).claims) == {"z1": 2, "z2": 2, "z3": 2}
+    assert Counter(claim.zone for claim in solve(solve_request).claims) == {"z1": 2, "z2": 2, "z3": 2}
 
 
 @pytest.mark.parametrize("packing", BOTH)
@@ -145,7 +151,7 @@ def test_nodes_of_other_node_pools_do_not_count_for_the_spread(packing: Packing)
 
 
 @pytest.mark.parametrize("packing", BOTH)
-def test_a_cheaper_zone_is_not_left_for_the_sake_of_a_spread(packing: Packing) -> None:
+def test_a_cheaper_zone_is_preferred_to_a_spread(packing: Packing) -> None:
     cheap = [
         replace(one, price_nano_usd_per_hour=one.price_nano_usd_per_hour - 1) if one.zone == "z2" else one
         for one in SMALL.offerings
@@ -158,7 +164,7 @@ def test_a_cheaper_zone_is_not_left_for_the_sake_of_a_spread(packing: Packing) -
     assert {claim.zone for claim in plan.claims} == {"z2"}
 
 
-def test_a_claim_lists_every_zone_and_prefers_the_one_that_the_plan_counts_on() -> None:
+def test_a_claim_allows_every_zone_and_prefers_the_planned_one() -> None:
     plan = solve(request([pool("default", [SMALL], ON_DEMAND)], pods(3, shape(1000, **one_per_node()))))
     assert {claim.annotations["holdfast.dev/preferred-zone"] for claim in plan.claims} == {"z1", "z2", "z3"}
     assert all(claim.requirements.get(names.ZONE).complement for claim in plan.claims)

@@ -1,4 +1,4 @@
-"""In which order pods are taken and places are tried, and that nothing is forgotten on the way."""
+"""The order in which pods are placed and nodes are tried; every pod is placed or has a reason."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,16 +53,14 @@ def view(
         ({"a": 10, "b": 10, "c": 9}, "b"),
     ],
 )
-def test_the_heavier_pool_is_tried_first_and_of_equals_the_later_name(
-    weights: dict[str, int], first: str
-) -> None:
+def test_nodepools_are_tried_by_weight_then_by_descending_name(weights: dict[str, int], first: str) -> None:
     pools = [pool(name, fake_types(3), weight=weight) for name, weight in weights.items()]
     (claim,) = solve(request(pools, pods(1, shape()))).claims
     assert claim.node_pool == first
 
 
 @pytest.mark.fact("S-22", "S-23")
-def test_a_pool_that_does_not_suit_is_passed_over_for_the_next() -> None:
+def test_an_incompatible_nodepool_is_skipped_for_the_next_one() -> None:
     pools = [
         pool("heavy", fake_types(1), weight=9),
         pool("middle", fake_types(9), is_in(names.ZONE, "z2"), weight=5),
@@ -73,11 +71,11 @@ def test_a_pool_that_does_not_suit_is_passed_over_for_the_next() -> None:
     assert claim.node_pool == "light"
 
 
-# --- Nodes that exist -------------------------------------------------------------------------------
+# --- Existing nodes ---------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-15", "S-22")
-def test_nodes_that_exist_come_first_initialized_ones_before_others_then_by_name() -> None:
+def test_existing_nodes_are_tried_first_by_initialization_then_by_name() -> None:
     nodes = (node("b"), node("a", initialized=False), node("c"), node("d", deleting=True))
     plan = solve(request([pool("default", fake_types(9))], pods(4, shape(3000)), nodes=nodes))
     assert placed(plan) == {"b": ("pod-000000",), "c": ("pod-000001",), "a": ("pod-000002",)}
@@ -85,15 +83,15 @@ def test_nodes_that_exist_come_first_initialized_ones_before_others_then_by_name
 
 
 @pytest.mark.fact("S-15")
-def test_among_initialized_nodes_a_paid_slot_comes_first() -> None:
+def test_initialized_reserved_nodes_are_tried_before_other_nodes() -> None:
     nodes = (node("a"), node("b", labels={names.CAPACITY_TYPE: "reserved"}), node("c"))
     plan = solve(request([pool("default", fake_types(9))], pods(1, shape()), nodes=nodes))
     assert placed(plan) == {"b": ("pod-000000",)}
 
 
-def test_a_node_whose_claim_has_not_registered_is_filled_before_another_is_opened() -> None:
-    on_its_way = node("claim-1", initialized=False)
-    plan = solve(request([pool("default", fake_types(9))], pods(3, shape()), nodes=(on_its_way,)))
+def test_an_uninitialized_node_is_filled_before_a_new_node_is_planned() -> None:
+    in_flight = node("claim-1", initialized=False)
+    plan = solve(request([pool("default", fake_types(9))], pods(3, shape()), nodes=(in_flight,)))
     assert not plan.claims
     assert len(placed(plan)["claim-1"]) == 3
 
@@ -112,16 +110,16 @@ def test_a_node_whose_claim_has_not_registered_is_filled_before_another_is_opene
         (view("z", 0), view("a", 9, extra={"example.com/gpu": 8})),  # and nothing else
     ],
 )
-def test_pods_are_taken_by_cpu_then_memory_then_age_then_uid(one: PodView, other: PodView) -> None:
-    room = node("n1", cpu=2, extra={"pods": 1, "example.com/gpu": 8})
+def test_pods_are_placed_by_cpu_then_memory_then_age_then_uid(one: PodView, other: PodView) -> None:
+    target = node("n1", cpu=2, extra={"pods": 1, "example.com/gpu": 8})
     for pending in ((one, other), (other, one)):
-        plan = solve(request([], pending, nodes=(room,)))
+        plan = solve(request([], pending, nodes=(target,)))
         assert placed(plan) == {"n1": (one.uid,)}
 
 
 @pytest.mark.fact("S-16")
 @pytest.mark.parametrize("packing", list(Packing))
-def test_the_first_place_that_suits_is_taken_whatever_the_order_of_the_input(packing: Packing) -> None:
+def test_the_plan_does_not_depend_on_the_order_of_the_input(packing: Packing) -> None:
     nodes = [node(f"n{i}", cpu=2) for i in range(5)]
     pending = (*pods(4, shape(1500), "a"), *pods(4, shape(400), "b"))
     pools = [pool("default", fake_types(4)), pool("other", fake_types(4))]
@@ -131,18 +129,18 @@ def test_the_first_place_that_suits_is_taken_whatever_the_order_of_the_input(pac
     assert placed(forward)["n0"] == ("a-000000", "b-000000")
 
 
-# --- Nodes of this plan -----------------------------------------------------------------------------
+# --- Planned nodes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-22")
-def test_a_node_of_this_plan_with_fewest_pods_is_filled_before_another_is_opened() -> None:
+def test_planned_nodes_with_the_fewest_pods_are_filled_before_a_new_node_is_planned() -> None:
     apart = shape(2000, app="big", **one_per_node("big"))
     plan = solve(request([pool("default", ONE_SIZE)], (*pods(2, apart, "big"), *pods(3, shape(500)))))
     assert sorted(len(claim.pods) for claim in plan.claims) == [2, 3]
 
 
 @pytest.mark.fact("S-26")
-def test_a_node_of_this_plan_loses_types_with_every_pod_and_never_gains_one() -> None:
+def test_each_pod_narrows_the_instance_types_of_a_planned_node() -> None:
     def types(count: int) -> set[str]:
         (claim,) = solve(request([pool("default", fake_types(5))], pods(count, shape(900)))).claims
         return set(claim.instance_types)
@@ -153,7 +151,7 @@ def test_a_node_of_this_plan_loses_types_with_every_pod_and_never_gains_one() ->
 
 
 @pytest.mark.fact("S-26")
-def test_requirements_of_pods_add_up_on_a_node_of_this_plan() -> None:
+def test_requirements_of_pods_intersect_on_a_planned_node() -> None:
     first = shape(1000, node_selector=of(is_in(names.ZONE, "z1", "z2")))
     second = shape(900, node_selector=of(is_in(names.ZONE, "z2", "z3")))
     third = shape(800, node_selector=from_labels({names.CAPACITY_TYPE: "spot"}))
@@ -164,17 +162,17 @@ def test_requirements_of_pods_add_up_on_a_node_of_this_plan() -> None:
 
 
 @pytest.mark.fact("S-27", "S-84")
-def test_every_new_node_is_a_host_of_its_own_and_claims_say_nothing_of_hosts() -> None:
+def test_every_new_node_is_its_own_hostname_domain_and_claims_require_no_hostname() -> None:
     plan = solve(request([pool("default", fake_types(5))], pods(3, shape(100, **one_per_node()))))
     assert [len(claim.pods) for claim in plan.claims] == [1, 1, 1]
     assert not any(names.HOSTNAME in claim.requirements for claim in plan.claims)
 
 
-# --- Trying again -----------------------------------------------------------------------------------
+# --- Retries ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-19", "S-20", "S-81")
-def test_pods_that_wait_for_smaller_ones_are_tried_again_as_long_as_somebody_is_placed() -> None:
+def test_pods_with_affinity_to_smaller_pods_are_retried_while_pods_are_placed() -> None:
     last = pods(1, shape(300, app="c"), "c")
     chain = (
         *pods(1, shape(500, app="a", affinity=(near("b"),)), "a"),
@@ -186,7 +184,7 @@ def test_pods_that_wait_for_smaller_ones_are_tried_again_as_long_as_somebody_is_
 
 
 @pytest.mark.fact("S-19", "S-20")
-def test_a_chain_that_ends_in_nothing_ends_with_a_reason_for_each() -> None:
+def test_an_affinity_chain_without_its_last_pod_gives_each_pod_a_reason() -> None:
     chain = (
         *pods(1, shape(500, app="a", affinity=(near("b"),)), "a"),
         *pods(1, shape(400, app="b", affinity=(near("c"),)), "b"),
@@ -196,11 +194,13 @@ def test_a_chain_that_ends_in_nothing_ends_with_a_reason_for_each() -> None:
 
 
 @pytest.mark.fact("S-18", "S-19")
-def test_a_pod_that_is_tried_again_still_has_all_its_wishes() -> None:
-    wish = PreferredNodeTerm(1, from_labels({names.ZONE: "z2"}))
-    wisher = shape(500, app="a", affinity=(near("b"),), preferred_terms=(wish,))
+def test_a_retried_pod_still_has_all_its_preferences() -> None:
+    preference = PreferredNodeTerm(1, from_labels({names.ZONE: "z2"}))
+    preferring = shape(500, app="a", affinity=(near("b"),), preferred_terms=(preference,))
     plan = solve(
-        request([pool("default", fake_types(5))], (*pods(1, wisher, "a"), *pods(1, shape(400, app="b"), "b")))
+        request(
+            [pool("default", fake_types(5))], (*pods(1, preferring, "a"), *pods(1, shape(400, app="b"), "b"))
+        )
     )
     (claim,) = plan.claims
     assert claim.pods == ("a-000000", "b-000000")
@@ -208,26 +208,28 @@ def test_a_pod_that_is_tried_again_still_has_all_its_wishes() -> None:
 
 
 @pytest.mark.fact("S-18")
-def test_what_one_pod_gives_up_its_equals_still_wish() -> None:
-    wish = PreferredNodeTerm(1, from_labels({"disk": "fast"}))
+def test_each_of_equal_pods_relaxes_its_preference_only_if_needed() -> None:
+    preference = PreferredNodeTerm(1, from_labels({"disk": "fast"}))
     nodes = (node("a", cpu=2), node("b", cpu=2, labels={"disk": "fast"}))
-    plan = solve(request([], pods(2, shape(1500, preferred_terms=(wish,))), nodes=nodes))
+    plan = solve(request([], pods(2, shape(1500, preferred_terms=(preference,))), nodes=nodes))
     assert placed(plan) == {"b": ("pod-000000",), "a": ("pod-000001",)}
 
 
 @pytest.mark.fact("S-21", "P-5")
-def test_every_pod_has_an_answer() -> None:
-    kept = [reservation("cr-1", "fake-it-1")]
+def test_every_pod_is_placed_or_has_a_reason() -> None:
+    reservations = [reservation("cr-1", "fake-it-1")]
     full = node("full", pods=running(1, shape(4000)))
     pending = (*pods(50, shape(700), "fits"), *pods(50, shape(99_000), "huge"))
-    plan = solve(request([pool("default", fake_types(3, kept))], pending, kept, nodes=(full,)))
-    answered = [uid for claim in plan.claims for uid in claim.pods] + [one.pod for one in plan.unplaced]
-    assert sorted(answered) == sorted(pod.uid for pod in pending)
+    plan = solve(
+        request([pool("default", fake_types(3, reservations))], pending, reservations, nodes=(full,))
+    )
+    planned = [uid for claim in plan.claims for uid in claim.pods] + [one.pod for one in plan.unplaced]
+    assert sorted(planned) == sorted(pod.uid for pod in pending)
     assert all(one.reasons for one in plan.unplaced)
 
 
 @pytest.mark.fact("S-17")
-def test_of_equal_pods_the_oldest_are_placed_first() -> None:
+def test_the_oldest_of_equal_pods_is_placed_first() -> None:
     of = shape(1500)
     pending = [replace(pod, created_s=100 - i) for i, pod in enumerate(pods(3, of))]
     plan = solve(request([], pending, nodes=(node("n1", cpu=2),)))
@@ -235,6 +237,6 @@ def test_of_equal_pods_the_oldest_are_placed_first() -> None:
 
 
 @pytest.mark.parametrize("packing", list(Packing))
-def test_without_pods_there_is_nothing_to_do(packing: Packing) -> None:
+def test_without_pods_the_plan_is_empty(packing: Packing) -> None:
     plan = solve(request([pool("default", fake_types(5))], (), nodes=(node("n1"),), packing=packing))
     assert (plan.claims, plan.placed, plan.unplaced) == ((), (), ())

@@ -1,4 +1,4 @@
-"""Which packings are tried: all of them on a small plan; on a large one what a sample says, as long as it comes true."""
+"""Which packings are tried: all for a small plan; for a large one the best of a sample, if its estimate holds."""
 
 import random
 from typing import Any
@@ -24,87 +24,87 @@ POOL = pool("default", LADDER, ON_DEMAND)
 
 
 def mixed(count: int) -> tuple[PodView, ...]:
-    """A fifth of them want a node each."""
-    dice = random.Random(7)
+    """A fifth of the pods need a node each."""
+    rng = random.Random(7)
     apart = [
-        pods(1, shape(dice.choice((500, 1000)), 1024, "apart", **one_per_node("apart")), f"apart-{i}")
+        pods(1, shape(rng.choice((500, 1000)), 1024, "apart", **one_per_node("apart")), f"apart-{i}")
         for i in range(count // 5)
     ]
     others = [
-        pods(1, shape(dice.choice((100, 250, 500, 1500)), dice.choice((256, 1024, 4096))), f"other-{i}")
+        pods(1, shape(rng.choice((100, 250, 500, 1500)), rng.choice((256, 1024, 4096))), f"other-{i}")
         for i in range(count - count // 5)
     ]
     return tuple(pod for some in (*apart, *others) for pod in some)
 
 
 def replicas(deployments: int, each: int) -> tuple[PodView, ...]:
-    """At most two of a deployment on a node: a sample of a few pods of each needs far fewer nodes than all do."""
-    dice = random.Random(3)
+    """At most two pods of a Deployment fit on a node, so a sample needs far fewer nodes than all pods do."""
+    rng = random.Random(3)
     found: list[PodView] = []
     for i in range(deployments):
         app = f"app-{i}"
         spread = TopologySpread(names.HOSTNAME, 2, True, selector(app=app))
-        found += pods(each, shape(dice.choice((200, 400, 900)), 1024, app, spreads=(spread,)), app)
+        found += pods(each, shape(rng.choice((200, 400, 900)), 1024, app, spreads=(spread,)), app)
     return tuple(found)
 
 
-def planned(pending: tuple[PodView, ...], monkeypatch: pytest.MonkeyPatch, sample: int, **more: Any) -> Plan:
+def plan_for(pending: tuple[PodView, ...], monkeypatch: pytest.MonkeyPatch, sample: int, **more: Any) -> Plan:
     monkeypatch.setattr(packing_search, "SAMPLE_PODS", sample)
     return solve(request([POOL], pending, packing=Packing.COST, **more))
 
 
-def test_what_a_sample_finds_best_is_the_best_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_finds_the_same_packing_as_a_full_search(monkeypatch: pytest.MonkeyPatch) -> None:
     pending = mixed(500)
-    all_tried, sampled = planned(pending, monkeypatch, 10_000), planned(pending, monkeypatch, 100)
+    all_tried, sampled = plan_for(pending, monkeypatch, 10_000), plan_for(pending, monkeypatch, 100)
     assert all_tried.price_nano_usd_per_hour < 0.9 * all_tried.baseline_nano_usd_per_hour
     assert sampled.packing == all_tried.packing
     assert sampled.claims == all_tried.claims
 
 
-def test_where_a_sample_promises_too_much_the_others_are_tried_as_well(
+def test_other_packings_are_tried_when_a_sample_underestimates_the_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pending = replicas(30, 20)
-    all_tried, sampled = planned(pending, monkeypatch, 10_000), planned(pending, monkeypatch, 100)
+    all_tried, sampled = plan_for(pending, monkeypatch, 10_000), plan_for(pending, monkeypatch, 100)
     assert sampled.price_nano_usd_per_hour <= 1.01 * all_tried.price_nano_usd_per_hour
     monkeypatch.setattr(packing_search, "COST_TOLERANCE", 100.0)
-    gullible = planned(pending, monkeypatch, 100)
-    assert gullible.price_nano_usd_per_hour > 1.5 * all_tried.price_nano_usd_per_hour
+    unchecked = plan_for(pending, monkeypatch, 100)
+    assert unchecked.price_nano_usd_per_hour > 1.5 * all_tried.price_nano_usd_per_hour
 
 
-def test_with_nodes_that_exist_a_plan_costs_as_little_where_packings_are_compared_on_a_sample(
+def test_with_existing_nodes_a_sample_finds_an_equally_cheap_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    there = tuple(node(f"n{i}", 16, 64) for i in range(10))
+    existing = tuple(node(f"n{i}", 16, 64) for i in range(10))
     pending = mixed(600)
-    all_tried = planned(pending, monkeypatch, 10_000, nodes=there)
-    sampled = planned(pending, monkeypatch, 80, nodes=there)
+    all_tried = plan_for(pending, monkeypatch, 10_000, nodes=existing)
+    sampled = plan_for(pending, monkeypatch, 80, nodes=existing)
     assert sampled.placed
     assert sampled.packing != packing_search.FIRST_FIT
     assert sampled.price_nano_usd_per_hour <= 1.01 * all_tried.price_nano_usd_per_hour
 
 
-def test_limits_hold_where_packings_are_compared_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_hold_when_packings_are_compared_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = pool("default", LADDER, ON_DEMAND, limits=resources.of({"cpu": 120_000}))
     monkeypatch.setattr(packing_search, "SAMPLE_PODS", 50)
     plan = solve(request([limited], mixed(400), packing=Packing.COST))
-    bought = [next(t for t in LADDER if t.name == claim.instance_type) for claim in plan.claims]
-    assert 0 < sum(t.capacity[resources.CPU] for t in bought) <= 120_000
+    launched = [next(t for t in LADDER if t.name == claim.instance_type) for claim in plan.claims]
+    assert 0 < sum(t.capacity[resources.CPU] for t in launched) <= 120_000
     assert plan.unplaced
 
 
-def dear_and_cheap(**dear: int) -> list[NodePoolView]:
-    """The dear one has the later name, which first fit tries first."""
+def expensive_and_cheap(**expensive: int) -> list[NodePoolView]:
+    """The expensive NodePool has the later name, so first fit tries it first."""
     return [
-        pool("b-dear", [instance_type("dear", 4, 16, 0.2)], ON_DEMAND, **dear),
+        pool("b-dear", [instance_type("dear", 4, 16, 0.2)], ON_DEMAND, **expensive),
         pool("a-cheap", [instance_type("cheap", 4, 16, 0.1)], ON_DEMAND),
     ]
 
 
-def test_of_pools_of_equal_weight_the_cheapest_is_used_whatever_its_name() -> None:
+def test_the_cheapest_of_nodepools_with_equal_weight_is_used() -> None:
     pending = pods(3, shape(**one_per_node()))
-    plan = solve(request(dear_and_cheap(), pending, packing=Packing.COST))
+    plan = solve(request(expensive_and_cheap(), pending, packing=Packing.COST))
     assert [claim.node_pool for claim in plan.claims] == ["a-cheap"] * 3
     assert 2 * plan.price_nano_usd_per_hour == plan.baseline_nano_usd_per_hour
-    heavier = solve(request(dear_and_cheap(weight=1), pending, packing=Packing.COST))
+    heavier = solve(request(expensive_and_cheap(weight=1), pending, packing=Packing.COST))
     assert [claim.node_pool for claim in heavier.claims] == ["b-dear"] * 3

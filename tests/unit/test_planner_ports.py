@@ -1,4 +1,4 @@
-"""Host ports in a plan: no pod meets a DaemonSet that has its port already."""
+"""Host ports in a plan: no pod is placed where a DaemonSet uses its host port."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from planner_builders import instance_type, is_in, pods, pool, request, reservat
 
 @pytest.mark.fact("S-64")
 @pytest.mark.parametrize("packing", list(Packing))
-def test_a_node_never_becomes_a_type_on_which_a_daemon_set_takes_the_port(packing: Packing) -> None:
+def test_claims_exclude_instance_types_on_which_a_daemonset_uses_the_host_port(packing: Packing) -> None:
     types = [
         instance_type("cheap", 4, 8, 0.1),
         instance_type("dear", 4, 8, 0.2, labels={names.ARCH: "arm64"}),
@@ -29,7 +29,7 @@ def test_a_node_never_becomes_a_type_on_which_a_daemon_set_takes_the_port(packin
 
 
 @pytest.mark.parametrize("packing", list(Packing))
-def test_a_node_moves_into_no_slot_where_a_daemonset_uses_its_port(packing: Packing) -> None:
+def test_a_pod_gets_no_slot_where_a_daemonset_uses_its_host_port(packing: Packing) -> None:
     slot = reservation("cr-1", "m5.large", "z1")
     both = pool(
         "both",

@@ -1,4 +1,4 @@
-"""Preferences with `preferencePolicy: Respect`: capacity that is paid for is no reason to give one up."""
+"""Preferences with `preferencePolicy: Respect`: free slots and existing nodes do not relax them."""
 
 from typing import Any
 
@@ -50,67 +50,69 @@ def pool_of(plan: Plan) -> list[str]:
     return [claim.node_pool for claim in plan.claims for _ in claim.pods]
 
 
-def planned(packing: Packing, *pools: NodePoolView, nodes: tuple[NodeView, ...] = (), **wishes: Any) -> Plan:
-    waiting = pods(3, shape(1000, **wishes))
+def plan_for(
+    packing: Packing, *pools: NodePoolView, nodes: tuple[NodeView, ...] = (), **preferences: Any
+) -> Plan:
+    waiting = pods(3, shape(1000, **preferences))
     plan = solve(request(pools, waiting, [SLOT], packing, nodes=nodes))
     assert not plan.unplaced
     return plan
 
 
-HERE = node("n1", cpu=16, memory_gib=64)
+EXISTING_NODE = node("n1", cpu=16, memory_gib=64)
 
 
 @BOTH_PACKINGS
-@pytest.mark.parametrize("nodes", [(), (HERE,)], ids=["a slot", "a node with room"])
-def test_replicas_that_prefer_to_be_apart_are(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
-    plan = planned(packing, pool("default", TYPES, BOTH), nodes=nodes, **APART)
+@pytest.mark.parametrize("nodes", [(), (EXISTING_NODE,)], ids=["a free slot", "a node with capacity"])
+def test_preferred_anti_affinity_is_respected(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
+    plan = plan_for(packing, pool("default", TYPES, BOTH), nodes=nodes, **APART)
     assert len(plan.claims) + len(plan.placed) == 3
 
 
 @BOTH_PACKINGS
-@pytest.mark.parametrize("nodes", [(), (HERE,)], ids=["a slot", "a node with room"])
-def test_pods_that_prefer_a_zone_are_there(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
-    plan = planned(packing, pool("default", TYPES, BOTH), nodes=nodes, **prefers(names.ZONE, "z2"))
+@pytest.mark.parametrize("nodes", [(), (EXISTING_NODE,)], ids=["a free slot", "a node with capacity"])
+def test_a_preferred_zone_is_respected(packing: Packing, nodes: tuple[NodeView, ...]) -> None:
+    plan = plan_for(packing, pool("default", TYPES, BOTH), nodes=nodes, **prefers(names.ZONE, "z2"))
     assert not plan.placed
     assert {claim.zone for claim in plan.claims} == {"z2"}
 
 
 @BOTH_PACKINGS
-def test_pods_that_prefer_on_demand_are_on_demand(packing: Packing) -> None:
-    plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.CAPACITY_TYPE, "on-demand"))
+def test_a_preferred_capacity_type_is_respected(packing: Packing) -> None:
+    plan = plan_for(packing, pool("default", TYPES, BOTH), **prefers(names.CAPACITY_TYPE, "on-demand"))
     assert {claim.capacity_type for claim in plan.claims} == {"on-demand"}
 
 
 @BOTH_PACKINGS
-def test_pods_that_prefer_a_nodepool_are_on_its_nodes(packing: Packing) -> None:
+def test_a_preferred_nodepool_is_respected(packing: Packing) -> None:
     pools = (pool("slots", TYPES, BOTH), pool("other", TYPES[:1]))
-    assert pool_of(planned(packing, *pools, **prefers(names.NODEPOOL, "other"))) == ["other"] * 3
+    assert pool_of(plan_for(packing, *pools, **prefers(names.NODEPOOL, "other"))) == ["other"] * 3
 
 
 @BOTH_PACKINGS
-def test_pods_that_prefer_to_be_spread_over_zones_are(packing: Packing) -> None:
-    plan = planned(packing, pool("default", TYPES, BOTH), **SPREAD)
+def test_a_preferred_spread_over_zones_is_respected(packing: Packing) -> None:
+    plan = plan_for(packing, pool("default", TYPES, BOTH), **SPREAD)
     assert sorted(claim.zone for claim in plan.claims for _ in claim.pods) == ["z1", "z2", "z3"]
 
 
 @BOTH_PACKINGS
-def test_a_taint_that_is_a_preference_is_kept_to(packing: Packing) -> None:
+def test_a_prefer_no_schedule_taint_is_respected(packing: Packing) -> None:
     pools = (pool("slots", TYPES, BOTH, taints=TAINTED), pool("other", TYPES[:1]))
-    assert pool_of(planned(packing, *pools)) == ["other"] * 3
+    assert pool_of(plan_for(packing, *pools)) == ["other"] * 3
 
 
 @BOTH_PACKINGS
-def test_a_preference_that_nothing_can_meet_leaves_the_slot_to_be_used(packing: Packing) -> None:
-    plan = planned(packing, pool("default", TYPES, BOTH), **prefers(names.ZONE, "z9"))
+def test_an_unsatisfiable_preference_does_not_prevent_the_use_of_a_slot(packing: Packing) -> None:
+    plan = plan_for(packing, pool("default", TYPES, BOTH), **prefers(names.ZONE, "z9"))
     assert [claim.reservation_id for claim in plan.claims] == ["cr-1"]
 
 
 @BOTH_PACKINGS
-def test_a_preference_that_was_given_up_with_another_is_satisfied_as_often_as_by_first_fit(
+def test_a_relaxed_preference_is_satisfied_as_often_as_by_first_fit(
     packing: Packing,
 ) -> None:
-    """The full node in z2 makes the spread impossible after one pod, and the preference for c5 is given up before the
-    spread. First fit puts all pods on the first one's c5.4xlarge; m5.large would be cheaper."""
+    """The full node in z2 makes the spread impossible after one pod, and the preference for c5 is relaxed before the
+    spread. First fit places all pods on the c5.4xlarge of the first pod; m5.large would be cheaper."""
     types = [
         instance_type("m5.large", 2, 8, 0.1, zones=("z1",), labels={"example.com/family": "m5"}),
         instance_type("c5.large", 2, 8, 0.2, zones=("z1",), labels={"example.com/family": "c5"}),

@@ -1,4 +1,4 @@
-"""Every reason code, with its facts: of pods without a place, and of pods that are in no slot."""
+"""Every reason code with its message: of unplaced pods, and of pods without a slot."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -51,14 +51,14 @@ def daemon(**more: Any) -> DaemonSetView:
     return DaemonSetView("default", "agent", shape(app="agent", **more))
 
 
-def asked(of_pod: PodShape | None = None, count: int = 1, **more: Any) -> SolveRequest:
-    """One pool with nine types of one to nine cores, and as many equal pods as said."""
+def solve_request(of_pod: PodShape | None = None, count: int = 1, **more: Any) -> SolveRequest:
+    """One pool with nine types of one to nine cores, and `count` equal pods."""
     of_pool = {key: more.pop(key) for key in ("taints", "limits", "weight") if key in more}
     wanted: Sequence[requirement.Requirement] = more.pop("wanted", ())
-    kept: Sequence[Reservation] = more.pop("kept", ())
-    types: Sequence[InstanceType] = more.pop("types", fake_types(9, kept))
+    reservations: Sequence[Reservation] = more.pop("reservations", ())
+    types: Sequence[InstanceType] = more.pop("types", fake_types(9, reservations))
     pools = (pool("default", types, *wanted, **of_pool), *more.pop("others", ()))
-    return request(pools, pods(count, of_pod or shape()), kept, **more)
+    return request(pools, pods(count, of_pod or shape()), reservations, **more)
 
 
 def sold_out() -> list[InstanceType]:
@@ -71,7 +71,7 @@ def sold_out() -> list[InstanceType]:
 
 
 def with_volume_limit(*of_types: str) -> list[InstanceType]:
-    """Of these types, or of all; with the free reservation where types are named."""
+    """Nine types; these types, or all, have a volume limit. Named types come with the free reservation."""
     return [
         dataclasses.replace(t, volume_limits=(("csi", 1),)) if t.name in of_types or not of_types else t
         for t in fake_types(9, [FREE] if of_types else ())
@@ -81,48 +81,52 @@ def with_volume_limit(*of_types: str) -> list[InstanceType]:
 FULL = reservation("cr-1", "fake-it-5", available=0, total=4)
 FREE = reservation("cr-1", "fake-it-5")
 TWO_VOLUMES = Volumes(claims=(("csi", "a"), ("csi", "b")))
-ELSEWHERE = Volumes(alternatives=(of(is_in(names.ZONE, "z9")),))
+VOLUMES_IN_OTHER_ZONE = Volumes(alternatives=(of(is_in(names.ZONE, "z9")),))
 BLOCK = reservation("cr-1", "fake-it-5", end_s=NOW_S + 30 * 60, drain_lead_s=40 * 60)
 BLOCK_ENDS = "block cr-1 ends at 10:30 and takes no new nodes since 09:50 (UTC)"
 ENDING = Instance("id-1", "fake-it-5", "z1", names.RESERVED, InstanceState.ENDING, 0, reservation_id="cr-1")
-NEAR_NOBODY = (PodTerm(names.ZONE, selector(app="other"), ("default",)),)
+UNSATISFIABLE_AFFINITY = (PodTerm(names.ZONE, selector(app="other"), ("default",)),)
 
-# What is asked, the code, and the sentence.
+# The request, the reason code and the message.
 UNPLACED = [
     (request([], pods(1, shape())), ReasonCode.NO_NODE_POOL, "no NodePool is ready"),
-    (asked(taints=(GPU,)), ReasonCode.TAINT, "NodePool default: did not tolerate taint gpu:NoSchedule"),
     (
-        asked(shape(node_selector=of(is_in("team", "ml")))),
+        solve_request(taints=(GPU,)),
+        ReasonCode.TAINT,
+        "NodePool default: did not tolerate taint gpu:NoSchedule",
+    ),
+    (
+        solve_request(shape(node_selector=of(is_in("team", "ml")))),
         ReasonCode.REQUIREMENTS,
         "NodePool default: incompatible requirements: team In [ml] is wanted, but label team is not defined",
     ),
     (
-        asked(shape(node_selector=of(is_in(names.INSTANCE_TYPE, "m5.large")))),
+        solve_request(shape(node_selector=of(is_in(names.INSTANCE_TYPE, "m5.large")))),
         ReasonCode.REQUIREMENTS,
         "NodePool default: no instance type has node.kubernetes.io/instance-type In [m5.large]",
     ),
     (
-        asked(shape(node_selector=of(is_in("team", "a")), required_terms=(of(is_in("team", "b")),))),
+        solve_request(shape(node_selector=of(is_in("team", "a")), required_terms=(of(is_in("team", "b")),))),
         ReasonCode.REQUIREMENTS,
         "NodePool default: the pod's nodeSelector contradicts its node affinity: team In [a] and team In [b]",
     ),
     (
-        asked(shape(100_000)),
+        solve_request(shape(100_000)),
         ReasonCode.RESOURCES,
         "NodePool default: no instance type has enough resources: cpu 100 is requested",
     ),
     (
-        asked(shape(extra={"nvidia.com/gpu": 8})),
+        solve_request(shape(extra={"nvidia.com/gpu": 8})),
         ReasonCode.RESOURCES,
         "NodePool default: no instance type has enough resources: nvidia.com/gpu 8 is requested",
     ),
     (
-        asked(types=sold_out()),
+        solve_request(types=sold_out()),
         ReasonCode.OFFERINGS,
         "NodePool default: spot or on-demand is not available at the moment for any instance type that suits the pod",
     ),
     (
-        asked(shape(node_selector=of(is_in(RESERVATION_ID, "cr-9"))), kept=[FREE]),
+        solve_request(shape(node_selector=of(is_in(RESERVATION_ID, "cr-9"))), reservations=[FREE]),
         ReasonCode.OFFERINGS,
         (
             "NodePool default: no instance type that suits the pod is offered with "
@@ -130,7 +134,7 @@ UNPLACED = [
         ),
     ),
     (
-        asked(shape(volumes=ELSEWHERE)),
+        solve_request(shape(volumes=VOLUMES_IN_OTHER_ZONE)),
         ReasonCode.VOLUMES,
         (
             "NodePool default: no offering is where the pod's volumes can be attached: "
@@ -138,22 +142,22 @@ UNPLACED = [
         ),
     ),
     (
-        asked(shape(volumes=TWO_VOLUMES), types=with_volume_limit()),
+        solve_request(shape(volumes=TWO_VOLUMES), types=with_volume_limit()),
         ReasonCode.VOLUMES,
         "NodePool default: would exceed the volume limits of every instance type: csi",
     ),
     (
-        asked(shape(host_ports=WEB_PORT), daemon_sets=(daemon(host_ports=WEB_PORT),)),
+        solve_request(shape(host_ports=WEB_PORT), daemon_sets=(daemon(host_ports=WEB_PORT),)),
         ReasonCode.HOST_PORTS,
         "NodePool default: DaemonSets use host port 80/TCP on every instance type that suits the pod",
     ),
     (
-        asked(shape(1500), limits=resources.of({"cpu": 1000})),
+        solve_request(shape(1500), limits=resources.of({"cpu": 1000})),
         ReasonCode.LIMITS,
         "NodePool default: all available instance types exceed limits: cpu 1",
     ),
     (
-        asked(wanted=[requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=30)]),
+        solve_request(wanted=[requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=30)]),
         ReasonCode.MIN_VALUES,
         (
             "NodePool default: minValues requirement is not met for label node.kubernetes.io/instance-type: "
@@ -161,28 +165,28 @@ UNPLACED = [
         ),
     ),
     (
-        asked(kept=[FULL], wanted=[RESERVED]),
+        solve_request(reservations=[FULL], wanted=[RESERVED]),
         ReasonCode.WAITS_FOR_SLOT,
         "reservation cr-1 has no free slot; one becomes free when an instance in it terminates",
     ),
     (
-        asked(shape(**one_per_node()), 2, kept=[FREE], wanted=[RESERVED]),
+        solve_request(shape(**one_per_node()), 2, reservations=[FREE], wanted=[RESERVED]),
         ReasonCode.WAITS_FOR_SLOT,
         "reservation cr-1 has no free slot; one becomes free when an instance in it terminates",
     ),
     (
-        asked(wanted=[RESERVED]),
+        solve_request(wanted=[RESERVED]),
         ReasonCode.NO_RESERVATION_SELECTED,
         "NodePool default: its node class selects no reservation",
     ),
     (
-        asked(shape(affinity=NEAR_NOBODY)),
+        solve_request(shape(affinity=UNSATISFIABLE_AFFINITY)),
         ReasonCode.TOPOLOGY,
         "NodePool default: unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone",
     ),
     (
-        asked(shape(affinity=NEAR_NOBODY), limits=resources.of({"cpu": 10**6})),
-        ReasonCode.TOPOLOGY,  # limits that are far away are not blamed
+        solve_request(shape(affinity=UNSATISFIABLE_AFFINITY), limits=resources.of({"cpu": 10**6})),
+        ReasonCode.TOPOLOGY,  # limits that are not reached are not the reason
         "NodePool default: unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone",
     ),
 ]
@@ -199,7 +203,7 @@ def arch(name: str) -> PodShape:
     return shape(node_selector=of(is_in(names.ARCH, name)))
 
 
-HOLDER = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
+CLAIM_WITH_HOLD = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
 NODE = NodeView("node-a", (), resources.of({"cpu": 4000, "memory": 2**33, "pods": 10}), resources.NOTHING)
 UNHEALTHY = tuple(
     dataclasses.replace(
@@ -216,71 +220,75 @@ PREFERS_TEAM = shape(preferred_terms=(PreferredNodeTerm(1, of(is_in("team", "ml"
 PREFERRED_TAINT = Taint("old", Effect.PREFER_NO_SCHEDULE)
 NOT_RESERVED = [
     (
-        asked(shape(node_selector=of(ON_DEMAND)), kept=[FREE]),
+        solve_request(shape(node_selector=of(ON_DEMAND)), reservations=[FREE]),
         ReasonCode.EXCLUDES_RESERVED,
         f"{NOT_REQUIRED} karpenter.sh/capacity-type In [on-demand]",
     ),
     (
-        asked(kept=[FREE], types=fake_types(9)),
+        solve_request(reservations=[FREE], types=fake_types(9)),
         ReasonCode.NO_RESERVATION_SELECTED,
         "reservation cr-1 is selected by no NodePool's node class",
     ),
     (
-        asked(shape(node_selector=of(is_in(names.INSTANCE_TYPE, "fake-it-7"))), kept=[FREE]),
+        solve_request(shape(node_selector=of(is_in(names.INSTANCE_TYPE, "fake-it-7"))), reservations=[FREE]),
         ReasonCode.WRONG_INSTANCE_TYPE,
         f"{NOT_REQUIRED} node.kubernetes.io/instance-type In [fake-it-7]",
     ),
     (
-        asked(shape(node_selector=of(is_in(names.ZONE, "z2"))), kept=[FREE]),
+        solve_request(shape(node_selector=of(is_in(names.ZONE, "z2"))), reservations=[FREE]),
         ReasonCode.WRONG_ZONE,
         f"{NOT_REQUIRED} topology.kubernetes.io/zone In [z2]",
     ),
     (
-        asked(arch("arm64"), kept=[FREE]),
+        solve_request(arch("arm64"), reservations=[FREE]),
         ReasonCode.WRONG_PLATFORM,
         f"{NOT_REQUIRED} kubernetes.io/arch In [arm64]",
     ),
     (
-        asked(shape(node_selector=of(is_in(names.OS, "windows"))), kept=[FREE]),
+        solve_request(shape(node_selector=of(is_in(names.OS, "windows"))), reservations=[FREE]),
         ReasonCode.WRONG_PLATFORM,
         f"{NOT_REQUIRED} kubernetes.io/os In [windows]",
     ),
     (
-        asked(shape(node_selector=of(is_in(RESERVATION_ID, "cr-2"))), kept=[FREE]),
+        solve_request(shape(node_selector=of(is_in(RESERVATION_ID, "cr-2"))), reservations=[FREE]),
         ReasonCode.WRONG_RESERVATION,
         f"{NOT_REQUIRED} cloud.example/reservation-id In [cr-2]",
     ),
     (
-        asked(shape(8_000), kept=[FREE]),
+        solve_request(shape(8_000), reservations=[FREE]),
         ReasonCode.TOO_SMALL,
         "reservation cr-1 is too small for the pod, which requests cpu 8: fake-it-5 has cpu 5900m",
     ),
     (
-        asked(shape(5_500), kept=[FREE], daemon_sets=(daemon(),)),
-        ReasonCode.TOO_SMALL,  # less what the DaemonSet takes
+        solve_request(shape(5_500), reservations=[FREE], daemon_sets=(daemon(),)),
+        ReasonCode.TOO_SMALL,  # allocatable minus the requests of the DaemonSet
         "reservation cr-1 is too small for the pod, which requests cpu 5500m: fake-it-5 has cpu 4900m",
     ),
     (
-        asked(
-            shape(memory_mib=1), kept=[reservation("cr-1", "fake-it-0")], daemon_sets=(daemon(memory_mib=1),)
+        solve_request(
+            shape(memory_mib=1),
+            reservations=[reservation("cr-1", "fake-it-0")],
+            daemon_sets=(daemon(memory_mib=1),),
         ),
-        ReasonCode.TOO_SMALL,  # the DaemonSet takes more than there is
+        ReasonCode.TOO_SMALL,  # the DaemonSet requests more than is allocatable
         "reservation cr-1 is too small for the pod, which requests cpu 1: fake-it-0 has no cpu",
     ),
     (
-        asked(shape(volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z2")),))), kept=[FREE]),
+        solve_request(
+            shape(volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z2")),))), reservations=[FREE]
+        ),
         ReasonCode.VOLUMES,
         "reservation cr-1 is not where the pod's volumes can be attached: (topology.kubernetes.io/zone In [z2])",
     ),
     (
-        asked(shape(volumes=TWO_VOLUMES), kept=[FREE], types=with_volume_limit("fake-it-5")),
+        solve_request(shape(volumes=TWO_VOLUMES), reservations=[FREE], types=with_volume_limit("fake-it-5")),
         ReasonCode.VOLUMES,
         "reservation cr-1 has instances of fake-it-5, whose volume limits the pod exceeds",
     ),
     (
-        asked(
+        solve_request(
             shape(host_ports=WEB_PORT),
-            kept=[FREE],
+            reservations=[FREE],
             daemon_sets=(
                 daemon(host_ports=WEB_PORT, node_selector=of(is_in(names.INSTANCE_TYPE, "fake-it-5"))),
             ),
@@ -289,98 +297,106 @@ NOT_RESERVED = [
         "reservation cr-1 has nodes on which DaemonSets use host port 80/TCP",
     ),
     (
-        asked(kept=[FULL]),
+        solve_request(reservations=[FULL]),
         ReasonCode.FULL,
         "reservation cr-1 has no free slot; one becomes free when an instance in it terminates",
     ),
     (
-        asked(kept=[FULL], instances=(ENDING,)),
+        solve_request(reservations=[FULL], instances=(ENDING,)),
         ReasonCode.FULL,
         "reservation cr-1 has no free slot; instances in it are terminating, which frees slots soon",
     ),
     (
-        asked(kept=[FREE], claims=(HOLDER,)),
+        solve_request(reservations=[FREE], claims=(CLAIM_WITH_HOLD,)),
         ReasonCode.HELD,
         "reservation cr-1 has no free slot: NodeClaims that are being launched hold it",
     ),
     (
-        asked(shape(**one_per_node()), 2, kept=[FREE]),
+        solve_request(shape(**one_per_node()), 2, reservations=[FREE]),
         ReasonCode.HELD,
         "reservation cr-1 has no free slot left: other nodes of this plan use it",
     ),
     (
-        asked(kept=[reservation("cr-1", "fake-it-5", start_s=NOW_S + DAY_S)], taken_s=NOW_S),
+        solve_request(reservations=[reservation("cr-1", "fake-it-5", start_s=NOW_S + DAY_S)], taken_s=NOW_S),
         ReasonCode.NOT_STARTED,
         "reservation cr-1 takes nodes from 2026-11-16 10:00 on (UTC)",
     ),
-    (asked(kept=[BLOCK], taken_s=NOW_S), ReasonCode.DRAINING, BLOCK_ENDS),
+    (solve_request(reservations=[BLOCK], taken_s=NOW_S), ReasonCode.DRAINING, BLOCK_ENDS),
     (
-        asked(kept=[dataclasses.replace(BLOCK, end_s=NOW_S - 60)], taken_s=NOW_S),
+        solve_request(reservations=[dataclasses.replace(BLOCK, end_s=NOW_S - 60)], taken_s=NOW_S),
         ReasonCode.DRAINING,
         "block cr-1 ended at 09:59 (UTC)",
     ),
     (
-        asked(kept=[reservation("cr-1", "fake-it-5", state=State.PENDING, state_name="payment-pending")]),
+        solve_request(
+            reservations=[reservation("cr-1", "fake-it-5", state=State.PENDING, state_name="payment-pending")]
+        ),
         ReasonCode.UNHEALTHY,
         "reservation cr-1 is payment-pending and takes nodes once it is active",
     ),
     (
-        asked(kept=[reservation("cr-1", "fake-it-5", state=State.GONE, state_name="cancelled")]),
+        solve_request(
+            reservations=[reservation("cr-1", "fake-it-5", state=State.GONE, state_name="cancelled")]
+        ),
         ReasonCode.UNHEALTHY,
         "reservation cr-1 is cancelled and takes no nodes any more",
     ),
     (
-        asked(kept=[FREE], types=UNHEALTHY),
+        solve_request(reservations=[FREE], types=UNHEALTHY),
         ReasonCode.UNHEALTHY,
         "reservation cr-1 takes no launches at the moment, and is tried again later",
     ),
     (
-        asked(kept=[FREE], wanted=[ON_DEMAND]),
+        solve_request(reservations=[FREE], wanted=[ON_DEMAND]),
         ReasonCode.POOL_EXCLUDES_RESERVED,
         "reservation cr-1 is excluded by NodePool default",
     ),
     (
-        asked(kept=[FREE], taints=(GPU,)),
+        solve_request(reservations=[FREE], taints=(GPU,)),
         ReasonCode.TAINT,
         "reservation cr-1 has nodes with taint gpu:NoSchedule of NodePool default, not tolerated",
     ),
     (
-        asked(kept=[FREE], limits=resources.of({"cpu": 3000})),
+        solve_request(reservations=[FREE], limits=resources.of({"cpu": 3000})),
         ReasonCode.LIMITS,
         f"{FREE_BUT} limits of NodePool default are reached: cpu 3",
     ),
     (
-        asked(kept=[FREE], wanted=[requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=30)]),
+        solve_request(
+            reservations=[FREE], wanted=[requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, min_values=30)]
+        ),
         ReasonCode.MIN_VALUES,
         f"{FREE_BUT} minValues of NodePool default are not met",
     ),
     (
-        asked(kept=[FREE], nodes=(NODE,)),
+        solve_request(reservations=[FREE], nodes=(NODE,)),
         ReasonCode.EXISTING_NODE,
         f"{FREE_BUT} node node-a has capacity for the pod",
     ),
     (
-        asked(kept=[FREE], others=[HEAVY], reserved_before_weight=False),
+        solve_request(reservations=[FREE], others=[HEAVY], reserved_before_weight=False),
         ReasonCode.HEAVIER_POOL,
         f"{FREE_BUT} NodePool heavy comes before default",
     ),
     (
-        asked(shape(affinity=NEAR_NOBODY), kept=[FREE]),
+        solve_request(shape(affinity=UNSATISFIABLE_AFFINITY), reservations=[FREE]),
         ReasonCode.TOPOLOGY,
         f"{FREE_BUT} unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone",
     ),
     (
-        asked(PREFERS_Z2, kept=[FREE]),
+        solve_request(PREFERS_Z2, reservations=[FREE]),
         ReasonCode.PREFERENCE,
         f"{FREE_BUT} the pod prefers topology.kubernetes.io/zone In [z2]",
     ),
     (
-        asked(PREFERS_TEAM, kept=[FREE], others=[pool("ml", fake_types(9), is_in("team", "ml"))]),
+        solve_request(
+            PREFERS_TEAM, reservations=[FREE], others=[pool("ml", fake_types(9), is_in("team", "ml"))]
+        ),
         ReasonCode.PREFERENCE,
         f"{FREE_BUT} the pod prefers team In [ml]",
     ),
     (
-        asked(kept=[FREE], taints=(PREFERRED_TAINT,), others=[pool("plain", fake_types(9))]),
+        solve_request(reservations=[FREE], taints=(PREFERRED_TAINT,), others=[pool("plain", fake_types(9))]),
         ReasonCode.PREFERENCE,
         f"{FREE_BUT} the pod prefers nodes without taint old:PreferNoSchedule",
     ),
@@ -389,71 +405,71 @@ NOT_RESERVED = [
 
 @pytest.mark.fact("Q-14")
 @pytest.mark.parametrize(("of", "code", "sentence"), NOT_RESERVED)
-def test_a_pod_in_no_slot_has_a_reason_for_each_reservation(
+def test_a_pod_without_a_slot_has_a_reason_for_each_reservation(
     of: SolveRequest, code: ReasonCode, sentence: str
 ) -> None:
-    (told,) = solve(dataclasses.replace(of, explain_slots=True)).not_reserved
-    (reason,) = told.reasons
+    (not_reserved,) = solve(dataclasses.replace(of, explain_slots=True)).not_reserved
+    (reason,) = not_reserved.reasons
     assert (reason.code, reason.sentence) == (code, sentence)
 
 
-def test_a_pod_that_no_plan_can_be_made_for_is_told_why() -> None:
+def test_an_invalid_pod_has_the_reason_invalid() -> None:
     wrong = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}, "containers": [{"name": "main"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pinned"}, "spec": wrong}
-    made = plan_documents([catalog_document(now=NOW), nodepool_document(), ec2nodeclass_document(), pod])
-    ((reason,),) = [one["reasons"] for one in made["unplaced"]]
+    plan = plan_documents([catalog_document(now=NOW), nodepool_document(), ec2nodeclass_document(), pod])
+    ((reason,),) = [one["reasons"] for one in plan["unplaced"]]
     assert reason["code"] == ReasonCode.INVALID
     assert "kubernetes.io/hostname" in reason["text"]
 
 
-def test_pod_for_nodes_of_no_nodepool_has_a_code_of_its_own() -> None:
+def test_a_pod_that_excludes_nodepools_has_its_own_reason_code() -> None:
     terms = [{"matchExpressions": [{"key": names.NODEPOOL, "operator": "DoesNotExist"}]}]
     affinity = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     }
     spec = {"affinity": affinity, "containers": [{"name": "main"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "elsewhere"}, "spec": spec}
-    made = plan_documents([catalog_document(now=NOW), nodepool_document(), ec2nodeclass_document(), pod])
-    ((reason,),) = [one["reasons"] for one in made["unplaced"]]
+    plan = plan_documents([catalog_document(now=NOW), nodepool_document(), ec2nodeclass_document(), pod])
+    ((reason,),) = [one["reasons"] for one in plan["unplaced"]]
     assert reason["code"] == ReasonCode.EXCLUDES_NODE_POOLS
 
 
-def test_every_code_is_shown_here_and_explained_in_the_docs() -> None:
+def test_every_reason_code_is_tested_here_and_documented() -> None:
     shown = {code for _, code, *_ in (*UNPLACED, *NOT_RESERVED)} | {
         ReasonCode.INVALID,
         ReasonCode.EXCLUDES_NODE_POOLS,
         ReasonCode.SHARED_NODE,
     }
-    # No plan is known to have Packing, and NotBound is of the running program.
+    # No known plan has Packing, and only the controllers set NotBound.
     assert shown == set(ReasonCode) - {ReasonCode.PACKING, ReasonCode.NOT_BOUND}
     rows = [line for line in (DOCS / "scenario.md").read_text().splitlines() if line.startswith("| `")]
     explained = {row.split("`")[1] for row in rows}
     assert set(ReasonCode) <= explained
 
 
-def test_a_pod_on_a_reserved_node_that_exists_needs_no_reason() -> None:
+def test_a_pod_on_an_existing_reserved_node_has_no_reason() -> None:
     node = dataclasses.replace(NODE, labels=((names.CAPACITY_TYPE, "reserved"),))
-    plan = solve(dataclasses.replace(asked(kept=[FREE], nodes=(node,)), explain_slots=True))
+    plan = solve(dataclasses.replace(solve_request(reservations=[FREE], nodes=(node,)), explain_slots=True))
     assert [placed.node for placed in plan.placed] == ["node-a"]
     assert plan.not_reserved == ()
 
 
-def test_of_several_pools_the_one_in_which_least_is_missing_gives_the_reason() -> None:
-    bought = pool("bought", fake_types(9, [FULL]), ON_DEMAND, weight=3)
+def test_the_reason_is_of_the_nodepool_that_is_closest_to_matching() -> None:
+    on_demand = pool("bought", fake_types(9, [FULL]), ON_DEMAND, weight=3)
     tainted = pool("tainted", fake_types(9, [FULL]), taints=(GPU,), weight=2)
-    suiting = pool("suiting", fake_types(9, [FULL]))
+    matching = pool("suiting", fake_types(9, [FULL]))
     for pools, code in (
-        ([bought], ReasonCode.POOL_EXCLUDES_RESERVED),
-        ([bought, tainted], ReasonCode.TAINT),
-        ([bought, tainted, suiting], ReasonCode.FULL),
+        ([on_demand], ReasonCode.POOL_EXCLUDES_RESERVED),
+        ([on_demand, tainted], ReasonCode.TAINT),
+        ([on_demand, tainted, matching], ReasonCode.FULL),
     ):
         plan = solve(dataclasses.replace(request(pools, pods(1, shape()), [FULL]), explain_slots=True))
         assert [reason.code for one in plan.not_reserved for reason in one.reasons] == [code]
 
 
-def test_any_alternative_of_what_a_pod_requires_may_suit_a_slot() -> None:
+def test_any_node_affinity_term_may_match_a_reservation() -> None:
     either = shape(required_terms=(of(is_in(names.ZONE, "z1")), of(is_in(names.ZONE, "z2"))))
-    plan = solve(dataclasses.replace(asked(either, kept=[FULL]), explain_slots=True))
+    plan = solve(dataclasses.replace(solve_request(either, reservations=[FULL]), explain_slots=True))
     assert [reason.code for one in plan.not_reserved for reason in one.reasons] == [ReasonCode.FULL]
 
 
@@ -465,7 +481,7 @@ def sentences_of(of: SolveRequest) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kept", "code", "sentence"),
+    ("closed", "code", "sentence"),
     [
         (
             reservation("cr-1", "fake-it-5", state=State.GONE, state_name="expired"),
@@ -480,10 +496,8 @@ def sentences_of(of: SolveRequest) -> list[str]:
         ),
     ],
 )
-def test_only_a_reservation_that_is_open_is_waited_for(
-    kept: Reservation, code: ReasonCode, sentence: str
-) -> None:
-    (unplaced,) = solve(asked(kept=[kept], wanted=[RESERVED], taken_s=NOW_S)).unplaced
+def test_pods_wait_only_for_an_open_reservation(closed: Reservation, code: ReasonCode, sentence: str) -> None:
+    (unplaced,) = solve(solve_request(reservations=[closed], wanted=[RESERVED], taken_s=NOW_S)).unplaced
     assert [(reason.code, reason.sentence) for reason in unplaced.reasons] == [(code, sentence)]
 
 
@@ -499,7 +513,7 @@ def test_spot_that_is_not_available_is_named_beside_a_full_reservation() -> None
         )
         for t in fake_types(9, [FULL])
     ]
-    assert sentences_of(asked(kept=[FULL], types=types, wanted=[RESERVED_OR_SPOT])) == [
+    assert sentences_of(solve_request(reservations=[FULL], types=types, wanted=[RESERVED_OR_SPOT])) == [
         FULL_SENTENCE,
         "NodePool default: spot is not available at the moment for any instance type that suits the pod",
     ]
@@ -507,7 +521,9 @@ def test_spot_that_is_not_available_is_named_beside_a_full_reservation() -> None
 
 def test_spot_that_is_not_offered_is_named_beside_a_full_reservation() -> None:
     only_on_demand = [instance_type("fake-it-5", 6, 12, 0.01, [FULL], capacity_types=[names.ON_DEMAND])]
-    assert sentences_of(asked(kept=[FULL], types=only_on_demand, wanted=[RESERVED_OR_SPOT])) == [
+    assert sentences_of(
+        solve_request(reservations=[FULL], types=only_on_demand, wanted=[RESERVED_OR_SPOT])
+    ) == [
         FULL_SENTENCE,
         "NodePool default: spot is not offered for any instance type that suits the pod",
     ]
@@ -521,31 +537,35 @@ def test_spot_that_is_not_offered_is_named_beside_a_full_reservation() -> None:
         ([RESERVED], ", and no other capacity suits it"),
     ],
 )
-def test_a_pod_that_waits_is_told_what_follows(wanted: list[requirement.Requirement], then: str) -> None:
-    waits = asked(kept=[FREE], claims=(HOLDER,), wanted=wanted, reservation_wait_s=300)
+def test_the_reason_of_a_waiting_pod_names_the_fallback(
+    wanted: list[requirement.Requirement], then: str
+) -> None:
+    waits = solve_request(
+        reservations=[FREE], claims=(CLAIM_WITH_HOLD,), wanted=wanted, reservation_wait_s=300
+    )
     assert sentences_of(waits) == [
         f"reservation cr-1 has no free slot left; the pod waits for one until 00:05 (UTC){then}"
     ]
 
 
-def test_a_gpu_pod_is_told_that_its_block_ends_whatever_is_free_for_other_pods() -> None:
+def test_the_reason_of_a_gpu_pod_names_only_its_capacity_block() -> None:
     gpu = reservation("cr-block", "gpu", end_s=NOW_S + 30 * 60, drain_lead_s=40 * 60)
     others = [reservation("cr-cpu", "fake-it-5"), reservation("cr-full", "fake-it-6", available=0, total=2)]
-    kept = [gpu, *others]
+    reservations = [gpu, *others]
     types = [
-        *fake_types(9, kept),
-        instance_type("gpu", 8, 64, 9, kept, capacity_types=[], **GPUS),
+        *fake_types(9, reservations),
+        instance_type("gpu", 8, 64, 9, reservations, capacity_types=[], **GPUS),
     ]
     of_pod = shape(extra={"nvidia.com/gpu": 8})
-    assert sentences_of(asked(of_pod, kept=kept, types=types, wanted=[RESERVED], taken_s=NOW_S)) == [
-        "block cr-block ends at 10:30 and takes no new nodes since 09:50 (UTC)"
-    ]
+    assert sentences_of(
+        solve_request(of_pod, reservations=reservations, types=types, wanted=[RESERVED], taken_s=NOW_S)
+    ) == ["block cr-block ends at 10:30 and takes no new nodes since 09:50 (UTC)"]
 
 
-def test_reservations_with_one_cause_are_one_reason_and_each_is_named_once() -> None:
-    kept = [reservation(f"cr-{n}", "fake-it-5", available=0, total=n + 1) for n in range(600)]
-    said = sentences_of(asked(kept=kept, wanted=[RESERVED]))
-    assert said == [
+def test_reservations_with_the_same_cause_share_one_reason() -> None:
+    reservations = [reservation(f"cr-{n}", "fake-it-5", available=0, total=n + 1) for n in range(600)]
+    sentences = sentences_of(solve_request(reservations=reservations, wanted=[RESERVED]))
+    assert sentences == [
         (
             "reservations cr-0, cr-1, cr-10, cr-100, cr-101, cr-102 and 594 more: "
             "each has no free slot; one becomes free when an instance in it terminates"
@@ -555,14 +575,18 @@ def test_reservations_with_one_cause_are_one_reason_and_each_is_named_once() -> 
 
 def test_a_reason_does_not_change_with_what_uses_the_slots() -> None:
     full = [reservation("cr-1", "fake-it-5", available=0, total=n) for n in (1, 2, 40)]
-    said = [sentences_of(asked(kept=[one], wanted=[RESERVED])) for one in full]
-    said.append(sentences_of(asked(kept=[FREE], claims=(HOLDER,), wanted=[RESERVED])))
-    said.append(sentences_of(asked(kept=[FULL], instances=(ENDING,), wanted=[RESERVED])))
-    said.append(sentences_of(asked(shape(**one_per_node()), 2, kept=[FREE], wanted=[RESERVED])))
-    assert said == [[FULL_SENTENCE]] * 6
+    sentences = [sentences_of(solve_request(reservations=[one], wanted=[RESERVED])) for one in full]
+    sentences.append(
+        sentences_of(solve_request(reservations=[FREE], claims=(CLAIM_WITH_HOLD,), wanted=[RESERVED]))
+    )
+    sentences.append(sentences_of(solve_request(reservations=[FULL], instances=(ENDING,), wanted=[RESERVED])))
+    sentences.append(
+        sentences_of(solve_request(shape(**one_per_node()), 2, reservations=[FREE], wanted=[RESERVED]))
+    )
+    assert sentences == [[FULL_SENTENCE]] * 6
 
 
-def test_a_pod_on_a_node_of_other_pods_is_told_so() -> None:
+def test_a_pod_on_a_node_launched_for_other_pods_has_the_reason_shared_node() -> None:
     large, small = pods(1, shape(8_000), "large"), pods(1, shape(100, 10), "small")
     types = fake_types(9, [FREE])
     plan = solve(
@@ -571,8 +595,8 @@ def test_a_pod_on_a_node_of_other_pods_is_told_so() -> None:
             explain_slots=True,
         )
     )
-    (told,) = [one for one in plan.not_reserved if one.pod.startswith("small")]
-    assert [(r.code, r.sentence) for r in told.reasons] == [
+    (not_reserved,) = [one for one in plan.not_reserved if one.pod.startswith("small")]
+    assert [(r.code, r.sentence) for r in not_reserved.reasons] == [
         (ReasonCode.SHARED_NODE, f"{FREE_BUT} a node that is launched for other pods has capacity")
     ]
 
@@ -581,17 +605,18 @@ def test_the_topology_constraint_of_a_pod_with_alternatives_is_named() -> None:
     terms = (of(is_in(names.INSTANCE_TYPE, "fake-it-1")), of(is_in(names.INSTANCE_TYPE, "fake-it-5")))
     plan = solve(
         dataclasses.replace(
-            asked(shape(required_terms=terms, affinity=NEAR_NOBODY), kept=[FREE]), explain_slots=True
+            solve_request(shape(required_terms=terms, affinity=UNSATISFIABLE_AFFINITY), reservations=[FREE]),
+            explain_slots=True,
         )
     )
-    near = "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone"
-    assert [r.sentence for r in plan.unplaced[0].reasons] == [f"NodePool default: {near}"]
-    assert [r.sentence for r in plan.not_reserved[0].reasons] == [f"{FREE_BUT} {near}"]
+    constraint = "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone"
+    assert [r.sentence for r in plan.unplaced[0].reasons] == [f"NodePool default: {constraint}"]
+    assert [r.sentence for r in plan.not_reserved[0].reasons] == [f"{FREE_BUT} {constraint}"]
 
 
-def test_of_the_alternatives_of_a_pod_the_one_that_came_furthest_is_explained() -> None:
+def test_the_reason_is_of_the_node_affinity_term_that_fails_last() -> None:
     terms = (of(is_in(names.ZONE, "z1")), of(is_in(names.INSTANCE_TYPE, "none")))
     huge = shape(100_000, required_terms=terms)
-    assert sentences_of(asked(huge)) == [
+    assert sentences_of(solve_request(huge)) == [
         "NodePool default: no instance type has enough resources: cpu 100 is requested"
     ]

@@ -1,4 +1,4 @@
-"""Wishes: what a pod gives up when it finds no place, and in which order."""
+"""Preferences: which ones the planner relaxes when a pod does not fit, and in which order."""
 
 from typing import Any
 
@@ -29,18 +29,18 @@ from planner_builders import (
 )
 
 IGNORED: dict[str, Any] = {"preference_policy": PreferencePolicy.IGNORE}
-RATHER_NOT = Taint("spare", Effect.PREFER_NO_SCHEDULE)
+PREFER_NO_SCHEDULE = Taint("spare", Effect.PREFER_NO_SCHEDULE)
 
 
 def label(key: str, value: str = "yes") -> Requirements:
     return from_labels({key: value})
 
 
-def wish(weight: int, key: str, value: str = "yes") -> PreferredNodeTerm:
+def preference(weight: int, key: str, value: str = "yes") -> PreferredNodeTerm:
     return PreferredNodeTerm(weight, label(key, value))
 
 
-def beside(weight: int, app: str, key: str = names.HOSTNAME) -> PreferredPodTerm:
+def pod_preference(weight: int, app: str, key: str = names.HOSTNAME) -> PreferredPodTerm:
     return PreferredPodTerm(weight, PodTerm(key, selector(app=app), ("default",)))
 
 
@@ -49,7 +49,7 @@ def with_labels(name: str, *labels: str, **more: Any) -> NodeView:
 
 
 def among(nodes: tuple[NodeView, ...], **more: Any) -> Plan:
-    """A plan for one pod that can only go on one of these nodes."""
+    """A plan for one pod that can only be placed on one of these nodes."""
     settings = more.pop("settings", {})
     return solve(request([], pods(1, shape(**more)), nodes=nodes, **settings))
 
@@ -58,37 +58,40 @@ def chosen(*nodes: NodeView, **more: Any) -> str | None:
     return next(iter(placed(among(nodes, **more))), None)
 
 
-# --- Before anything is given up --------------------------------------------------------------------
+# --- Before any preference is relaxed ---------------------------------------------------------------
 
 
 @pytest.mark.fact("S-29")
-def test_the_heaviest_wish_for_a_node_acts_as_a_requirement() -> None:
+def test_the_node_preference_with_the_highest_weight_acts_as_a_requirement() -> None:
     plain, light, heavy = with_labels("a"), with_labels("b", "light"), with_labels("c", "heavy")
-    wishes = (wish(1, "light"), wish(50, "heavy"))
-    assert chosen(plain, light, heavy, preferred_terms=wishes) == "c"
-    assert chosen(plain, light, preferred_terms=wishes) == "b"
-    assert chosen(plain, preferred_terms=wishes) == "a"
+    preferences = (preference(1, "light"), preference(50, "heavy"))
+    assert chosen(plain, light, heavy, preferred_terms=preferences) == "c"
+    assert chosen(plain, light, preferred_terms=preferences) == "b"
+    assert chosen(plain, preferred_terms=preferences) == "a"
 
 
 @pytest.mark.fact("S-29")
-def test_a_wish_opens_a_node_where_one_that_exists_does_not_fulfil_it() -> None:
-    pending = pods(1, shape(preferred_terms=(wish(1, names.ZONE, "z3"),)))
+def test_a_new_node_is_planned_when_no_existing_node_satisfies_a_preference() -> None:
+    pending = pods(1, shape(preferred_terms=(preference(1, names.ZONE, "z3"),)))
     plan = solve(request([pool("default", fake_types(3))], pending, nodes=(node("n1", zone="z1"),)))
     assert [claim.zone for claim in plan.claims] == ["z3"]
 
 
 @pytest.mark.fact("S-29")
-def test_all_wishes_about_other_pods_act_together() -> None:
+def test_all_pod_preferences_act_together() -> None:
     both = node("c", pods=(*running(1, shape(app="db"), "x"), *running(1, shape(app="cache"), "y")))
     one = node("a", pods=running(1, shape(app="db"), "z"))
     bad = node("b", pods=(*running(1, shape(app="db"), "u"), *running(1, shape(app="noisy"), "v")))
-    wishes = (beside(1, "db"), beside(2, "cache"))
-    assert chosen(one, bad, both, preferred_affinity=wishes) == "c"
-    assert chosen(bad, one, preferred_anti_affinity=(beside(1, "noisy"), beside(1, "quiet"))) == "a"
+    preferences = (pod_preference(1, "db"), pod_preference(2, "cache"))
+    assert chosen(one, bad, both, preferred_affinity=preferences) == "c"
+    assert (
+        chosen(bad, one, preferred_anti_affinity=(pod_preference(1, "noisy"), pod_preference(1, "quiet")))
+        == "a"
+    )
 
 
 @pytest.mark.fact("S-29")
-def test_a_spread_that_is_a_wish_acts_as_a_requirement() -> None:
+def test_a_schedule_anyway_spread_acts_as_a_requirement() -> None:
     crowded, free = node("a", zone="z1", pods=running(2, shape())), node("b", zone="z2")
     spread = TopologySpread(names.ZONE, 1, False, selector(app="web"))
     assert chosen(crowded, free, spreads=(spread,)) == "b"
@@ -96,32 +99,41 @@ def test_a_spread_that_is_a_wish_acts_as_a_requirement() -> None:
 
 
 @pytest.mark.fact("S-28")
-def test_alternatives_of_node_affinity_are_equal() -> None:
+def test_node_affinity_terms_have_no_order() -> None:
     terms = (label("second"), label("first"))
     assert chosen(with_labels("a", "first"), with_labels("b", "second"), required_terms=terms) == "a"
     assert chosen(with_labels("a", "first"), required_terms=terms) == "a"
     assert chosen(with_labels("a"), required_terms=terms) is None
 
 
-# --- The order in which things are given up ---------------------------------------------------------
+# --- The order of relaxation ------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-28")
 @pytest.mark.parametrize(
-    ("kept", "given_up"),
+    ("respected", "relaxed"),
     [
-        ({"preferred_affinity": (beside(1, "db"),)}, {"required_terms": (label("gone"), label("any"))}),
-        ({"preferred_anti_affinity": (beside(1, "noisy"),)}, {"preferred_affinity": (beside(9, "gone"),)}),
-        ({"preferred_terms": (wish(1, "here"),)}, {"preferred_affinity": (beside(1, "gone"),)}),
-        ({"preferred_terms": (wish(1, "here"),)}, {"preferred_anti_affinity": (beside(1, "everywhere"),)}),
+        (
+            {"preferred_affinity": (pod_preference(1, "db"),)},
+            {"required_terms": (label("gone"), label("any"))},
+        ),
+        (
+            {"preferred_anti_affinity": (pod_preference(1, "noisy"),)},
+            {"preferred_affinity": (pod_preference(9, "gone"),)},
+        ),
+        ({"preferred_terms": (preference(1, "here"),)}, {"preferred_affinity": (pod_preference(1, "gone"),)}),
+        (
+            {"preferred_terms": (preference(1, "here"),)},
+            {"preferred_anti_affinity": (pod_preference(1, "everywhere"),)},
+        ),
         (
             {"spreads": (TopologySpread(names.ZONE, 1, False, selector(app="web")),)},
-            {"preferred_terms": (wish(1, "gone"),)},
+            {"preferred_terms": (preference(1, "gone"),)},
         ),
     ],
 )
-def test_what_comes_earlier_is_given_up_first(kept: dict[str, Any], given_up: dict[str, Any]) -> None:
-    """The node "b" fulfils what is kept, and no node what must be given up; "a" is tried first."""
+def test_preferences_are_relaxed_in_order(respected: dict[str, Any], relaxed: dict[str, Any]) -> None:
+    """Node "b" satisfies `respected`, no node satisfies `relaxed`, and node "a" is tried first."""
     everywhere = running(1, shape(0, app="everywhere"), "e")
     good = node(
         "b",
@@ -129,64 +141,76 @@ def test_what_comes_earlier_is_given_up_first(kept: dict[str, Any], given_up: di
         labels={"here": "yes", "any": "yes"},
         pods=(*everywhere, *running(1, shape(0, app="db"), "d")),
     )
-    others = (*running(1, shape(0, app="noisy"), "n"), *running(2, shape(0), "w"))
+    other_pods = (*running(1, shape(0, app="noisy"), "n"), *running(2, shape(0), "w"))
     bad = node(
-        "a", zone="z1", labels={"any": "yes"}, pods=(*running(1, shape(0, app="everywhere"), "f"), *others)
+        "a",
+        zone="z1",
+        labels={"any": "yes"},
+        pods=(*running(1, shape(0, app="everywhere"), "f"), *other_pods),
     )
-    assert chosen(bad, good, **kept, **given_up) == "b"
-    assert chosen(bad, **kept, **given_up) == "a"
+    assert chosen(bad, good, **respected, **relaxed) == "b"
+    assert chosen(bad, **respected, **relaxed) == "a"
 
 
 @pytest.mark.fact("S-28")
-def test_of_one_kind_the_heaviest_is_given_up_first() -> None:
+def test_the_preference_with_the_highest_weight_is_relaxed_first() -> None:
     plain, fulfils = node("a"), node("b", pods=running(1, shape(app="db")))
-    assert chosen(plain, fulfils, preferred_affinity=(beside(1, "db"), beside(9, "gone"))) == "b"
-    assert chosen(plain, fulfils, preferred_affinity=(beside(9, "db"), beside(1, "gone"))) == "a"
+    assert (
+        chosen(plain, fulfils, preferred_affinity=(pod_preference(1, "db"), pod_preference(9, "gone"))) == "b"
+    )
+    assert (
+        chosen(plain, fulfils, preferred_affinity=(pod_preference(9, "db"), pod_preference(1, "gone"))) == "a"
+    )
 
 
 @pytest.mark.fact("S-28")
-def test_every_place_is_tried_before_anything_more_is_given_up() -> None:
-    pending = pods(1, shape(preferred_terms=(wish(2, names.ZONE, "z9"), wish(1, names.ZONE, "z3"))))
+def test_every_node_and_nodepool_is_tried_before_the_next_preference_is_relaxed() -> None:
+    pending = pods(
+        1, shape(preferred_terms=(preference(2, names.ZONE, "z9"), preference(1, names.ZONE, "z3")))
+    )
     plan = solve(request([pool("default", fake_types(3))], pending, nodes=(node("n1", zone="z1"),)))
     assert not plan.placed
     assert [claim.zone for claim in plan.claims] == ["z3"]
 
 
 @pytest.mark.fact("S-28")
-def test_what_is_required_is_never_given_up() -> None:
+def test_required_constraints_are_never_relaxed() -> None:
     assert chosen(node("a"), required_terms=(label("gone"),)) is None
-    far = PodTerm(names.HOSTNAME, selector(app="db"), ("default",))
-    assert chosen(node("a"), affinity=(far,)) is None
-    assert chosen(node("a", pods=running(1, shape(app="db"))), anti_affinity=(far,)) is None
+    term = PodTerm(names.HOSTNAME, selector(app="db"), ("default",))
+    assert chosen(node("a"), affinity=(term,)) is None
+    assert chosen(node("a", pods=running(1, shape(app="db"))), anti_affinity=(term,)) is None
 
 
-def test_an_alternative_that_was_given_up_for_wishes_is_tried_again_without_them() -> None:
+def test_a_node_affinity_term_is_tried_again_after_preferences_are_relaxed() -> None:
     terms = (label("only"), label("nowhere"))
-    assert chosen(with_labels("a", "only"), required_terms=terms, preferred_terms=(wish(1, "gone"),)) == "a"
+    assert (
+        chosen(with_labels("a", "only"), required_terms=terms, preferred_terms=(preference(1, "gone"),))
+        == "a"
+    )
 
 
-# --- Taints that are mere preferences ---------------------------------------------------------------
+# --- PreferNoSchedule taints ------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-50", "S-28")
-def test_a_taint_that_is_a_preference_keeps_pods_off_until_there_is_no_other_place() -> None:
-    rather_not = pool("a", fake_types(3), taints=(RATHER_NOT,), weight=9)
-    pools = [rather_not, pool("b", fake_types(1))]
+def test_a_prefer_no_schedule_taint_is_tolerated_only_when_no_other_nodepool_fits() -> None:
+    tainted = pool("a", fake_types(3), taints=(PREFER_NO_SCHEDULE,), weight=9)
+    pools = [tainted, pool("b", fake_types(1))]
     assert [c.node_pool for c in solve(request(pools, pods(1, shape(500)))).claims] == ["b"]
     assert [c.node_pool for c in solve(request(pools, pods(1, shape(2000)))).claims] == ["a"]
 
 
 @pytest.mark.fact("S-28", "S-50")
-def test_wishes_are_given_up_before_such_a_taint_is_tolerated() -> None:
-    pools = [pool("a", fake_types(3), taints=(RATHER_NOT,), labels=()), pool("b", fake_types(3))]
-    pending = pods(1, shape(preferred_terms=(wish(1, names.NODEPOOL, "a"),)))
+def test_preferences_are_relaxed_before_a_prefer_no_schedule_taint_is_tolerated() -> None:
+    pools = [pool("a", fake_types(3), taints=(PREFER_NO_SCHEDULE,), labels=()), pool("b", fake_types(3))]
+    pending = pods(1, shape(preferred_terms=(preference(1, names.NODEPOOL, "a"),)))
     assert [claim.node_pool for claim in solve(request(pools, pending)).claims] == ["b"]
 
 
 @pytest.mark.fact("S-50")
-def test_such_a_taint_on_a_foreign_node_alone_is_never_tolerated() -> None:
-    tainted = node("n1", taints=(RATHER_NOT,))
-    of_pool = pool("default", fake_types(1), taints=(RATHER_NOT,))
+def test_a_prefer_no_schedule_taint_that_no_nodepool_has_is_never_tolerated() -> None:
+    tainted = node("n1", taints=(PREFER_NO_SCHEDULE,))
+    of_pool = pool("default", fake_types(1), taints=(PREFER_NO_SCHEDULE,))
     assert reasons(
         solve(request([pool("default", fake_types(1))], pods(1, shape(2000)), nodes=(tainted,)))
     ) == {"pod-000000": [ReasonCode.RESOURCES]}
@@ -208,27 +232,32 @@ def test_a_taint_of_a_pool_must_be_tolerated_whatever_its_effect(effect: Effect)
 
 @pytest.mark.fact("S-30")
 @pytest.mark.parametrize(
-    "wishes",
+    "preferences",
     [
-        {"preferred_terms": (wish(1, "good"),)},
-        {"preferred_affinity": (beside(1, "db"),)},
-        {"preferred_anti_affinity": (beside(1, "noisy"),)},
+        {"preferred_terms": (preference(1, "good"),)},
+        {"preferred_affinity": (pod_preference(1, "db"),)},
+        {"preferred_anti_affinity": (pod_preference(1, "noisy"),)},
         {"spreads": (TopologySpread(names.ZONE, 1, False, selector(app="web")),)},
     ],
 )
-def test_wishes_can_be_ignored_altogether(wishes: dict[str, Any]) -> None:
+def test_preferences_are_ignored_with_the_policy_ignore(preferences: dict[str, Any]) -> None:
     bad = node("a", zone="z1", pods=(*running(1, shape(0, app="noisy"), "n"), *running(2, shape(0), "w")))
     good = with_labels("b", "good", zone="z2", pods=running(1, shape(0, app="db"), "d"))
-    assert chosen(bad, good, **wishes) == "b"
-    assert chosen(bad, good, **wishes, settings=IGNORED) == "a"
+    assert chosen(bad, good, **preferences) == "b"
+    assert chosen(bad, good, **preferences, settings=IGNORED) == "a"
 
 
 @pytest.mark.fact("S-31")
-def test_a_wish_is_given_up_for_a_free_slot_before_a_pod_waits_for_the_one_it_wishes() -> None:
-    kept = [reservation("cr-1", "fake-it-1", "z1"), reservation("cr-2", "fake-it-1", "z2")]
-    pending = pods(2, shape(preferred_terms=(wish(1, names.ZONE, "z1"),), **one_per_node()))
+def test_a_preference_is_relaxed_for_a_free_slot_before_a_pod_waits_for_the_preferred_slot() -> None:
+    reservations = [reservation("cr-1", "fake-it-1", "z1"), reservation("cr-2", "fake-it-1", "z2")]
+    pending = pods(2, shape(preferred_terms=(preference(1, names.ZONE, "z1"),), **one_per_node()))
     plan = solve(
-        request([pool("default", fake_types(3, kept))], pending, kept, reserved_mode=ReservedMode.STRICT)
+        request(
+            [pool("default", fake_types(3, reservations))],
+            pending,
+            reservations,
+            reserved_mode=ReservedMode.STRICT,
+        )
     )
     assert {claim.pods: claim.reservation_id for claim in plan.claims} == {
         ("pod-000000",): "cr-1",

@@ -1,4 +1,4 @@
-"""What the outside is told of a plan: events, nodes that are spoken for, reasons, and where pending pods could go."""
+"""Reports of a plan: reasons, events, and the zones where pending pods could run."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def why(of_pod: PodShape, *pools: Any, **more: Any) -> tuple[Reason, ...]:
 
 
 @pytest.mark.fact("S-10")
-def test_without_a_pool_every_pod_is_told_so_and_nodes_that_exist_are_still_used() -> None:
+def test_without_a_nodepool_only_existing_nodes_are_used() -> None:
     plan = solve(request([], pods(6, shape()), nodes=(node("n1"),)))
     assert len(plan.placed[0].pods) == 4
     assert reasons(plan) == {f"pod-00000{i}": [ReasonCode.NO_NODE_POOL] for i in (4, 5)}
@@ -51,14 +51,14 @@ def test_without_a_pool_every_pod_is_told_so_and_nodes_that_exist_are_still_used
 
 @pytest.mark.fact("S-24")
 @pytest.mark.parametrize("types", [(), fake_types(3)])
-def test_where_no_pool_goes_together_with_a_type_the_requirements_are_the_reason(types: Any) -> None:
+def test_requirements_are_the_reason_when_no_instance_type_matches_the_nodepool(types: Any) -> None:
     (reason,) = why(shape(), pool("default", types, is_in(names.ARCH, "arm64")))
     assert (reason.code, reason.subject) == (ReasonCode.REQUIREMENTS, "default")
     assert reason.text.endswith("kubernetes.io/arch In [arm64]")
 
 
 @pytest.mark.fact("S-23")
-def test_reasons_are_about_pools_one_each_in_the_order_they_are_tried_and_never_about_nodes() -> None:
+def test_reasons_name_each_nodepool_in_order_and_no_nodes() -> None:
     pools = [
         pool("tainted", fake_types(9), taints=(TEAM,), weight=3),
         pool("small", fake_types(1), weight=2),
@@ -75,8 +75,8 @@ def test_reasons_are_about_pools_one_each_in_the_order_they_are_tried_and_never_
 
 
 @pytest.mark.fact("S-63", "S-65")
-def test_the_reason_is_the_first_thing_in_the_way_in_the_order_in_which_a_node_is_judged() -> None:
-    """Everything is wrong with the pod at first; each step mends what the step before complained about."""
+def test_the_reason_is_the_first_failed_check() -> None:
+    """The first pod fails every check; each step fixes the check that failed before."""
     apart = PodTerm(names.ZONE, selector(app="db"), ("default",))
     everywhere = tuple(
         node(f"n-{zone}", cpu=0, zone=zone, pods=running(1, shape(0, 0, app="db"), zone))
@@ -105,7 +105,7 @@ def test_the_reason_is_the_first_thing_in_the_way_in_the_order_in_which_a_node_i
 
 
 @pytest.mark.fact("S-65")
-def test_what_is_unavailable_and_what_is_full_are_told_apart_from_what_does_not_exist() -> None:
+def test_reasons_distinguish_missing_offerings_from_missing_instance_types() -> None:
     spot = from_labels({names.CAPACITY_TYPE: "spot"})
     on_demand = pool("default", [instance_type("only", 4, 16, 1.0, capacity_types=[names.ON_DEMAND])])
     assert [r.code for r in why(shape(node_selector=spot), on_demand)] == [ReasonCode.OFFERINGS]
@@ -114,22 +114,24 @@ def test_what_is_unavailable_and_what_is_full_are_told_apart_from_what_does_not_
 
 
 @pytest.mark.fact("S-65")
-def test_a_million_cores_are_asked_back_about() -> None:
+def test_the_reason_explains_millicores_when_a_million_cores_are_requested() -> None:
     (reason,) = why(shape(10**9))
     assert "m, a thousandth" in reason.text
     assert "thousandth" not in why(shape(10**9 - 1))[0].text
 
 
 @pytest.mark.fact("S-65")
-def test_where_daemon_sets_take_room_the_reason_says_so() -> None:
+def test_the_reason_names_daemonsets_that_use_resources() -> None:
     (reason,) = why(shape(8500), daemon_sets=(daemon(shape(1000, app="logs")),))
     assert reason.code is ReasonCode.RESOURCES
     assert "DaemonSets" in reason.text
 
 
-def test_a_pod_that_contradicts_itself_is_told_so() -> None:
-    torn = shape(node_selector=from_labels({"team": "x"}), required_terms=(from_labels({"team": "y"}),))
-    (reason,) = why(torn, pool("default", fake_types(3), is_in("team", "x", "y")))
+def test_the_reason_names_contradicting_requirements_of_a_pod() -> None:
+    contradicting = shape(
+        node_selector=from_labels({"team": "x"}), required_terms=(from_labels({"team": "y"}),)
+    )
+    (reason,) = why(contradicting, pool("default", fake_types(3), is_in("team", "x", "y")))
     assert reason.code is ReasonCode.REQUIREMENTS
     assert "contradicts" in reason.text
 
@@ -138,32 +140,36 @@ def test_a_pod_that_contradicts_itself_is_told_so() -> None:
 
 
 @pytest.mark.fact("S-102")
-def test_a_pod_without_a_place_is_warned_with_its_reasons() -> None:
+def test_an_unplaced_pod_gets_a_warning_event_with_its_reasons() -> None:
     pools = [pool("a", fake_types(1)), pool("b", fake_types(9), taints=(TEAM,))]
-    (told,) = report.events(solve(request(pools, pods(1, shape(2000)))))
-    assert (told.pod, told.event, told.warning) == ("pod-000000", "FailedScheduling", True)
-    assert told.text == (
+    (event,) = report.events(solve(request(pools, pods(1, shape(2000)))))
+    assert (event.pod, event.event, event.warning) == ("pod-000000", "FailedScheduling", True)
+    assert event.text == (
         "NodePool b: did not tolerate taint team=x:NoSchedule; "
         "NodePool a: no instance type has enough resources: cpu 2 is requested"
     )
 
 
 @pytest.mark.fact("S-102")
-def test_a_pod_that_waits_for_a_slot_is_told_so_without_a_warning() -> None:
-    kept = [reservation("cr-1", "fake-it-5", available=1, total=4)]
-    held = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
-    asked = request(
-        [pool("default", fake_types(9, kept))], pods(1, shape()), kept, claims=(held,), reservation_wait_s=300
+def test_a_pod_that_waits_for_a_slot_gets_a_normal_event() -> None:
+    reservations = [reservation("cr-1", "fake-it-5", available=1, total=4)]
+    claim_with_hold = ClaimView("other", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
+    solve_request = request(
+        [pool("default", fake_types(9, reservations))],
+        pods(1, shape()),
+        reservations,
+        claims=(claim_with_hold,),
+        reservation_wait_s=300,
     )
-    (told,) = report.events(solve(asked))
-    assert (told.event, told.warning) == ("FailedScheduling", False)
-    assert told.text.startswith(
+    (event,) = report.events(solve(solve_request))
+    assert (event.event, event.warning) == ("FailedScheduling", False)
+    assert event.text.startswith(
         "reservation cr-1 has no free slot left; the pod waits for one until 00:05 (UTC)"
     )
 
 
 @pytest.mark.fact("S-103")
-def test_pods_on_nodes_that_exist_have_an_event() -> None:
+def test_pods_placed_on_existing_nodes_get_a_nominated_event() -> None:
     nodes = (node("a", cpu=1), node("b", cpu=1), node("c", cpu=0))
     plan = solve(request([pool("default", fake_types(9))], pods(3, shape(900)), nodes=nodes))
     events = report.events(plan)
@@ -175,7 +181,7 @@ def test_pods_on_nodes_that_exist_have_an_event() -> None:
     assert not any(one.warning for one in events)
 
 
-# --- Where pending pods could go --------------------------------------------------------------------
+# --- Zones of pending pods --------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-86")

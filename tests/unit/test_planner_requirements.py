@@ -1,4 +1,4 @@
-"""Labels in plans: what templates promise, what pods may ask of them, and what is written on claims."""
+"""Labels in plans: labels of templates, labels that pods may require, and requirements of claims."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ from planner_builders import (
 )
 
 
-def asks(*wanted: requirement.Requirement) -> Any:
+def pods_requiring(*wanted: requirement.Requirement) -> Any:
     return pods(1, shape(node_selector=of(*wanted)))
 
 
@@ -52,7 +52,7 @@ def claim_for(of_pool: Any, pending: Any = None, **more: Any) -> PlannedClaim:
 
 
 @pytest.mark.fact("S-13")
-def test_a_claim_has_the_labels_of_its_pool_and_class_and_what_the_pool_requires() -> None:
+def test_a_claim_has_the_labels_and_requirements_of_its_nodepool_and_nodeclass() -> None:
     written = nodepool("blue", labels={"team": "x"}, requirements=[wire(names.ZONE, "In", "z1", "z2")])
     claim = claim_for(nodepools.view(written, fake_types(3), NOTHING))
     has = {key: claim.requirements.get(key).values for key in claim.requirements.by_key}
@@ -72,7 +72,7 @@ def test_a_claim_has_the_labels_of_its_pool_and_class_and_what_the_pool_requires
         (is_in(names.CAPACITY_TYPE, "reserved"), ReasonCode.NO_RESERVATION_SELECTED),
     ],
 )
-def test_a_pool_that_goes_together_with_no_type_opens_nothing_and_nodes_are_still_used(
+def test_a_nodepool_without_a_compatible_type_plans_no_nodes_and_existing_nodes_are_used(
     wanted: requirement.Requirement, why: ReasonCode
 ) -> None:
     pending = pods(3, shape(2000))
@@ -82,21 +82,21 @@ def test_a_pool_that_goes_together_with_no_type_opens_nothing_and_nodes_are_stil
 
 
 @pytest.mark.fact("S-14")
-def test_a_pool_whose_reservation_is_full_says_so() -> None:
-    kept = [reservation("cr-1", "fake-it-3", available=0, total=2)]
-    full = pool("default", fake_types(9, kept), is_in(names.CAPACITY_TYPE, "reserved"))
-    assert reasons(solve(request([full], pods(1, shape()), kept))) == {
+def test_a_full_reservation_of_a_nodepool_is_the_reason() -> None:
+    reservations = [reservation("cr-1", "fake-it-3", available=0, total=2)]
+    full = pool("default", fake_types(9, reservations), is_in(names.CAPACITY_TYPE, "reserved"))
+    assert reasons(solve(request([full], pods(1, shape()), reservations))) == {
         "pod-000000": [ReasonCode.WAITS_FOR_SLOT]
     }
 
 
 @pytest.mark.fact("S-51")
-def test_startup_taints_keep_nobody_off_a_new_node() -> None:
+def test_startup_taints_do_not_exclude_pods_from_a_new_node() -> None:
     starting = pool("default", fake_types(3), startup_taints=(Taint("starting", Effect.NO_SCHEDULE),))
     assert claim_for(starting).pods == ("pod-000000",)
 
 
-# --- What pods may ask ------------------------------------------------------------------------------
+# --- Labels that pods may require -------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-43", "S-44")
@@ -109,18 +109,18 @@ def test_startup_taints_keep_nobody_off_a_new_node() -> None:
         *((key, "some-value") for key in (names.REGION, names.ARCH, names.OS, names.WINDOWS_BUILD)),
     ],
 )
-def test_a_pod_may_ask_for_a_well_known_label_that_its_pool_does_not_mention(key: str, value: str) -> None:
-    """Of a label of one's own it is not enough that a type has it: no node is sure to get it."""
+def test_a_pod_may_require_a_well_known_label_that_its_nodepool_does_not_define(key: str, value: str) -> None:
+    """A custom label of an instance type is not enough: no node is certain to get the label."""
     own = {key: value} if value == "some-value" else {}
     plain = pool("default", [instance_type("only", 4, 16, 1.0, labels=own | {"team": "x"})])
-    assert claim_for(plain, asks(is_in(key, value))).requirements.get(key).values == {value}
-    assert reasons(solve(request([plain], asks(is_in("team", "x"))))) == {
+    assert claim_for(plain, pods_requiring(is_in(key, value))).requirements.get(key).values == {value}
+    assert reasons(solve(request([plain], pods_requiring(is_in("team", "x"))))) == {
         "pod-000000": [ReasonCode.REQUIREMENTS]
     }
 
 
 @pytest.mark.fact("S-44")
-def test_the_well_known_labels_are_karpenters_and_those_of_the_cloud() -> None:
+def test_the_well_known_labels_are_those_of_karpenter() -> None:
     assert {
         "karpenter.sh/nodepool",
         "topology.kubernetes.io/zone",
@@ -134,17 +134,21 @@ def test_the_well_known_labels_are_karpenters_and_those_of_the_cloud() -> None:
 
 
 @pytest.mark.fact("S-44", "S-48")
-def test_a_pool_that_does_not_mention_reservations_still_serves_a_pod_that_selects_one() -> None:
-    kept = [reservation("cr-1", "fake-it-3"), reservation("cr-2", "fake-it-4")]
-    types = fake_types(9, kept)
-    claim = claim_for(pool("default", types), asks(is_in(RESERVATION_ID, "cr-2")), reservations=kept)
+def test_a_pod_may_select_a_reservation_that_its_nodepool_does_not_mention() -> None:
+    reservations = [reservation("cr-1", "fake-it-3"), reservation("cr-2", "fake-it-4")]
+    types = fake_types(9, reservations)
+    claim = claim_for(
+        pool("default", types), pods_requiring(is_in(RESERVATION_ID, "cr-2")), reservations=reservations
+    )
     assert claim.reservation_id == "cr-2"
-    unknown = solve(request([pool("default", types)], asks(is_in(RESERVATION_ID, "cr-9")), kept))
+    unknown = solve(
+        request([pool("default", types)], pods_requiring(is_in(RESERVATION_ID, "cr-9")), reservations)
+    )
     assert not unknown.claims
 
 
 @pytest.mark.fact("S-43")
-def test_a_label_that_nobody_gives_is_a_mismatch_unless_it_must_not_be_there() -> None:
+def test_an_undefined_label_is_incompatible_unless_the_pod_excludes_it() -> None:
     plain = pool("default", fake_types(3))
     for operator, values in ((Operator.IN, ("x",)), (Operator.EXISTS, ()), (Operator.GT, ("1",))):
         asking = pods(1, shape(node_selector=one(operator, "team", *values)))
@@ -157,15 +161,15 @@ def test_a_label_that_nobody_gives_is_a_mismatch_unless_it_must_not_be_there() -
 
 
 @pytest.mark.fact("S-43")
-def test_a_node_that_exists_must_have_even_a_well_known_label() -> None:
-    asking = asks(is_in(names.WINDOWS_BUILD, "10.0.1"))
+def test_an_existing_node_must_have_a_required_well_known_label() -> None:
+    asking = pods_requiring(is_in(names.WINDOWS_BUILD, "10.0.1"))
     assert not solve(request([], asking, nodes=(node("n1"),))).placed
     labelled = node("n1", labels={names.WINDOWS_BUILD: "10.0.1"})
     assert solve(request([], asking, nodes=(labelled,))).placed
 
 
 @pytest.mark.fact("S-47")
-def test_a_type_without_a_pools_own_label_is_fine_and_one_with_another_value_is_not() -> None:
+def test_an_instance_type_may_lack_a_custom_label_of_the_nodepool_but_not_differ_in_it() -> None:
     types = [
         instance_type("silent", 4, 16, 1.0),
         instance_type("same", 4, 16, 2.0, labels={"disk": "fast"}),
@@ -176,7 +180,7 @@ def test_a_type_without_a_pools_own_label_is_fine_and_one_with_another_value_is_
 
 @pytest.mark.fact("S-47")
 @pytest.mark.parametrize("packing", list(Packing))
-def test_a_label_that_only_some_types_have_keeps_a_pod_that_excludes_it_off_these(packing: Packing) -> None:
+def test_a_pod_that_excludes_a_label_value_is_not_placed_on_instance_types_with_it(packing: Packing) -> None:
     types = [instance_type("silent", 4, 16, 2.0), instance_type("slow", 4, 16, 1.0, labels={"disk": "slow"})]
     excluding = pods(1, shape(node_selector=one(Operator.NOT_IN, "disk", "slow")))
     claim = claim_for(pool("default", types), excluding, packing=packing)
@@ -185,18 +189,18 @@ def test_a_label_that_only_some_types_have_keeps_a_pod_that_excludes_it_off_thes
 
 
 @pytest.mark.fact("S-47")
-def test_an_offering_must_suit_and_what_it_does_not_say_of_well_known_labels_is_no_obstacle() -> None:
+def test_an_offering_must_match_the_pod_and_may_lack_a_well_known_label() -> None:
     types = [instance_type("a", 4, 16, 1.0, zones=("z1",)), instance_type("b", 4, 16, 2.0, zones=("z2",))]
     plain = pool("default", types)
-    assert claim_for(plain, asks(is_in(names.ZONE, "z2"))).instance_types == ("b",)
-    assert claim_for(plain, asks(is_in(names.REGION, "r1"))).instance_types == ("a", "b")
+    assert claim_for(plain, pods_requiring(is_in(names.ZONE, "z2"))).instance_types == ("b",)
+    assert claim_for(plain, pods_requiring(is_in(names.REGION, "r1"))).instance_types == ("a", "b")
 
 
-# --- What is written --------------------------------------------------------------------------------
+# --- Requirements of claims -------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-34", "X-7")
-def test_bounds_of_a_pool_are_written_inclusive() -> None:
+def test_bounds_of_a_nodepool_are_inclusive_in_the_claim() -> None:
     types = [instance_type(f"g{i}", 4, 16, 1.0, labels={"generation": str(i)}) for i in range(1, 6)]
     bounded = requirement.of("generation", Operator.GT, ("2",))
     claim = claim_for(pool("default", types, bounded))
@@ -206,13 +210,13 @@ def test_bounds_of_a_pool_are_written_inclusive() -> None:
 
 
 @pytest.mark.fact("S-49")
-def test_a_label_of_ones_own_with_several_values_gets_one_when_the_claim_is_made() -> None:
+def test_a_custom_label_with_several_values_gets_one_value_in_the_claim() -> None:
     claim = claim_for(pool("default", fake_types(3), is_in("team", "b", "a")))
     assert label_rules.custom_labels(claim.requirements, WELL_KNOWN) == {"team": "a"}
 
 
 @pytest.mark.fact("S-55", "S-64")
-def test_an_offering_with_less_room_is_left_out_where_its_room_is_not_enough() -> None:
+def test_an_offering_with_a_smaller_capacity_is_excluded_when_the_pod_does_not_fit() -> None:
     plain = instance_type("only", 4, 16, 1.0)
     smaller = tuple(
         replace(o, capacity_override=resources.of({"cpu": 2000})) if o.zone == "z1" else o
@@ -225,7 +229,7 @@ def test_an_offering_with_less_room_is_left_out_where_its_room_is_not_enough() -
 
 
 @pytest.mark.fact("S-42")
-def test_what_one_pod_asks_holds_for_the_next_on_the_same_node() -> None:
+def test_requirements_of_one_pod_apply_to_later_pods_on_the_same_node() -> None:
     first, second = shape(1000, node_selector=from_labels({names.ZONE: "z1"})), shape(900)
     third = shape(800, node_selector=from_labels({names.ZONE: "z2"}))
     plan = solve(

@@ -1,4 +1,4 @@
-"""Topology spread: which domains there are, who counts in them, and which one is chosen."""
+"""Topology spread: which domains exist, which pods count, and which domain is chosen."""
 
 from collections import Counter
 from dataclasses import replace
@@ -37,7 +37,7 @@ from planner_builders import (
 WEB = selector(app="web")
 TEAM = Taint("team", Effect.NO_SCHEDULE)
 TOLERATES = (Toleration("team", TolerationOperator.EXISTS),)
-ONE_POD = [instance_type("tiny", 1, 2, 1.0)]  # room for one pod of 500 thousandths
+ONE_POD = [instance_type("tiny", 1, 2, 1.0)]  # capacity for one pod of 500m CPU
 
 
 def over(key: str = names.ZONE, skew: int = 1, **more: Any) -> TopologySpread:
@@ -53,7 +53,7 @@ def zones(plan: Plan) -> dict[str, int]:
 
 
 def closed(type_: InstanceType, zone: str) -> InstanceType:
-    """The type where nothing of it is available in a zone."""
+    """The type without available offerings in a zone."""
     offerings = tuple(replace(o, healthy=o.healthy and o.zone != zone) for o in type_.offerings)
     return replace(type_, offerings=offerings)
 
@@ -70,7 +70,7 @@ def test_pods_are_spread_evenly_and_each_claim_is_in_one_zone(count: int, expect
 
 
 @pytest.mark.fact("S-79")
-def test_the_zone_with_fewest_pods_is_chosen_and_of_equals_always_the_same() -> None:
+def test_the_zone_with_the_fewest_pods_is_chosen() -> None:
     nodes = (
         node("a", cpu=1, zone="z1", pods=running(2, shape(500, 0), "x")),
         node("b", cpu=1, zone="z3", pods=running(1, shape(500, 0), "y")),
@@ -84,8 +84,8 @@ def test_the_zone_with_fewest_pods_is_chosen_and_of_equals_always_the_same() -> 
 
 @pytest.mark.fact("S-79")
 @pytest.mark.parametrize(("skew", "placed_pods"), [(1, 1), (2, 2), (3, 3)])
-def test_a_zone_takes_no_more_than_the_skew_above_the_emptiest(skew: int, placed_pods: int) -> None:
-    """Nodes can be had in z1 alone, but z2 and z3 are there and empty."""
+def test_no_zone_exceeds_the_minimum_by_more_than_max_skew(skew: int, placed_pods: int) -> None:
+    """Nodes can be launched only in z1, but z2 and z3 are domains without pods."""
     types = [closed(closed(t, "z2"), "z3") for t in ONE_POD]
     plan = solve(request([pool("default", types)], pods(5, spread(over(skew=skew)))))
     assert zones(plan) == {"z1": placed_pods}
@@ -103,14 +103,14 @@ def test_a_pod_that_its_own_constraint_does_not_select_does_not_count_itself() -
 
 
 @pytest.mark.fact("S-79")
-def test_the_minimum_is_over_zones_that_the_pod_itself_allows() -> None:
+def test_the_minimum_covers_only_zones_that_the_pod_allows() -> None:
     two = of(is_in(names.ZONE, "z1", "z2"))
     plan = solve(request([pool("default", ONE_POD)], pods(4, spread(node_selector=two))))
     assert zones(plan) == {"z1": 2, "z2": 2}
 
 
 @pytest.mark.fact("S-79")
-def test_with_fewer_zones_than_wanted_the_minimum_is_nothing() -> None:
+def test_with_fewer_zones_than_min_domains_the_minimum_is_zero() -> None:
     def placed_with(least: int) -> dict[str, int]:
         return zones(solve(request([pool("default", ONE_POD)], pods(6, spread(over(min_domains=least))))))
 
@@ -119,7 +119,7 @@ def test_with_fewer_zones_than_wanted_the_minimum_is_nothing() -> None:
 
 
 @pytest.mark.fact("S-76")
-def test_constraints_that_differ_in_min_domains_alone_are_judged_each_by_its_own() -> None:
+def test_each_constraint_uses_its_own_min_domains() -> None:
     strict, lenient = spread(over(min_domains=4)), spread(over())
     pending = (*pods(6, strict, "a"), *pods(3, lenient, "b"))
     plan = solve(request([pool("default", ONE_POD)], pending))
@@ -139,27 +139,27 @@ def test_constraints_that_select_the_same_pods_count_together() -> None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        (names.CAPACITY_TYPE, {"spot": 3, "on-demand": 3, "reserved": 2}),  # two slots, and no more
+        (names.CAPACITY_TYPE, {"spot": 3, "on-demand": 3, "reserved": 2}),  # the reservation has two slots
         (names.NODEPOOL, {"a": 4, "b": 4}),
         (names.INSTANCE_TYPE, {"amd": 4, "arm": 4}),
     ],
 )
-def test_any_label_that_nodes_differ_in_can_be_spread_over(key: str, expected: dict[str, int]) -> None:
-    kept = [reservation("cr-1", "amd", available=2)]
+def test_a_spread_can_use_any_label_of_nodes(key: str, expected: dict[str, int]) -> None:
+    reservations = [reservation("cr-1", "amd", available=2)]
     types = [
-        instance_type("amd", 1, 2, 1.0, kept),
+        instance_type("amd", 1, 2, 1.0, reservations),
         instance_type("arm", 1, 2, 2.0, labels={names.ARCH: "arm64"}),
     ]
-    plan = solve(request([pool("a", types), pool("b", types)], pods(8, spread(over(key))), kept))
+    plan = solve(request([pool("a", types), pool("b", types)], pods(8, spread(over(key))), reservations))
     assert Counter(min(claim.requirements.get(key).values) for claim in plan.claims) == expected
 
 
-# --- Hosts ------------------------------------------------------------------------------------------
+# --- Hostnames --------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-79", "S-84")
 @pytest.mark.parametrize(("skew", "nodes"), [(1, 6), (2, 3), (3, 2)])
-def test_over_hosts_the_minimum_is_nothing_and_every_new_node_is_one_more(skew: int, nodes: int) -> None:
+def test_over_hostnames_the_minimum_is_zero_and_every_new_node_is_a_domain(skew: int, nodes: int) -> None:
     plan = solve(request([pool("default", fake_types(9))], pods(6, spread(over(names.HOSTNAME, skew)))))
     assert [len(claim.pods) for claim in plan.claims] == [skew] * nodes
 
@@ -172,24 +172,24 @@ def test_pods_on_a_node_without_a_hostname_label_count_on_that_node() -> None:
     assert reasons(plan) == {"pod-000000": [ReasonCode.NO_NODE_POOL]}
 
 
-# --- Which domains there are ------------------------------------------------------------------------
+# --- Which domains exist ----------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-75")
-def test_a_zone_where_nothing_is_available_still_counts() -> None:
+def test_a_zone_without_available_offerings_is_a_domain() -> None:
     types = [closed(t, "z3") for t in ONE_POD]
     plan = solve(request([pool("default", types)], pods(4, spread())))
     assert zones(plan) == {"z1": 1, "z2": 1}
 
 
 @pytest.mark.fact("S-75")
-def test_a_zone_that_no_pool_allows_does_not() -> None:
+def test_a_zone_that_no_nodepool_allows_is_no_domain() -> None:
     plan = solve(request([pool("default", ONE_POD, is_in(names.ZONE, "z1", "z2"))], pods(4, spread())))
     assert zones(plan) == {"z1": 2, "z2": 2}
 
 
 @pytest.mark.fact("S-75")
-def test_the_zones_of_nodepools_that_a_pod_does_not_select_do_not_count() -> None:
+def test_zones_of_nodepools_that_a_pod_does_not_select_are_no_domains() -> None:
     pools = [
         pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
         pool("b", ONE_POD, is_in(names.ZONE, "z3")),
@@ -199,7 +199,7 @@ def test_the_zones_of_nodepools_that_a_pod_does_not_select_do_not_count() -> Non
 
 
 @pytest.mark.fact("S-75")
-def test_labels_of_a_pools_own_making_are_domains_too() -> None:
+def test_values_of_custom_nodepool_labels_are_domains() -> None:
     pools = [pool("default", ONE_POD, requirement.of("rack", Operator.IN, ("r1", "r2")))]
     plan = solve(request(pools, pods(4, spread(over("rack")))))
     racks = Counter(min(claim.requirements.get("rack").values) for claim in plan.claims)
@@ -211,31 +211,31 @@ def in_zone(zone: str, **more: Any) -> NodeView:
 
 
 @pytest.mark.fact("S-75")
-def test_the_zone_of_a_node_that_exists_counts_if_the_constraint_looks_at_the_node() -> None:
+def test_the_zone_of_an_existing_node_is_a_domain_if_the_pod_selects_the_node() -> None:
     pools = [pool("default", ONE_POD)]
     constraint = spread(node_selector=from_labels({names.NODEPOOL: "default"}))
-    elsewhere = in_zone("z9", labels={names.NODEPOOL: "other"})
+    of_other_pool = in_zone("z9", labels={names.NODEPOOL: "other"})
     assert len(solve(request(pools, pods(6, constraint), nodes=(in_zone("z9"),))).claims) == 3
-    assert len(solve(request(pools, pods(6, constraint), nodes=(elsewhere,))).claims) == 6
+    assert len(solve(request(pools, pods(6, constraint), nodes=(of_other_pool,))).claims) == 6
 
 
 @pytest.mark.fact("S-75", "S-78")
-def test_zones_of_nodes_with_other_taints_count_unless_the_constraint_honors_taints() -> None:
+def test_zones_of_tainted_nodes_are_domains_unless_the_constraint_honors_taints() -> None:
     pools = [
         pool("a", ONE_POD, is_in(names.ZONE, "z1", "z2")),
         pool("b", ONE_POD, is_in(names.ZONE, "z3"), taints=(TEAM,)),
     ]
-    there = node("n1", zone="z3", taints=(TEAM,))
-    assert len(solve(request(pools, pods(6, spread()), nodes=(there,))).claims) == 2
+    existing = node("n1", zone="z3", taints=(TEAM,))
+    assert len(solve(request(pools, pods(6, spread()), nodes=(existing,))).claims) == 2
     honors = spread(over(honors_node_taints=True))
-    assert len(solve(request(pools, pods(6, honors), nodes=(there,))).claims) == 6
+    assert len(solve(request(pools, pods(6, honors), nodes=(existing,))).claims) == 6
 
 
-# --- Who counts -------------------------------------------------------------------------------------
+# --- Which pods count -------------------------------------------------------------------------------
 
 
 def next_zone(constraint: TopologySpread, *nodes: NodeView, **more: Any) -> str:
-    """The zone that a pod is given beside these nodes, of z1 and z2; z1 if both are equal."""
+    """The zone of a new pod beside these nodes, z1 or z2; z1 if both are equal."""
     wanted = pool("default", fake_types(3), is_in(names.ZONE, "z1", "z2"))
     plan = solve(request([wanted], pods(1, spread(constraint, **more)), nodes=nodes))
     return plan.claims[0].zone
@@ -243,7 +243,7 @@ def next_zone(constraint: TopologySpread, *nodes: NodeView, **more: Any) -> str:
 
 @pytest.mark.fact("S-77")
 @pytest.mark.parametrize(
-    ("there", "counts"),
+    ("existing", "counts"),
     [
         (running(1, shape(0, 0)), True),
         (running(1, shape(0, 0), from_daemon_set=True), True),
@@ -252,28 +252,30 @@ def next_zone(constraint: TopologySpread, *nodes: NodeView, **more: Any) -> str:
         (running(1, shape(0, 0), terminating=True), False),
     ],
 )
-def test_pods_that_run_and_are_selected_in_the_pods_namespace_count(there: Any, *, counts: bool) -> None:
-    assert next_zone(over(), in_zone("z1", pods=there)) == ("z2" if counts else "z1")
+def test_running_pods_that_the_selector_matches_in_the_namespace_count(
+    existing: Any, *, counts: bool
+) -> None:
+    assert next_zone(over(), in_zone("z1", pods=existing)) == ("z2" if counts else "z1")
 
 
 @pytest.mark.fact("S-77")
-def test_a_node_without_the_key_counts_nowhere() -> None:
+def test_pods_on_a_node_without_the_topology_label_do_not_count() -> None:
     one = in_zone("z1", pods=running(1, shape(0, 0)))
     unlabelled = replace(one, labels=tuple(item for item in one.labels if item[0] != names.ZONE))
     assert next_zone(over(), unlabelled) == "z1"
 
 
 @pytest.mark.fact("S-77")
-def test_a_constraint_without_a_selector_counts_nobody() -> None:
+def test_a_constraint_without_a_selector_counts_no_pods() -> None:
     assert next_zone(over(selector=None), in_zone("z1", pods=running(5, shape(0, 0)))) == "z1"
 
 
 @pytest.mark.fact("S-78", "S-77")
-def test_a_node_that_the_pod_could_not_go_to_counts_only_where_affinity_is_ignored() -> None:
+def test_a_node_that_node_affinity_excludes_counts_only_if_affinity_is_ignored() -> None:
     foreign = in_zone("z1", labels={"team": "x"}, pods=running(1, shape(0, 0)))
-    not_there = {"required_terms": (of(requirement.of("team", Operator.DOES_NOT_EXIST)),)}
-    assert next_zone(over(), foreign, **not_there) == "z1"
-    assert next_zone(over(honors_node_affinity=False), foreign, **not_there) == "z2"
+    without_team = {"required_terms": (of(requirement.of("team", Operator.DOES_NOT_EXIST)),)}
+    assert next_zone(over(), foreign, **without_team) == "z1"
+    assert next_zone(over(honors_node_affinity=False), foreign, **without_team) == "z2"
 
 
 @pytest.mark.fact("S-78", "S-77")
@@ -285,21 +287,21 @@ def test_a_tainted_node_counts_unless_taints_are_honored() -> None:
 
 
 @pytest.mark.fact("S-77")
-def test_pods_of_this_plan_count_for_each_other_once() -> None:
-    there = running(3, spread())
-    going = node("going", zone="z1", pods=there, deleting=True)
+def test_displaced_pods_count_for_each_other_once() -> None:
+    existing = running(3, spread())
+    deleting_node = node("going", zone="z1", pods=existing, deleting=True)
     wanted = pool("default", ONE_POD)
-    plan = solve(request([wanted], (), nodes=(going,)))
+    plan = solve(request([wanted], (), nodes=(deleting_node,)))
     assert zones(plan) == {"z1": 1, "z2": 1, "z3": 1}
 
 
-# --- Which domains there are --------------------------------------------------------------------------
+# --- Which zones are domains --------------------------------------------------------------------------
 
 BOTH_PACKINGS = pytest.mark.parametrize("packing", list(Packing))
 
 
 def without_subnet(type_: InstanceType, zone: str) -> InstanceType:
-    """The type as a class has it that has no subnet in a zone: EC2 offers it there, and no node can be launched."""
+    """The type in an EC2NodeClass without a subnet in a zone: EC2 offers it there, but no node can be launched."""
     zones = is_in(names.ZONE, *(one for one in ("z1", "z2", "z3") if one != zone))
     return replace(closed(type_, zone), requirements=type_.requirements.add(zones))
 

@@ -1,4 +1,4 @@
-"""Domains in a plan: constraints hold together, count what will surely be there, and leave no pod out that has a place."""
+"""Topology constraints in a plan hold together, count only certain domains, and leave no pod unplaced that fits."""
 
 from collections import Counter
 from typing import Any
@@ -43,7 +43,7 @@ def only(*wanted: Requirement) -> dict[str, Any]:
 
 
 def alone(**more: Any) -> PodShape:
-    """A pod that shares its node with none of its kind."""
+    """A pod with anti-affinity to pods of its own app on a node."""
     return shape(anti_affinity=(term(names.HOSTNAME, "web"),), **more)
 
 
@@ -53,11 +53,11 @@ def full_node(zone: str, arch: str) -> NodeView:
 
 
 def zones(plan: Plan, prefix: str) -> Counter[str]:
-    """How many pods whose uid begins so are in each zone."""
+    """The number of pods with this uid prefix in each zone."""
     return Counter(claim.zone for claim in plan.claims for uid in claim.pods if uid.startswith(prefix))
 
 
-def test_two_keys_are_decided_together() -> None:
+def test_constraints_on_two_topology_keys_are_decided_together() -> None:
     types = [
         instance_type("a", 8, 16, 0.1, zones=("z2",), labels={RACK: "r1"}),
         instance_type("b", 8, 16, 0.1, zones=("z1",), labels={RACK: "r2"}),
@@ -66,33 +66,33 @@ def test_two_keys_are_decided_together() -> None:
     web = shape(spreads=(spread(RACK),), anti_affinity=(term(names.ZONE, "db"),))
     pending = (*pods(1, database, "db"), *pods(1, web, "web"))
     plan = solve(request([pool("default", types)], pending))
-    assert not plan.unplaced  # r1 comes first, but there a node is in the zone of the database
+    assert not plan.unplaced  # rack r1 comes first, but its nodes are in the zone of the database
     assert zones(plan, "web") == {"z1": 1}
 
 
-def test_a_zone_is_chosen_for_a_slot_only_where_the_pod_gets_one() -> None:
-    kept = [
+def test_a_zone_is_chosen_for_a_slot_only_if_the_pod_fits_the_slot() -> None:
+    reservations = [
         reservation("cr-1", "fake-it-7", "z1"),
         reservation("cr-2", "fake-it-7", "z2"),
         reservation("cr-small", "fake-it-0", "z1"),
     ]
     web = alone(cpu_millis=6_000, spreads=(spread(app="nobody"),), **only(RESERVED))
-    plan = solve(request([pool("default", fake_types(9, kept))], pods(2, web), kept))
+    plan = solve(request([pool("default", fake_types(9, reservations))], pods(2, web), reservations))
     assert sorted(claim.reservation_id or "" for claim in plan.claims) == ["cr-1", "cr-2"]
     assert not plan.unplaced
 
 
 @pytest.mark.fact("S-78")
-def test_pods_in_slots_do_not_count_for_a_spread_over_nodes_on_demand() -> None:
-    kept = [reservation("cr-1", "fake-it-5", "z1", available=3)]
+def test_pods_in_slots_do_not_count_for_a_spread_that_selects_on_demand() -> None:
+    reservations = [reservation("cr-1", "fake-it-5", "z1", available=3)]
     types = [
-        instance_type(t.name, i + 1, 2 * (i + 1), 0.1, kept, ("z1", "z2"))
+        instance_type(t.name, i + 1, 2 * (i + 1), 0.1, reservations, ("z1", "z2"))
         for i, t in enumerate(fake_types(9))
     ]
     in_slots = alone(cpu_millis=4_000)
     web = shape(1_000, spreads=(spread(),), **only(ON_DEMAND))
     pending = (*pods(3, in_slots, "slot"), *pods(6, web, "web"))
-    plan = solve(request([pool("default", types)], pending, kept))
+    plan = solve(request([pool("default", types)], pending, reservations))
     assert Counter(claim.reservation_id for claim in plan.claims)["cr-1"] == 3
     assert zones(plan, "web") == {"z1": 3, "z2": 3}
 
@@ -100,15 +100,15 @@ def test_pods_in_slots_do_not_count_for_a_spread_over_nodes_on_demand() -> None:
 @pytest.mark.fact("S-75")
 @pytest.mark.parametrize("honors", [False, True])
 def test_a_zone_that_only_a_nodepool_with_another_taint_has_is_no_domain(honors: bool) -> None:  # noqa: FBT001 - a case
-    here = pool("here", [instance_type("a", 4, 8, 0.1, zones=("z1", "z2"))])
+    untainted = pool("here", [instance_type("a", 4, 8, 0.1, zones=("z1", "z2"))])
     taint = Taint("team", Effect.NO_SCHEDULE, "ml")
-    there = pool("there", [instance_type("b", 4, 8, 0.1, zones=("z3",))], taints=(taint,))
-    plan = solve(request([here, there], pods(4, shape(spreads=(spread(honors_node_taints=honors),)))))
+    tainted = pool("there", [instance_type("b", 4, 8, 0.1, zones=("z3",))], taints=(taint,))
+    plan = solve(request([untainted, tainted], pods(4, shape(spreads=(spread(honors_node_taints=honors),)))))
     assert zones(plan, "pod") == {"z1": 2, "z2": 2}
 
 
 @pytest.mark.fact("S-75")
-def test_the_zone_of_a_node_that_a_pod_cannot_use_is_no_domain_unless_it_says_so() -> None:
+def test_the_zone_of_a_node_that_a_pod_cannot_use_is_no_domain_unless_affinity_is_ignored() -> None:
     types = [instance_type("a", 4, 8, 0.1, zones=("z1", "z2"))]
     arm = full_node("z9", "arm64")
     on_amd = only(is_in(names.ARCH, "amd64"))
@@ -122,15 +122,15 @@ def test_the_zone_of_a_node_that_a_pod_cannot_use_is_no_domain_unless_it_says_so
 
 
 @pytest.mark.fact("S-82")
-def test_a_wish_to_be_away_keeps_nobody_away_though_others_require_the_same() -> None:
+def test_preferred_anti_affinity_excludes_no_pods_although_another_pod_requires_the_same() -> None:
     types = [instance_type("a", 4, 8, 0.1, zones=("z1",))]
-    wishes = shape(2_000, preferred_anti_affinity=(PreferredPodTerm(1, term(names.ZONE, "web")),))
+    prefers = shape(2_000, preferred_anti_affinity=(PreferredPodTerm(1, term(names.ZONE, "web")),))
     requires = shape(1_000, app="db", anti_affinity=(term(names.ZONE, "web"),))
-    plan = solve(request([pool("default", types)], (*pods(3, wishes, "web"), *pods(1, requires, "db"))))
+    plan = solve(request([pool("default", types)], (*pods(3, prefers, "web"), *pods(1, requires, "db"))))
     assert [one.pod for one in plan.unplaced] == ["db-000000"]
 
 
-def test_a_node_is_settled_where_enough_types_are_left() -> None:
+def test_a_zone_is_chosen_where_min_values_can_be_met() -> None:
     types = [
         instance_type("cheap", 4, 8, 0.01, zones=("z1",)),
         instance_type("x", 4, 8, 0.1, zones=("z2",)),
@@ -146,10 +146,10 @@ def test_a_node_is_settled_where_enough_types_are_left() -> None:
 
 
 @pytest.mark.fact("S-20")
-def test_pods_that_wait_for_others_to_come_elsewhere_are_tried_again() -> None:
+def test_spread_pods_are_retried_after_pods_in_other_zones_are_placed() -> None:
     first = shape(2_000, spreads=(spread(honors_node_affinity=False),), **only(is_in(names.ZONE, "z1")))
     later = [shape(500, **only(is_in(names.ZONE, zone))) for zone in ("z2", "z3")]
     pending = (*pods(4, first, "first"), *pods(3, later[0], "two"), *pods(3, later[1], "three"))
     plan = solve(request([pool("default", fake_types(9))], pending))
-    assert not plan.unplaced  # one at first; then the emptiest zone has three
+    assert not plan.unplaced  # at first only one fits; after the other pods the minimum is three
     assert zones(plan, "first") == {"z1": 4}

@@ -1,4 +1,4 @@
-"""Waiting for a slot is a choice with a bound; falling back in the same run is the rule."""
+"""By default a pod falls back to other capacity in the same run; waiting for a slot is optional and bounded."""
 
 import dataclasses
 from typing import Any
@@ -15,119 +15,136 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import ClaimView, Snapshot
 from planner_builders import fake_types, instance_type, one_per_node, pods, pool, request, reservation, shape
 
-HELD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
+CLAIM_WITH_HOLD = ClaimView("other-claim", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1")
 
 
-def asked(**more: Any) -> SolveRequest:
-    kept = [reservation("cr-1", "fake-it-5", available=1, total=4)]
-    return request([pool("default", fake_types(9, kept))], pods(1, shape()), kept, claims=(HELD,), **more)
+def solve_request(**more: Any) -> SolveRequest:
+    reservations = [reservation("cr-1", "fake-it-5", available=1, total=4)]
+    return request(
+        [pool("default", fake_types(9, reservations))],
+        pods(1, shape()),
+        reservations,
+        claims=(CLAIM_WITH_HOLD,),
+        **more,
+    )
 
 
 @pytest.mark.fact("R-22")
 def test_a_pod_whose_slot_is_held_falls_back_in_the_same_run() -> None:
-    plan = solve(asked())
+    plan = solve(solve_request())
     assert [claim.reservation_id for claim in plan.claims] == [None]
 
 
-def test_with_patience_it_waits_and_says_for_what_and_until_when() -> None:
-    plan = solve(asked(reservation_wait_s=300, taken_s=100))
+def test_with_a_reservation_wait_the_pod_waits_for_the_held_slot_until_a_deadline() -> None:
+    plan = solve(solve_request(reservation_wait_s=300, taken_s=100))
     assert not plan.claims
     (waiting,) = plan.unplaced
     assert (waiting.waits_for, waiting.waits_until_s) == ("cr-1", 300)
     assert [reason.code for reason in waiting.reasons] == [ReasonCode.WAITS_FOR_SLOT]
 
 
-def test_patience_ends() -> None:
-    assert len(solve(asked(reservation_wait_s=300, taken_s=300)).claims) == 1
+def test_the_pod_falls_back_after_the_reservation_wait() -> None:
+    assert len(solve(solve_request(reservation_wait_s=300, taken_s=300)).claims) == 1
 
 
-def test_nobody_waits_for_a_slot_that_others_simply_use() -> None:
-    kept = [reservation("cr-1", "fake-it-5", available=0, total=4)]
+def test_no_pod_waits_for_a_slot_that_running_instances_use() -> None:
+    reservations = [reservation("cr-1", "fake-it-5", available=0, total=4)]
     plan = solve(
-        request([pool("default", fake_types(9, kept))], pods(1, shape()), kept, reservation_wait_s=300)
+        request(
+            [pool("default", fake_types(9, reservations))],
+            pods(1, shape()),
+            reservations,
+            reservation_wait_s=300,
+        )
     )
     assert len(plan.claims) == 1
 
 
-def going(*, deleting: bool = True) -> Snapshot:
-    """A node in the only slot, and its pod, of a pool with patience."""
-    kept = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    there = machine("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
+def snapshot_with_reserved_node(*, deleting: bool = True) -> Snapshot:
+    """A node in the only slot, with its pod, in a NodePool with a reservation wait."""
+    reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
+    existing = machine("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
     claim = ClaimView(
         "claim-a", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1", launched_s=5, deleting=deleting
     )
-    asked = world(there, reservations=kept, claims=(claim,)).snapshot
-    patient = tuple(dataclasses.replace(one, reservation_wait_s=60) for one in asked.node_pools)
-    return dataclasses.replace(asked, node_pools=patient)
+    snapshot = world(existing, reservations=reservations, claims=(claim,)).snapshot
+    node_pools = tuple(dataclasses.replace(one, reservation_wait_s=60) for one in snapshot.node_pools)
+    return dataclasses.replace(snapshot, node_pools=node_pools)
 
 
-def test_a_pod_on_a_node_that_goes_waits_for_the_slot_of_its_own_node() -> None:
-    snapshot = going()
+def test_a_pod_of_a_deleting_node_waits_for_the_slot_of_that_node() -> None:
+    snapshot = snapshot_with_reserved_node()
     (waiting,) = solve(SolveRequest(snapshot, Settings())).unplaced
     assert (waiting.waits_for, waiting.waits_until_s) == ("cr-1", snapshot.taken_s + 60)
 
 
-def test_nobody_waits_in_a_simulation_of_what_would_be_if_a_node_went() -> None:
-    asked = simulation.without(going(deleting=False), ["a"])
-    assert [claim.reservation_id for claim in solve(SolveRequest(asked, Settings())).claims] == [None]
+def test_no_pod_waits_in_a_disruption_simulation() -> None:
+    snapshot = simulation.without(snapshot_with_reserved_node(deleting=False), ["a"])
+    assert [claim.reservation_id for claim in solve(SolveRequest(snapshot, Settings())).claims] == [None]
 
 
 @pytest.mark.parametrize(
     ("state", "started_s", "waits_for"),
     [
         (InstanceState.ENDING, None, ["cr-1"]),
-        (InstanceState.RUNNING, None, []),  # it stays in its slot
-        (InstanceState.ENDING, 1000, []),  # the reservation has not begun
+        (InstanceState.RUNNING, None, []),  # the instance keeps its slot
+        (InstanceState.ENDING, 1000, []),  # the reservation has not started
     ],
 )
-def test_a_slot_that_is_being_released_is_waited_for_if_it_can_be_used(
+def test_pods_wait_for_a_releasing_slot_if_it_can_be_used(
     state: InstanceState, started_s: int | None, waits_for: list[str]
 ) -> None:
-    kept = [reservation("cr-1", "fake-it-5", available=0, total=1, start_s=started_s)]
-    inside = Instance("i-1", "fake-it-5", "z1", "reserved", state, 0, reservation_id="cr-1")
+    reservations = [reservation("cr-1", "fake-it-5", available=0, total=1, start_s=started_s)]
+    instance = Instance("i-1", "fake-it-5", "z1", "reserved", state, 0, reservation_id="cr-1")
     plan = solve(
         request(
-            [pool("default", fake_types(9, kept))],
+            [pool("default", fake_types(9, reservations))],
             pods(1, shape()),
-            kept,
-            instances=(inside,),
+            reservations,
+            instances=(instance,),
             reservation_wait_s=300,
         )
     )
     assert [one.waits_for for one in plan.unplaced] == waits_for
 
 
-def test_a_slot_of_a_reservation_that_does_not_suit_the_pod_is_not_waited_for() -> None:
+def test_no_pod_waits_for_a_slot_that_is_too_small() -> None:
     big = shape(7_000)  # fake-it-5 has six cores
-    held = dataclasses.replace(asked(reservation_wait_s=300).snapshot, pending=pods(1, big))
-    settings = asked(reservation_wait_s=300).settings
-    assert [claim.reservation_id for claim in solve(SolveRequest(held, settings)).claims] == [None]
+    snapshot = dataclasses.replace(solve_request(reservation_wait_s=300).snapshot, pending=pods(1, big))
+    settings = solve_request(reservation_wait_s=300).settings
+    assert [claim.reservation_id for claim in solve(SolveRequest(snapshot, settings)).claims] == [None]
 
 
-def test_labels_of_a_type_that_no_pool_knows_keep_nobody_from_waiting_for_its_slot() -> None:
-    kept = [reservation("cr-1", "odd", available=1, total=4)]
-    odd = instance_type("odd", 4, 16, 1.0, kept, labels={"vendor.example/sandbox": "true"})
+def test_pods_wait_for_a_slot_of_a_type_with_labels_that_no_nodepool_defines() -> None:
+    reservations = [reservation("cr-1", "odd", available=1, total=4)]
+    odd = instance_type("odd", 4, 16, 1.0, reservations, labels={"vendor.example/sandbox": "true"})
     plan = solve(
-        request([pool("default", [odd])], pods(1, shape()), kept, claims=(HELD,), reservation_wait_s=300)
+        request(
+            [pool("default", [odd])],
+            pods(1, shape()),
+            reservations,
+            claims=(CLAIM_WITH_HOLD,),
+            reservation_wait_s=300,
+        )
     )
     assert [one.waits_for for one in plan.unplaced] == ["cr-1"]
 
 
-def test_a_pool_may_have_a_patience_of_its_own() -> None:
-    patient = asked(taken_s=10)
-    own = dataclasses.replace(patient.snapshot.node_pools[0], reservation_wait_s=60)
-    snapshot = dataclasses.replace(patient.snapshot, node_pools=(own,))
-    (waiting,) = solve(dataclasses.replace(patient, snapshot=snapshot)).unplaced
+def test_a_nodepool_may_have_its_own_reservation_wait() -> None:
+    without_wait = solve_request(taken_s=10)
+    own = dataclasses.replace(without_wait.snapshot.node_pools[0], reservation_wait_s=60)
+    snapshot = dataclasses.replace(without_wait.snapshot, node_pools=(own,))
+    (waiting,) = solve(dataclasses.replace(without_wait, snapshot=snapshot)).unplaced
     assert waiting.waits_until_s == 60
 
 
 @pytest.mark.fact("R-19", "R-20", "P-5")
 def test_strict_mode_defers_every_pod_that_could_use_a_slot() -> None:
-    kept = [reservation("cr-1", "fake-it-5")]
+    reservations = [reservation("cr-1", "fake-it-5")]
     strict = request(
-        [pool("default", fake_types(9, kept))],
+        [pool("default", fake_types(9, reservations))],
         pods(3, shape(**one_per_node())),
-        kept,
+        reservations,
         reserved_mode=ReservedMode.STRICT,
     )
     plan = solve(strict)

@@ -1,4 +1,4 @@
-"""When a window of pods ends."""
+"""When a batch of pods ends."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from holdfast.controllers.provisioning.batch import Batch
 
 
 @pytest.mark.fact("P-2")
-def test_a_window_ends_after_a_silence_or_when_it_was_open_for_long_enough() -> None:
+def test_a_batch_ends_after_the_idle_time_or_the_maximum_duration() -> None:
     batch = Batch(idle_s=1, longest_s=10)
     assert batch.ends_s() is None
     batch.add("a", 100)
@@ -20,7 +20,7 @@ def test_a_window_ends_after_a_silence_or_when_it_was_open_for_long_enough() -> 
     assert batch.ends_s() == 110
 
 
-def test_a_trigger_ends_the_window_now() -> None:
+def test_a_trigger_ends_the_batch_at_once() -> None:
     batch = Batch(idle_s=1, longest_s=10)
     batch.add("a", 99.5)
     batch.trigger(100)
@@ -29,18 +29,18 @@ def test_a_trigger_ends_the_window_now() -> None:
     assert batch.ends_s() is None
 
 
-def test_many_triggers_are_answered_more_and_more_slowly() -> None:
+def test_repeated_triggers_are_delayed_more_and_more() -> None:
     batch = Batch(idle_s=1, longest_s=10)
-    now_s, answered = 100.0, []
+    now_s, batch_ends = 100.0, []
     while now_s < 200:
         batch.trigger(now_s)
         ends_s = batch.ends_s()
         assert ends_s is not None
         now_s = ends_s
         batch.close(now_s)
-        answered.append(now_s)
-    assert answered[:10] == [100.0] * 10
-    assert answered[10:15] == [101, 103, 107, 115, 131]
-    assert len([at_s for at_s in answered if at_s > 115]) < 20
+        batch_ends.append(now_s)
+    assert batch_ends[:10] == [100.0] * 10
+    assert batch_ends[10:15] == [101, 103, 107, 115, 131]
+    assert len([at_s for at_s in batch_ends if at_s > 115]) < 20
     batch.trigger(now_s + 120)
     assert batch.ends_s() == now_s + 120

@@ -1,4 +1,4 @@
-"""Whether the machines of a NodePool become nodes: the last launches, and what they say."""
+"""Whether the instances of a NodePool register as nodes, judged by the last launches."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ FAILURE = Outcome(registered=False, reason="RegistrationFailed")
 
 @pytest.mark.fact("P-17")
 @pytest.mark.parametrize(
-    ("outcomes", "says"),
+    ("outcomes", "expected"),
     [
         ("", None),
         ("f", None),
@@ -24,40 +24,42 @@ FAILURE = Outcome(registered=False, reason="RegistrationFailed")
         ("ff", FAILURE),
         ("ffss", FAILURE),
         ("ffsss", SUCCESS),
-        ("fsssf", None),  # the oldest of five is forgotten
+        ("fsssf", None),  # only the last four launches count
         ("fsssff", FAILURE),
     ],
 )
-def test_two_failures_among_the_last_four_are_too_many(outcomes: str, says: Outcome | None) -> None:
+def test_two_failures_among_the_last_four_launches_are_unhealthy(
+    outcomes: str, expected: Outcome | None
+) -> None:
     history = NO_LAUNCHES
     for letter in outcomes:
         history = history.with_outcome(SUCCESS if letter == "s" else FAILURE)
-    assert history.verdict == says
+    assert history.verdict == expected
 
 
 @pytest.mark.fact("P-17")
-def test_a_verdict_that_was_written_down_is_recalled() -> None:
+def test_the_verdict_is_restored_from_the_condition() -> None:
     assert registration_health.from_condition(healthy=True).verdict == SUCCESS
     unhealthy = registration_health.from_condition(healthy=False, reason="Denied", message="no")
     assert unhealthy.verdict == Outcome(registered=False, reason="Denied", message="no")
     assert unhealthy.with_outcome(SUCCESS).verdict == unhealthy.verdict
 
 
-def claim(ends: str = "", **statuses: str) -> NodeClaim:
-    """Conditions since ten o'clock; it ends at `ends`."""
+def claim(deleted_at: str = "", **statuses: str) -> NodeClaim:
+    """A NodeClaim with these conditions since 10:00, deleted at `deleted_at`."""
     found: list[dict[str, Any]] = [
         {"type": type_, "status": status, "reason": "Why", "lastTransitionTime": "2026-11-15T10:00:00Z"}
         for type_, status in statuses.items()
     ]
-    meta = {"deletionTimestamp": f"2026-11-15T{ends}Z"} if ends else {}
+    meta = {"deletionTimestamp": f"2026-11-15T{deleted_at}Z"} if deleted_at else {}
     return nodeclaim("c", meta, {"conditions": found})
 
 
 @pytest.mark.fact("P-17")
 @pytest.mark.parametrize(
-    ("before", "after", "says"),
+    ("before", "after", "expected"),
     [
-        (None, claim(Registered="True"), None),  # counted before the program started
+        (None, claim(Registered="True"), None),  # counted before the controller started
         (claim(Registered="True"), claim("11:00:00", Registered="True"), None),
         (claim(Registered="Unknown"), claim(Registered="True"), "success"),
         (claim(), claim("11:00:00"), None),
@@ -82,8 +84,8 @@ def claim(ends: str = "", **statuses: str) -> NodeClaim:
         (claim(Launched="True", Registered="Unknown"), None, None),
     ],
 )
-def test_only_a_change_that_was_seen_says_something(
-    before: NodeClaim | None, after: NodeClaim | None, says: str | None
+def test_only_an_observed_change_of_a_nodeclaim_is_an_outcome(
+    before: NodeClaim | None, after: NodeClaim | None, expected: str | None
 ) -> None:
     found = registrations.outcome(before, after)
-    assert (found and (found.reason or "success")) == says
+    assert (found and (found.reason or "success")) == expected

@@ -1,4 +1,4 @@
-"""Which nodes have to be empty before their reservation ends, and by when."""
+"""Which reservations must be drained before they end, and by when."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def block(**more: object) -> Reservation:
 @pytest.mark.parametrize(
     ("now_s", "due"), [(0, {}), (1000, {}), (6599, {}), (6600, DUE), (7200, DUE), (8999, DUE), (9000, DUE)]
 )
-def test_a_drain_begins_on_its_very_second_and_is_not_forgotten(now_s: int, due: dict[str, Deadline]) -> None:
+def test_a_drain_is_due_from_its_exact_second_on(now_s: int, due: dict[str, Deadline]) -> None:
     assert deadlines.due([block()], now_s) == due
 
 
-def test_machines_that_outlive_their_reservation_have_no_deadline() -> None:
+def test_reservations_without_a_drain_lead_or_an_end_have_no_deadline() -> None:
     ordinary = block(drain_lead_s=0, reclaim_lead_s=0)
     endless = block(end_s=None)
     for now_s in (0, 6600, 7200, 8999, 9000, 90_000):
@@ -30,11 +30,11 @@ def test_machines_that_outlive_their_reservation_have_no_deadline() -> None:
 
 
 @pytest.mark.fact("aws-6.2.4")
-def test_what_nobody_drained_in_time_is_due_after_its_end() -> None:
+def test_a_reservation_stays_due_after_its_end() -> None:
     assert deadlines.due([block(state=State.GONE)], 20_000) == DUE
 
 
-def test_a_new_end_is_a_new_deadline() -> None:
+def test_a_later_end_moves_the_deadline() -> None:
     assert deadlines.due([block(end_s=12_600)], 6600) == {}
     assert deadlines.due([block(end_s=12_600)], 10_200)["cr-1"].until_s == 10_800
 

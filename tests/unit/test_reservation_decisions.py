@@ -1,4 +1,4 @@
-"""When reservations change by themselves, and which of them a NodePool may use."""
+"""When the phase of a reservation changes next, and which reservations a NodePool may use."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_reservation_changes_when_it_starts_drains_is_reclaimed_and_ends(
     assert boundaries.next_change_s([block()], now_s) == next_s
 
 
-def test_the_first_of_several_changes_counts_and_what_is_gone_has_none() -> None:
+def test_the_earliest_change_is_returned_and_ended_reservations_have_none() -> None:
     assert boundaries.next_change_s([], 0) is None
     assert boundaries.next_change_s([block(start_s=None, end_s=None)], 0) is None
     assert boundaries.next_change_s([block(), block(start_s=500)], 0) == 500
@@ -47,7 +47,7 @@ def test_the_first_of_several_changes_counts_and_what_is_gone_has_none() -> None
         ((is_in(names.ARCH, "arm64"),), PoolSlots(0, 0)),
     ],
 )
-def test_a_pool_may_use_what_its_requirements_leave(
+def test_a_nodepool_may_use_the_reservations_that_its_requirements_allow(
     wanted: tuple[Requirement, ...], slots: PoolSlots
 ) -> None:
     known = [

@@ -1,4 +1,4 @@
-"""A faster clock, the program's time, and EC2's."""
+"""The scaled clock, the program's clock and EC2's clock."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from manual_ports import ManualClock
 def test_scaled_clock_runs_at_its_speed() -> None:
     real = ManualClock()
     clock = ScaledClock(real, 60)
-    began_s, mark_s = clock.now_s(), clock.monotonic_s()
-    assert began_s == real.now_s()
+    start_s, mark_s = clock.now_s(), clock.monotonic_s()
+    assert start_s == real.now_s()
     asyncio.run(real.sleep(2))
-    assert clock.now_s() - began_s == 120
+    assert clock.now_s() - start_s == 120
     assert clock.monotonic_s() - mark_s == 120
 
 
@@ -49,7 +49,7 @@ class Wall:
 
 
 def answers(clock: ProgramClock, wall: Wall, offsets_s: Sequence[int], *, every_s: float = 5) -> int:
-    """The offset after the API server reported these, one after the other."""
+    """The offset after the API server reported these offsets, one after the other."""
     for offset_s in offsets_s:
         wall.advance(every_s)
         clock.observe(clock.steady.now_s() + offset_s, 0.1)
@@ -133,7 +133,7 @@ def test_large_offset_is_logged_once() -> None:
 
 
 def ec2_answers(clock: Ec2Clock, wall: Wall, offsets_s: Sequence[int], *, every_s: float = 5) -> int:
-    """What EC2's clock is ahead of the program's by, after EC2 reported these."""
+    """How far EC2's clock is ahead of the program's after EC2 reported these offsets."""
     for offset_s in offsets_s:
         wall.advance(every_s)
         clock.observe(wall.now_s() + offset_s, 0.1)

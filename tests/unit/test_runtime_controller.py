@@ -1,4 +1,4 @@
-"""The work loop: what becomes of each result, and of a bug of ours."""
+"""The work loop: how it handles each result, and unexpected errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -27,21 +27,21 @@ Answer = Done | RequeueAfter
 
 
 @dataclass
-class Recorded:
-    """A reconciler that does what a test says, and keeps when it was asked about what."""
+class RecordingReconciler:
+    """A reconciler that calls a function of the test and records the time and key of each call."""
 
-    does: Callable[[Key, int], Awaitable[Answer]]
+    handle: Callable[[Key, int], Awaitable[Answer]]
     name: str = "test.thing"
-    seen: list[tuple[float, str]] = field(default_factory=list)
+    calls: list[tuple[float, str]] = field(default_factory=list)
 
     async def reconcile(self, key: Key) -> Answer:
-        count = sum(name == key[1] for _, name in self.seen)
-        self.seen.append((round(asyncio.get_running_loop().time(), 3), key[1]))
-        return await self.does(key, count)
+        count = sum(name == key[1] for _, name in self.calls)
+        self.calls.append((round(asyncio.get_running_loop().time(), 3), key[1]))
+        return await self.handle(key, count)
 
 
-def made(
-    reconciler: Recorded, recorder: KeepingRecorder, *, concurrency: int = 1, strict: bool = False
+def build_controller(
+    reconciler: RecordingReconciler, recorder: KeepingRecorder, *, concurrency: int = 1, strict: bool = False
 ) -> Controller:
     clock, ids = VirtualClock(START), SeededIds(1)
     return Controller(
@@ -56,18 +56,18 @@ def made(
 
 
 def run(
-    does: Callable[[Key, int], Awaitable[Answer]],
+    handle: Callable[[Key, int], Awaitable[Answer]],
     *keys: str,
     for_s: float = 1000,
     concurrency: int = 1,
     strict: bool = False,
 ) -> tuple[list[tuple[float, str]], Controller, KeepingRecorder]:
-    """What the reconciler was asked, after that long."""
+    """Runs the controller for `for_s` seconds and returns the calls of the reconciler."""
     recorder = KeepingRecorder()
-    reconciler = Recorded(does)
+    reconciler = RecordingReconciler(handle)
 
     async def program() -> Controller:
-        controller = made(reconciler, recorder, concurrency=concurrency, strict=strict)
+        controller = build_controller(reconciler, recorder, concurrency=concurrency, strict=strict)
         for key in keys:
             controller.add(("", key))
         running = asyncio.create_task(controller.run())
@@ -78,7 +78,7 @@ def run(
         await controller.stop(grace_s=5)
         return controller
 
-    return reconciler.seen, time.run(program()), recorder
+    return reconciler.calls, time.run(program()), recorder
 
 
 def results(recorder: KeepingRecorder) -> dict[str, int]:
@@ -87,41 +87,41 @@ def results(recorder: KeepingRecorder) -> dict[str, int]:
 
 
 def test_a_done_key_is_not_reconciled_again() -> None:
-    async def does(_key: Key, _count: int) -> Answer:
+    async def handle(_key: Key, _count: int) -> Answer:
         return Done()
 
-    seen, _, recorder = run(does, "a", "b", "a")
-    assert seen == [(0, "a"), (0, "b")]
+    calls, _, recorder = run(handle, "a", "b", "a")
+    assert calls == [(0, "a"), (0, "b")]
     assert results(recorder) == {"success": 2}
 
 
 def test_requeue_after_reconciles_again() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         return RequeueAfter(10, "it takes a while") if count < 3 else Done()
 
-    seen, _, recorder = run(does, "a")
-    assert seen == [(0, "a"), (10, "a"), (20, "a"), (30, "a")]
+    calls, _, recorder = run(handle, "a")
+    assert calls == [(0, "a"), (10, "a"), (20, "a"), (30, "a")]
     assert results(recorder) == {"requeue_after": 3, "success": 1}
 
 
 def test_a_tiny_requeue_delay_has_a_minimum() -> None:
-    """A few bits of a float are left until a deadline: at that moment the key would be looked at for ever."""
+    """The rounding error of a deadline is such a delay; without a minimum the key is reconciled in a busy loop."""
 
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         return RequeueAfter(1e-13, "until it is late") if count < 1000 else Done()
 
-    seen, _, _ = run(does, "a", for_s=1)
-    assert 10 <= len(seen) <= 101
+    calls, _, _ = run(handle, "a", for_s=1)
+    assert 10 <= len(calls) <= 101
 
 
 def test_failures_are_retried_with_backoff_until_success() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         if count < 4:
             raise errors.Conflict("somebody was faster")
         return RequeueAfter(100, "later") if count == 4 else Done()
 
-    seen, _, recorder = run(does, "a")
-    moments = [at_s for at_s, _ in seen]
+    calls, _, recorder = run(handle, "a")
+    moments = [at_s for at_s, _ in calls]
     waits = [after - before for before, after in pairwise(moments)]
     for wait_s, longest_s in zip(waits, (1, 2, 4, 8), strict=False):
         assert longest_s / 2 <= wait_s <= longest_s
@@ -130,35 +130,35 @@ def test_failures_are_retried_with_backoff_until_success() -> None:
 
 
 def test_retry_after_is_respected() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         if count == 0:
             raise errors.Throttled("slower", retry_after_s=50)
         return Done()
 
-    seen, _, _ = run(does, "a")
-    assert seen == [(0, "a"), (50, "a")]
+    calls, _, _ = run(handle, "a")
+    assert calls == [(0, "a"), (50, "a")]
 
 
 def test_terminal_errors_are_retried_rarely() -> None:
-    async def does(_key: Key, _count: int) -> Answer:
+    async def handle(_key: Key, _count: int) -> Answer:
         raise errors.Rejected("no such image")
 
-    seen, _, _ = run(does, "a", for_s=1250)
-    assert seen == [(0, "a"), (600, "a"), (1200, "a")]
+    calls, _, _ = run(handle, "a", for_s=1250)
+    assert calls == [(0, "a"), (600, "a"), (1200, "a")]
 
 
 def test_an_unexpected_error_delays_only_its_own_key() -> None:
-    async def does(key: Key, _count: int) -> Answer:
+    async def handle(key: Key, _count: int) -> Answer:
         assert key[1] != "bad", "two slots for one node"
         return RequeueAfter(100, "a heartbeat")
 
     with capture_logs() as logs:
-        seen, controller, recorder = run(does, "good", "bad", for_s=3600)
-    assert len([name for _, name in seen if name == "good"]) == 36
-    moments = [at_s for at_s, name in seen if name == "bad"]
+        calls, controller, recorder = run(handle, "good", "bad", for_s=3600)
+    assert len([name for _, name in calls if name == "good"]) == 36
+    moments = [at_s for at_s, name in calls if name == "bad"]
     waits = [after - before for before, after in pairwise(moments)]
     assert waits[0] <= 1
-    assert 32 <= max(waits) <= 64  # never given up, and no longer than the cap
+    assert 32 <= max(waits) <= 64  # retries never stop, and the delay is capped
     assert list(controller.failing) == [("", "bad")]
     assert recorder.gauges["holdfast_failing_keys", "test.thing"] == 1
     assert results(recorder)["unexpected"] == len(moments)
@@ -169,20 +169,20 @@ def test_an_unexpected_error_delays_only_its_own_key() -> None:
 
 
 def test_a_failing_key_is_retried_soon_after_its_object_changes() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         assert count >= 15, "not mended yet"
         return Done()
 
     async def program() -> None:
-        controller = made(Recorded(does), KeepingRecorder())
+        controller = build_controller(RecordingReconciler(handle), KeepingRecorder())
         running = asyncio.create_task(controller.run())
         controller.add(("", "a"))
         await asyncio.sleep(400)
-        began_s = asyncio.get_running_loop().time()
+        start_s = asyncio.get_running_loop().time()
         for _ in range(10):
             controller.add(("", "a"))  # its object changed
             await asyncio.sleep(6)
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(60)
+        assert asyncio.get_running_loop().time() - start_s == pytest.approx(60)
         assert not controller.failing
         running.cancel()
 
@@ -191,13 +191,13 @@ def test_a_failing_key_is_retried_soon_after_its_object_changes() -> None:
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_a_controller_that_completes_nothing_for_ten_minutes_is_stuck(*, hangs: bool) -> None:
-    async def does(_key: Key, _count: int) -> Answer:
+    async def handle(_key: Key, _count: int) -> Answer:
         if hangs:
             await asyncio.sleep(100_000)
         raise AssertionError("a bug")
 
     async def program() -> None:
-        controller = made(Recorded(does), KeepingRecorder())
+        controller = build_controller(RecordingReconciler(handle), KeepingRecorder())
         running = asyncio.create_task(controller.run())
         assert controller.stuck() == ""
         controller.add(("", "a"))
@@ -215,29 +215,29 @@ def test_a_controller_that_completes_nothing_for_ten_minutes_is_stuck(*, hangs: 
 
 
 def test_an_absurd_retry_after_is_capped() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         if count == 0:
             raise errors.Throttled("slower", retry_after_s=99_999_999)
         return Done()
 
-    seen, _, _ = run(does, "a", for_s=400)
-    assert seen == [(0, "a"), (300, "a")]
+    calls, _, _ = run(handle, "a", for_s=400)
+    assert calls == [(0, "a"), (300, "a")]
 
 
 def test_in_strict_mode_an_unexpected_error_ends_the_run() -> None:
-    async def does(key: Key, _count: int) -> Answer:
+    async def handle(key: Key, _count: int) -> Answer:
         assert key[1] != "bad", "two slots for one node"
         return Done()
 
     with pytest.raises(AssertionError, match="two slots for one node"):
-        run(does, "good", "bad", strict=True)
+        run(handle, "good", "bad", strict=True)
 
 
 def test_concurrency_is_limited_and_no_key_runs_twice_at_once() -> None:
     running: list[str] = []
     most = 0
 
-    async def does(key: Key, count: int) -> Answer:
+    async def handle(key: Key, count: int) -> Answer:
         nonlocal most
         assert key[1] not in running
         running.append(key[1])
@@ -246,26 +246,26 @@ def test_concurrency_is_limited_and_no_key_runs_twice_at_once() -> None:
         running.remove(key[1])
         return RequeueAfter(0.5, "again") if count < 5 else Done()
 
-    seen, _, _ = run(does, *"abcdefg", concurrency=3, strict=True)
+    calls, _, _ = run(handle, *"abcdefg", concurrency=3, strict=True)
     assert most == 3
-    assert len(seen) == 7 * 6
+    assert len(calls) == 7 * 6
 
 
 def test_stop_waits_for_running_reconciles() -> None:
     ended: list[str] = []
 
-    async def does(key: Key, _count: int) -> Answer:
+    async def handle(key: Key, _count: int) -> Answer:
         await asyncio.sleep(3 if key[1] == "short" else 3600)
         ended.append(key[1])
         return Done()
 
-    run(does, "short", "long", for_s=1, concurrency=2)
+    run(handle, "short", "long", for_s=1, concurrency=2)
     assert ended == ["short"]
 
 
 @pytest.fixture
 def every_level() -> Iterator[None]:
-    """Another test of this process may have asked for fewer lines."""
+    """Another test of this process may have raised the log level."""
     before = structlog.get_config()
     structlog.reset_defaults()
     yield
@@ -274,20 +274,20 @@ def every_level() -> Iterator[None]:
 
 @pytest.mark.usefixtures("every_level")
 def test_a_conflict_is_not_logged_as_an_error() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         if count == 0:
             raise errors.Conflict("the object has been modified")
         return Done("wrote it")
 
     with capture_logs() as logs:
-        run(does, "a")
+        run(handle, "a")
     lines = [line for line in logs if "result" in line]
     assert [line["log_level"] for line in lines] == ["debug", "info"]
 
 
 @pytest.mark.usefixtures("every_level")
 def test_each_reconcile_logs_one_line_and_a_lasting_error_once() -> None:
-    async def does(_key: Key, count: int) -> Answer:
+    async def handle(_key: Key, count: int) -> Answer:
         match count:
             case 0:
                 return RequeueAfter(1, "wait", did="launched i-1")
@@ -297,7 +297,7 @@ def test_each_reconcile_logs_one_line_and_a_lasting_error_once() -> None:
                 return Done()
 
     with capture_logs() as logs:
-        run(does, "a")
+        run(handle, "a")
     lines = [line for line in logs if "result" in line]
     assert [line["log_level"] for line in lines] == ["info", "error", "debug", "debug", "debug"]
     assert lines[0] == {
@@ -313,10 +313,10 @@ def test_each_reconcile_logs_one_line_and_a_lasting_error_once() -> None:
 
 
 def test_changed_objects_add_their_keys_and_an_overflow_is_refilled() -> None:
-    async def does(_key: Key, _count: int) -> Answer:
+    async def handle(_key: Key, _count: int) -> Answer:
         return Done()
 
-    reconciler = Recorded(does)
+    reconciler = RecordingReconciler(handle)
 
     async def program() -> None:
         clock, ids = VirtualClock(START), SeededIds(1)
@@ -333,6 +333,6 @@ def test_changed_objects_add_their_keys_and_an_overflow_is_refilled() -> None:
         running.cancel()
 
     time.run(program())
-    names = [name for _, name in reconciler.seen]
+    names = [name for _, name in reconciler.calls]
     assert names[:2] == ["n0", "n1"]
     assert {"n1", "n2", "n3", "n4", "n9"} <= set(names)

@@ -1,4 +1,4 @@
-"""Leader election: one leads, never two, whatever the network and the clocks on the wall do."""
+"""Leader election: never two leaders, whatever the network and the wall clocks do."""
 
 import asyncio
 import random
@@ -68,10 +68,10 @@ def test_the_lease_of_a_crashed_leader_is_acquired_after_it_expires() -> None:
         server = LeaseServer(random.Random(1))
         first, second = candidate(server, "first"), candidate(server, "second")
         await first.acquire()
-        began_s = asyncio.get_running_loop().time()
+        start_s = asyncio.get_running_loop().time()
         await second.acquire()
         assert not first.leads()
-        assert 15 <= asyncio.get_running_loop().time() - began_s <= 25
+        assert 15 <= asyncio.get_running_loop().time() - start_s <= 25
 
     time.run(program())
 
@@ -82,10 +82,10 @@ def test_a_leader_without_an_api_server_stops_before_the_lease_expires() -> None
         first = candidate(server, "first")
         await first.acquire()
         server.trouble = 1
-        began_s = asyncio.get_running_loop().time()
+        start_s = asyncio.get_running_loop().time()
         await first.hold()
         assert not first.leads()
-        assert asyncio.get_running_loop().time() - began_s <= 15
+        assert asyncio.get_running_loop().time() - start_s <= 15
 
     time.run(program())
 
@@ -107,7 +107,7 @@ def test_a_lease_changed_by_another_writer_is_read_again_and_renewed() -> None:
         first = candidate(server, "first")
         await first.acquire()
         (path,) = server.leases
-        server._store(path, server.leases[path])  # an annotation, say
+        server._store(path, server.leases[path])  # for example an annotation
         holding = asyncio.create_task(first.hold())
         await asyncio.sleep(60)
         assert first.leads()
@@ -118,46 +118,46 @@ def test_a_lease_changed_by_another_writer_is_read_again_and_renewed() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_there_are_never_two_leaders_and_finally_one(seed: int) -> None:
-    """An hour of a bad network, of clocks that are set at random and of replicas that come and go."""
+    """One hour with a faulty network, clocks set at random, and replicas that start and stop."""
 
     async def program() -> None:
-        dice = random.Random(seed)
-        server = LeaseServer(dice, trouble=0.2)
+        rng = random.Random(seed)
+        server = LeaseServer(rng, trouble=0.2)
         clocks = [VirtualClock(START) for _ in range(3)]
         elections = [candidate(server, f"{seed}-{n}", clock) for n, clock in enumerate(clocks)]
         stop = asyncio.Event()
-        lives = [asyncio.create_task(live(election, dice, stop)) for election in elections]
-        led = 0
+        replicas = [asyncio.create_task(run_replica(election, rng, stop)) for election in elections]
+        leader_count = 0
         for _ in range(3600 * 4):
             await asyncio.sleep(0.25)
             leaders = [election for election in elections if election.leads()]
             assert len(leaders) <= 1
-            led += len(leaders)
-            if dice.random() < 0.01:
-                dice.choice(clocks).jumped_s = dice.uniform(-1e6, 1e6)
-        assert led > 0
+            leader_count += len(leaders)
+            if rng.random() < 0.01:
+                rng.choice(clocks).jumped_s = rng.uniform(-1e6, 1e6)
+        assert leader_count > 0
         server.trouble = 0
         stop.set()
         await asyncio.sleep(60)
         assert len([election for election in elections if election.leads()]) == 1
-        for task in lives:
+        for task in replicas:
             task.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
+        await asyncio.gather(*replicas, return_exceptions=True)
 
     time.run(program())
 
 
-async def live(election: Election, dice: random.Random, stop: asyncio.Event) -> None:
-    """Leads when it can; leaves now and then, in order or not, until the trouble is over."""
+async def run_replica(election: Election, rng: random.Random, stop: asyncio.Event) -> None:
+    """Leads when it can; until `stop` is set it stops at random times, with or without a release."""
     while True:
         await election.acquire()
         if stop.is_set():
             await election.hold()
             continue
         try:
-            async with asyncio.timeout(dice.uniform(10, 300)):
+            async with asyncio.timeout(rng.uniform(10, 300)):
                 await election.hold()
         except TimeoutError:
-            if dice.random() < 0.5:
+            if rng.random() < 0.5:
                 await election.release()
-            await asyncio.sleep(dice.uniform(0, 30))
+            await asyncio.sleep(rng.uniform(0, 30))

@@ -1,4 +1,4 @@
-"""A whole engine on the embedded API server, under virtual time: filled caches, one leader, an orderly end."""
+"""A manager on the embedded API server under virtual time: synced caches, one leader, an orderly stop."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,31 +33,31 @@ from scripted import START
 
 @dataclass
 class Labeller:
-    """Labels each node once; refuses to do it twice."""
+    """Labels each node once."""
 
     kube: Kube
     nodes: Cache[Node]
-    who: str
+    identity: str
     name: str = "node.label"
 
     async def reconcile(self, key: Key) -> Done:
         node = self.nodes.get(key)
         if node is None or "by" in node.metadata.labels:
             return Done()
-        await self.kube.patch(node, {"metadata": {"labels": {"by": self.who}}})
+        await self.kube.patch(node, {"metadata": {"labels": {"by": self.identity}}})
         return Done(did="labelled")
 
 
 class Replica:
-    def __init__(self, server: InProcess, who: str, *, strict: bool = True) -> None:
-        clock, ids = VirtualClock(START), SeededIds(who)
+    def __init__(self, server: InProcess, identity: str, *, strict: bool = True) -> None:
+        clock, ids = VirtualClock(START), SeededIds(identity)
         settings = ClientSettings(page_size=4, per_second=1000, burst=1000)
         kube = Client(transport=server, clock=clock, ids=ids, settings=settings)
         self.caches = Caches((Node,), clock=clock)
         self.metrics = Metrics((), strict=True)
         recorder = LiveRecorder(kube=kube, metrics=self.metrics, clock=clock, ids=ids)
         self.election = Election(
-            kube=kube, clock=clock, ids=ids, settings=LeaseSettings("kube-system"), identity=who
+            kube=kube, clock=clock, ids=ids, settings=LeaseSettings("kube-system"), identity=identity
         )
         fenced = Client(
             transport=server, clock=clock, ids=ids, settings=settings, may_write=self.election.leads
@@ -65,7 +65,7 @@ class Replica:
         writer = Writer(fenced, self.caches)
         nodes = self.caches.of(Node)
         controller = Controller(
-            Labeller(writer, nodes, who), clock=clock, ids=ids, recorder=recorder, strict=True
+            Labeller(writer, nodes, identity), clock=clock, ids=ids, recorder=recorder, strict=True
         )
         controller.watch(nodes, lambda node: [key_of(node)])
         self.stop = asyncio.Event()
@@ -169,7 +169,7 @@ def test_stop_releases_the_lease_for_the_next_replica() -> None:
 
 
 def test_a_stop_that_cancels_a_write_does_not_release_the_lease() -> None:
-    """The write may still arrive, so nobody may lead at once."""
+    """The write may still arrive, so no other replica may lead at once."""
 
     async def program() -> None:
         cluster = Cluster()
@@ -209,7 +209,7 @@ def test_a_disconnected_replica_ends_and_writes_nothing() -> None:
     time.run(program())
 
 
-def test_a_failing_handler_causes_one_relist() -> None:
+def test_every_node_is_reconciled_although_a_handler_fails() -> None:
     async def program() -> None:
         cluster = Cluster()
         replica = Replica(cluster.transport, "one", strict=False)

@@ -1,4 +1,4 @@
-"""What the log says of an outage, and of errors that no code expected."""
+"""Log lines of outages and of unexpected errors."""
 
 import asyncio
 import io

@@ -1,4 +1,7 @@
-"""The work queue at its edges: its bound, and many timers of one key. Its rules are in property/test_runtime_queue."""
+"""Edge cases of the work queue: its size limit, and many timers of one key.
+
+The general rules are tested in tests/property/test_runtime_queue.py.
+"""
 
 import asyncio
 
@@ -31,7 +34,7 @@ def test_a_full_queue_rejects_new_keys_and_sets_overflowed() -> None:
     time.run(program())
 
 
-def test_a_key_added_again_and_again_leaves_no_timers() -> None:
+def test_timers_of_a_key_added_many_times_do_not_accumulate() -> None:
     async def program() -> None:
         work = queue()
         for _ in range(10_000):
@@ -62,4 +65,4 @@ def test_backoff_grows_up_to_its_cap() -> None:
     for failures, wait_s in enumerate(waits, start=1):
         longest_s = min(60, 2 ** min(failures - 1, 40))
         assert longest_s / 2 <= wait_s <= longest_s
-    assert len(set(waits[100:200])) == 100  # no two alike
+    assert len(set(waits[100:200])) == 100  # jitter makes all delays differ

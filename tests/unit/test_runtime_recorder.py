@@ -1,4 +1,4 @@
-"""What the outside is told: metrics, events that are deduplicated and bounded, and pages for kubelet and Prometheus."""
+"""Metrics, deduplicated and rate-limited events, and the pages for the kubelet and Prometheus."""
 
 import asyncio
 import subprocess
@@ -96,7 +96,7 @@ def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
 
 
 @pytest.mark.fact("E-5")
-def test_a_flood_of_events_and_an_unreachable_server_only_drop_events() -> None:
+def test_excess_events_and_failed_posts_are_dropped_and_counted() -> None:
     async def program() -> None:
         world = World()
         world.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=10)
@@ -124,29 +124,29 @@ def test_events_are_sent_no_faster_than_ten_a_second() -> None:
 
 
 def test_probes_and_metrics_are_served() -> None:
-    trouble, stuck = "not read yet: pods", ""
+    not_ready, not_live = "not read yet: pods", ""
 
     async def program() -> None:
         metrics = Metrics(DECLARED, strict=True)
         metrics.gauge("test_free_slots", {}, 7)
-        pages = health.probes(live={"controllers": lambda: stuck}, ready={"caches": lambda: trouble})
+        pages = health.probes(live={"controllers": lambda: not_live}, ready={"caches": lambda: not_ready})
         async with (
             health.serve(pages, host="127.0.0.1", port=0) as probe_port,
             health.serve(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,
             aiohttp.ClientSession() as session,
         ):
 
-            async def ask(port: int, path: str) -> tuple[int, str]:
+            async def get(port: int, path: str) -> tuple[int, str]:
                 async with session.get(f"http://127.0.0.1:{port}{path}") as response:
                     return response.status, await response.text()
 
-            nonlocal trouble, stuck
-            assert await ask(probe_port, "/healthz") == (200, "ok")
-            assert await ask(probe_port, "/readyz") == (503, "caches: not read yet: pods\n")
-            trouble, stuck = "", "provisioner: no reconcile has completed for 700 s"
-            assert await ask(probe_port, "/readyz") == (200, "ok")
-            assert await ask(probe_port, "/healthz") == (503, f"controllers: {stuck}\n")
-            status, text = await ask(metrics_port, "/metrics")
+            nonlocal not_ready, not_live
+            assert await get(probe_port, "/healthz") == (200, "ok")
+            assert await get(probe_port, "/readyz") == (503, "caches: not read yet: pods\n")
+            not_ready, not_live = "", "provisioner: no reconcile has completed for 700 s"
+            assert await get(probe_port, "/readyz") == (200, "ok")
+            assert await get(probe_port, "/healthz") == (503, f"controllers: {not_live}\n")
+            status, text = await get(metrics_port, "/metrics")
             assert status == 200
             assert "test_free_slots 7.0" in text
 

@@ -1,4 +1,4 @@
-"""Threads that do not hold up the exit."""
+"""Daemon threads: they do not delay the exit of the process."""
 
 import threading
 from concurrent.futures import Future
@@ -38,11 +38,11 @@ def test_idle_thread_is_used_again() -> None:
     used = {threads.submit(threading.current_thread).result(WITHIN_S)}
     for _ in range(20):
         used.add(threads.submit(threading.current_thread).result(WITHIN_S))
-    assert len(used) <= 2  # a result may be there just before its thread is idle
+    assert len(used) <= 2  # a result can be set just before its thread is idle
     assert all(thread.daemon for thread in used)
 
 
-def test_shutdown_waits_for_nothing_and_refuses_new_calls() -> None:
+def test_shutdown_does_not_wait_and_rejects_new_calls() -> None:
     threads, may_end = DaemonExecutor(1, "test"), threading.Event()
     running: Future[bool] = threads.submit(may_end.wait, WITHIN_S)
     threads.shutdown()
@@ -55,10 +55,10 @@ def test_shutdown_waits_for_nothing_and_refuses_new_calls() -> None:
 
 def test_cancelled_call_is_not_made() -> None:
     threads, may_end = DaemonExecutor(1, "test"), threading.Event()
-    made: list[int] = []
+    calls: list[int] = []
     threads.submit(may_end.wait, WITHIN_S)
-    late = threads.submit(made.append, 1)
-    assert late.cancel()
+    cancelled = threads.submit(calls.append, 1)
+    assert cancelled.cancel()
     may_end.set()
     threads.submit(int).result(WITHIN_S)
-    assert made == []
+    assert calls == []

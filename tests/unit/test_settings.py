@@ -1,4 +1,4 @@
-"""Settings as flags and environment variables write them."""
+"""Settings are read from flags and environment variables."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_disruption_gates_and_settings_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize("name", ["ReservedCapacity", "CapacityReservations"])
-def test_the_gate_has_both_documented_names(name: str) -> None:
+def test_the_reserved_capacity_gate_has_both_documented_names(name: str) -> None:
     off, on = read(feature_gates=f"{name}=false").app, read(feature_gates=f"{name}=true").app
     assert (off.planning.reserved_capacity, off.capacity.reserved_capacity) == (False, False)
     assert (on.planning.reserved_capacity, on.capacity.reserved_capacity) == (True, True)
@@ -125,7 +125,7 @@ def test_a_flag_overrides_its_variable() -> None:
     assert read(environ, packing_candidates="5").app.planning.packing_candidates == 5
 
 
-def test_unset_settings_have_the_default_of_the_help() -> None:
+def test_unset_settings_have_their_defaults() -> None:
     found = read()
     assert found == Program(app=found.app)
     assert found.app == settings.Settings(cluster_name="blue", election=found.app.election)
@@ -158,7 +158,7 @@ def test_unset_settings_have_the_default_of_the_help() -> None:
         ("cluster-endpoint", "https://x:70000"),
     ],
 )
-def test_an_invalid_setting_is_rejected_with_its_written_name(name: str, value: str) -> None:
+def test_an_invalid_setting_is_rejected_with_the_name_of_its_flag_or_variable(name: str, value: str) -> None:
     with pytest.raises(errors.InvalidInput, match=f"^--{name}: '{value}' is"):
         settings.read({name: value}, NAME)
     variable = name.upper().replace("-", "_")
@@ -190,7 +190,7 @@ def test_karpenter_settings_without_effect_are_accepted_and_listed() -> None:
     assert read(environ, memory_limit="-1").without_effect == ("log-output-paths", "memory-limit")
 
 
-KARPENTERS = {
+KARPENTER_DEFAULTS = {
     "BATCH_IDLE_DURATION": "1s",
     "BATCH_MAX_DURATION": "10s",
     "CLUSTER_CA_BUNDLE": "",
@@ -229,9 +229,9 @@ ACCEPTED = {
 
 
 @pytest.mark.fact("aws-10.2")
-def test_karpenter_variables_have_its_defaults_unless_listed() -> None:
+def test_karpenter_variables_have_karpenters_defaults_unless_listed() -> None:
     defaults = {setting.name.upper().replace("-", "_"): setting.default for setting in settings.TABLE}
-    assert KARPENTERS.items() <= defaults.items()
+    assert KARPENTER_DEFAULTS.items() <= defaults.items()
     assert set(defaults) >= OTHER_DEFAULTS
     assert {name.lower().replace("_", "-") for name in ACCEPTED} <= set(settings.WITHOUT_EFFECT)
 

@@ -1,4 +1,4 @@
-"""The calls of the simulated EC2: filters, pages, codes, dry runs, client tokens, and what each answer holds."""
+"""API calls of the simulated EC2: filters, pages, error codes, dry runs, client tokens and responses."""
 
 import base64
 from dataclasses import replace
@@ -17,7 +17,7 @@ from holdfast.sim.ec2.setup import ACCOUNT
 CLUSTER = {"eks:eks-cluster-name": "blue", "karpenter.sh/nodepool": "web"}
 
 
-def named(name: str, *values: str) -> dict[str, Any]:
+def filter_of(name: str, *values: str) -> dict[str, Any]:
     return {"Name": name, "Values": list(values)}
 
 
@@ -35,27 +35,29 @@ def reservation_ids(region: Region, *filters: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.fact("aws-15.2")
-def test_filters_are_joined_by_and_their_values_by_or() -> None:
+def test_filters_are_anded_and_their_values_ored() -> None:
     region = Region()
     one = region.reserve(tags={"team": "ml"})
     two = region.reserve("m5.xlarge", tags={"team": "web"}, criteria="targeted")
     three = region.reserve("m5.xlarge", tags={"app": "x"})
-    assert reservation_ids(region, named("tag:team", "ml", "web")) == {one.id, two.id}
-    assert reservation_ids(region, named("tag-key", "team"), named("instance-type", "m5.xlarge")) == {two.id}
-    assert reservation_ids(region, named("instance-match-criteria", "open")) == {one.id, three.id}
-    assert reservation_ids(region, named("owner-id", OTHER)) == set()
+    assert reservation_ids(region, filter_of("tag:team", "ml", "web")) == {one.id, two.id}
+    assert reservation_ids(region, filter_of("tag-key", "team"), filter_of("instance-type", "m5.xlarge")) == {
+        two.id
+    }
+    assert reservation_ids(region, filter_of("instance-match-criteria", "open")) == {one.id, three.id}
+    assert reservation_ids(region, filter_of("owner-id", OTHER)) == set()
     region.call("CancelCapacityReservation", CapacityReservationId=three.id)
-    assert reservation_ids(region, named("state", "active")) == {one.id, two.id}
+    assert reservation_ids(region, filter_of("state", "active")) == {one.id, two.id}
 
 
-def test_stars_and_question_marks_are_wild_unless_a_backslash_stands_before() -> None:
+def test_star_and_question_mark_are_wildcards_unless_escaped() -> None:
     region = Region()
     plain = region.reserve(tags={"team": "ml-42"})
     star = region.reserve(tags={"team": "ml*"})
-    assert reservation_ids(region, named("tag:team", "ml*")) == {plain.id, star.id}
-    assert reservation_ids(region, named("tag:team", "ml-?2")) == {plain.id}
-    assert reservation_ids(region, named("tag:team", r"ml\*")) == {star.id}
-    assert reservation_ids(region, named("tag:team", "ML*")) == set()
+    assert reservation_ids(region, filter_of("tag:team", "ml*")) == {plain.id, star.id}
+    assert reservation_ids(region, filter_of("tag:team", "ml-?2")) == {plain.id}
+    assert reservation_ids(region, filter_of("tag:team", r"ml\*")) == {star.id}
+    assert reservation_ids(region, filter_of("tag:team", "ML*")) == set()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_stars_and_question_marks_are_wild_unless_a_backslash_stands_before() ->
         ("DescribeSecurityGroups", "name"),
         ("DescribeImages", "alias"),
         ("DescribeInstanceTypes", "memory"),
-        ("DescribeInstanceTypes", "tag:team"),  # types have no tags
+        ("DescribeInstanceTypes", "tag:team"),  # instance types have no tags
         ("DescribeInstanceTypeOfferings", "zone"),
         ("DescribeSpotPriceHistory", "price"),
         ("DescribeAvailabilityZones", "zone"),
@@ -76,14 +78,14 @@ def test_stars_and_question_marks_are_wild_unless_a_backslash_stands_before() ->
         ("DescribePlacementGroups", "name"),
     ],
 )
-def test_a_filter_that_ec2_does_not_have_is_refused(operation: str, name: str) -> None:
+def test_an_unknown_filter_is_refused(operation: str, name: str) -> None:
     region = Region()
     region.launch()
     region.reserve()
-    assert region.refusal(operation, Filters=[named(name, "x")]).code == "InvalidParameterValue"
+    assert region.refusal(operation, Filters=[filter_of(name, "x")]).code == "InvalidParameterValue"
 
 
-def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
+def test_instances_are_found_by_tag_state_reservation_zone_and_owner() -> None:
     region = Region()
     tags = [{"Key": key, "Value": value} for key, value in CLUSTER.items()]
     reservation = region.reserve(criteria="targeted")
@@ -96,21 +98,23 @@ def test_instances_are_found_by_tag_state_type_reservation_and_zone() -> None:
     found = instance_ids(
         region,
         Filters=[
-            named("tag-key", "karpenter.sh/nodepool"),
-            named("tag:eks:eks-cluster-name", "blue"),
-            named("instance-state-name", "pending", "running"),
+            filter_of("tag-key", "karpenter.sh/nodepool"),
+            filter_of("tag:eks:eks-cluster-name", "blue"),
+            filter_of("instance-state-name", "pending", "running"),
         ],
         MaxResults=1000,
     )
     assert found == {inside[0].id}
-    assert instance_ids(region, Filters=[named("capacity-reservation-id", reservation.id)]) == {inside[0].id}
-    assert instance_ids(region, Filters=[named("instance-state-name", "pending")]) == {outside.id}
-    assert instance_ids(region, Filters=[named("availability-zone", "us-west-2b")]) == {outside.id}
-    assert instance_ids(region, Filters=[named("reservation-id", outside.batch_id)]) == {outside.id}
-    assert instance_ids(region, Filters=[named("owner-id", OTHER)]) == set()
+    assert instance_ids(region, Filters=[filter_of("capacity-reservation-id", reservation.id)]) == {
+        inside[0].id
+    }
+    assert instance_ids(region, Filters=[filter_of("instance-state-name", "pending")]) == {outside.id}
+    assert instance_ids(region, Filters=[filter_of("availability-zone", "us-west-2b")]) == {outside.id}
+    assert instance_ids(region, Filters=[filter_of("reservation-id", outside.batch_id)]) == {outside.id}
+    assert instance_ids(region, Filters=[filter_of("owner-id", OTHER)]) == set()
 
 
-def test_what_is_gone_for_longer_than_a_stale_read_looks_back_is_forgotten() -> None:
+def test_a_terminated_instance_is_removed_after_the_longest_stale_read() -> None:
     region = Region(forget_s=60)
     (instance,) = region.launch()
     region.call("TerminateInstances", InstanceIds=[instance.id])
@@ -125,22 +129,22 @@ def test_what_is_gone_for_longer_than_a_stale_read_looks_back_is_forgotten() -> 
 # --- Pages ------------------------------------------------------------------------------------------
 
 
-def test_pages_give_everything_once_whatever_happens_between_them() -> None:
+def test_pages_return_each_instance_once_despite_launches_between_them() -> None:
     region = Region()
-    made = {i.id for i in region.launch(12)}
+    existing = {i.id for i in region.launch(12)}
     first = region.call("DescribeInstances", MaxResults=5)
-    gone = region.launch()[0]  # made between two pages
-    seen = [i["InstanceId"] for batch in first["Reservations"] for i in batch["Instances"]]
+    added = region.launch()[0]  # launched between two pages
+    described = [i["InstanceId"] for batch in first["Reservations"] for i in batch["Instances"]]
     token, answer = first["NextToken"], first
     while token:
         answer = region.call("DescribeInstances", MaxResults=5, NextToken=token)
-        seen += [i["InstanceId"] for batch in answer["Reservations"] for i in batch["Instances"]]
+        described += [i["InstanceId"] for batch in answer["Reservations"] for i in batch["Instances"]]
         token = answer.get("NextToken")
-    assert len(seen) == len(set(seen))
-    assert made <= set(seen) <= made | {gone.id}
+    assert len(described) == len(set(described))
+    assert existing <= set(described) <= existing | {added.id}
 
 
-def test_a_page_asked_for_twice_is_the_same_page() -> None:
+def test_the_same_next_token_returns_the_same_page() -> None:
     region = Region()
     region.launch(count=12)
     first = region.call("DescribeInstances", MaxResults=5)
@@ -149,7 +153,7 @@ def test_a_page_asked_for_twice_is_the_same_page() -> None:
     assert [len(batch["Instances"]) for batch in pages[0]["Reservations"]] == [5]
 
 
-def test_a_page_shows_what_changed_since_the_one_before() -> None:
+def test_a_page_shows_the_state_at_its_own_request() -> None:
     region = Region(boot_s=20)
     region.launch(count=12)
     first = region.call("DescribeInstances", MaxResults=5)
@@ -159,11 +163,11 @@ def test_a_page_shows_what_changed_since_the_one_before() -> None:
     assert states == {"running"}
 
 
-def test_all_instance_types_come_in_pages_of_a_hundred_at_most() -> None:
+def test_instance_types_are_returned_in_pages_of_at_most_100() -> None:
     region = Region()
     filters = [
-        named("supported-virtualization-type", "hvm"),
-        named("processor-info.supported-architecture", "x86_64", "arm64"),
+        filter_of("supported-virtualization-type", "hvm"),
+        filter_of("processor-info.supported-architecture", "x86_64", "arm64"),
     ]
     names: list[str] = []
     params: dict[str, Any] = {"MaxResults": 100, "Filters": filters}
@@ -178,7 +182,7 @@ def test_all_instance_types_come_in_pages_of_a_hundred_at_most() -> None:
     assert len(names) == len(region.world.types)
 
 
-def test_a_page_size_goes_with_no_ids_and_stays_within_bounds() -> None:
+def test_max_results_is_refused_with_ids_or_out_of_range() -> None:
     region = Region()
     (instance,) = region.launch()
     ids = region.refusal("DescribeInstances", InstanceIds=[instance.id], MaxResults=5)
@@ -190,18 +194,18 @@ def test_a_page_size_goes_with_no_ids_and_stays_within_bounds() -> None:
     assert both.code == "InvalidParameterCombination"
 
 
-def test_a_token_of_another_request_or_of_nobody_is_refused() -> None:
+def test_a_next_token_of_another_request_or_an_invalid_one_is_refused() -> None:
     region = Region()
     region.launch(6)
     token = region.call("DescribeInstances", MaxResults=5)["NextToken"]
     other = region.refusal(
-        "DescribeInstances", MaxResults=5, NextToken=token, Filters=[named("tag-key", "x")]
+        "DescribeInstances", MaxResults=5, NextToken=token, Filters=[filter_of("tag-key", "x")]
     )
     assert other.code == "InvalidNextToken"
     assert region.refusal("DescribeInstances", NextToken="nonsense").code == "InvalidNextToken"
 
 
-# --- Codes ------------------------------------------------------------------------------------------
+# --- Error codes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -245,13 +249,15 @@ def test_a_token_of_another_request_or_of_nobody_is_refused() -> None:
         ("TerminateInstances", {"InstanceIds": []}, "MissingParameter"),
     ],
 )
-def test_what_is_not_there_has_its_own_code(operation: str, params: dict[str, Any], code: str) -> None:
+def test_an_invalid_call_returns_the_error_code_of_ec2(
+    operation: str, params: dict[str, Any], code: str
+) -> None:
     region = Region()
     refused = region.refusal(operation, **params)
     assert (refused.code, refused.status) == (code, 400)
 
 
-def test_an_operation_that_is_not_simulated_and_an_account_that_is_not_there_are_refused() -> None:
+def test_an_unknown_operation_or_account_is_refused() -> None:
     region = Region()
     with pytest.raises(ApiError, match="InvalidAction"):
         region.ec2.call("MakeCoffee", {}, Caller(ACCOUNT))
@@ -267,9 +273,9 @@ def test_an_operation_that_is_not_simulated_and_an_account_that_is_not_there_are
 def test_every_operation_has_a_dry_run_that_changes_nothing(operation: str) -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=5)
-    lent = region.reserve(total=2)
+    source = region.reserve(total=2)
     region.call(
-        "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=lent.id, InstanceCount=1
+        "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
     )
     (instance,) = region.launch()
     template = region.template()
@@ -297,10 +303,10 @@ def test_every_operation_has_a_dry_run_that_changes_nothing(operation: str) -> N
         "RebootInstances": {"InstanceIds": [instance.id]},
         "RunInstances": {"LaunchTemplate": {"LaunchTemplateName": template}, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1},
         "TerminateInstances": {"InstanceIds": [instance.id]},
-        "UpdateInterruptibleCapacityReservationAllocation": {"CapacityReservationId": lent.id, "TargetInstanceCount": 0},
+        "UpdateInterruptibleCapacityReservationAllocation": {"CapacityReservationId": source.id, "TargetInstanceCount": 0},
     }  # fmt: skip
     if operation == "ModifyInstanceCapacityReservationAttributes":
-        expected = ("IncorrectInstanceState", 400)  # there is no stopped instance it could succeed on
+        expected = ("IncorrectInstanceState", 400)  # it succeeds only on a stopped instance
         params[operation] = {"InstanceId": instance.id, "CapacityReservationSpecification": {}}
     else:
         expected = ("DryRunOperation", 412)
@@ -310,7 +316,7 @@ def test_every_operation_has_a_dry_run_that_changes_nothing(operation: str) -> N
     assert region.world.writes == before
 
 
-def test_a_dry_run_answers_what_is_wrong_with_the_call() -> None:
+def test_a_dry_run_returns_the_error_of_an_invalid_call() -> None:
     region = Region()
     refused = region.refusal(
         "RunInstances", DryRun=True, ImageId="ami-0", InstanceType="m5.large", MinCount=1, MaxCount=1
@@ -321,7 +327,7 @@ def test_a_dry_run_answers_what_is_wrong_with_the_call() -> None:
 # --- Client tokens ----------------------------------------------------------------------------------
 
 
-def test_the_same_token_launches_once_and_gives_the_first_answer_again() -> None:
+def test_the_same_client_token_launches_once_and_repeats_the_response() -> None:
     region = Region()
     wanted = config(region.template(), "m5.large/a")
     first = region.fleet(wanted, count=2, ClientToken="t-1")
@@ -332,7 +338,7 @@ def test_the_same_token_launches_once_and_gives_the_first_answer_again() -> None
     assert len(region.world.instances) == 4
 
 
-def test_the_same_token_with_other_parameters_is_refused() -> None:
+def test_the_same_client_token_with_other_parameters_is_refused() -> None:
     region = Region()
     wanted = config(region.template(), "m5.large/a")
     region.fleet(wanted, ClientToken="t-1")
@@ -347,30 +353,30 @@ def test_the_same_token_with_other_parameters_is_refused() -> None:
     assert len(region.world.instances) == 1
 
 
-def test_a_token_belongs_to_an_account_and_a_refused_call_does_not_use_it_up() -> None:
+def test_a_client_token_is_scoped_to_its_account_and_not_consumed_by_a_refused_call() -> None:
     region = Region()
     region.fleet(config(region.template(), "m5.large/a"), ClientToken="t-1")
     region.fleet(config(region.template(OTHER), "m5.large/a"), account=OTHER, ClientToken="t-1", count=3)
     assert len(region.world.instances) == 4
-    gone: dict[str, Any] = {
+    params: dict[str, Any] = {
         "Type": "instant",
         "LaunchTemplateConfigs": [config("template/99", "m5.large/a")],
         "TargetCapacitySpecification": {"DefaultTargetCapacityType": "on-demand", "TotalTargetCapacity": 1},
         "ClientToken": "t-9",
     }
-    region.refusal("CreateFleet", **gone)
+    region.refusal("CreateFleet", **params)
     region.call(
         "CreateLaunchTemplate",
         LaunchTemplateName="template/99",
         LaunchTemplateData={"ImageId": region.setup.images[0].id},
     )
-    assert len(region.launched(region.call("CreateFleet", **gone))) == 1
+    assert len(region.launched(region.call("CreateFleet", **params))) == 1
 
 
-# --- Answers ----------------------------------------------------------------------------------------
+# --- Responses --------------------------------------------------------------------------------------
 
 
-def test_an_instance_has_what_clients_read_without_asking() -> None:
+def test_a_described_instance_has_the_fields_that_clients_read() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted")
     group = region.setup.security_groups[0]
@@ -404,7 +410,7 @@ def test_an_instance_has_what_clients_read_without_asking() -> None:
     assert "SpotInstanceRequestId" not in shown
 
 
-def test_the_specification_says_open_where_nothing_was_asked_for() -> None:
+def test_the_capacity_reservation_preference_defaults_to_open() -> None:
     region = Region()
     (instance,) = region.launch()
     (shown,) = region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"][0]["Instances"]
@@ -412,7 +418,7 @@ def test_the_specification_says_open_where_nothing_was_asked_for() -> None:
     assert "CapacityReservationId" not in shown
 
 
-def test_an_instance_goes_through_its_states_and_is_forgotten_in_the_end() -> None:
+def test_an_instance_passes_through_its_states_and_is_then_removed() -> None:
     region = Region(boot_s=20, shutdown_s=30, forget_s=3600)
     (instance,) = region.launch()
     states = []
@@ -428,18 +434,18 @@ def test_an_instance_goes_through_its_states_and_is_forgotten_in_the_end() -> No
     assert again[0]["CurrentState"] == {"Code": 48, "Name": "terminated"}
     region.wait(3600)
     assert region.refusal("DescribeInstances", InstanceIds=[instance.id]).code == "InvalidInstanceID.NotFound"
-    said = [e["detail"]["state"] for e in region.events]
-    assert said == ["pending", "running", "shutting-down", "terminated"]
+    event_states = [e["detail"]["state"] for e in region.events]
+    assert event_states == ["pending", "running", "shutting-down", "terminated"]
 
 
-def test_one_unknown_id_leaves_all_instances_as_they_were() -> None:
+def test_terminate_instances_with_one_unknown_id_terminates_nothing() -> None:
     region = Region()
     (instance,) = region.launch()
     region.refusal("TerminateInstances", InstanceIds=[instance.id, "i-0123456789abcdef0"])
     assert region.world.instances[instance.id].state == "pending"
 
 
-def test_tags_are_added_changed_and_removed_and_found_by() -> None:
+def test_tags_are_added_changed_removed_and_usable_as_filters() -> None:
     region = Region()
     (instance,) = region.launch()
     region.call(
@@ -449,29 +455,29 @@ def test_tags_are_added_changed_and_removed_and_found_by() -> None:
     )
     region.call("CreateTags", Resources=[instance.id], Tags=[{"Key": "Name", "Value": "n2"}])
     region.call("DeleteTags", Resources=[instance.id], Tags=[{"Key": "x"}])
-    assert instance_ids(region, Filters=[named("tag:Name", "n2")]) == {instance.id}
-    assert instance_ids(region, Filters=[named("tag-key", "x")]) == set()
+    assert instance_ids(region, Filters=[filter_of("tag:Name", "n2")]) == {instance.id}
+    assert instance_ids(region, Filters=[filter_of("tag-key", "x")]) == set()
 
 
-def test_a_reboot_heals_an_impaired_instance_and_keeps_its_slot() -> None:
+def test_a_reboot_clears_an_impaired_status_and_keeps_the_reservation() -> None:
     region = Region()
     reservation = region.reserve()
     (instance,) = region.launch()
     region.wait(60)
     control.impair(region.world, instance.id)
-    impaired = [named("instance-status.status", "impaired")]
+    impaired = [filter_of("instance-status.status", "impaired")]
     assert len(region.call("DescribeInstanceStatus", Filters=impaired)["InstanceStatuses"]) == 1
     region.call("RebootInstances", InstanceIds=[instance.id])
     assert region.call("DescribeInstanceStatus", Filters=impaired)["InstanceStatuses"] == []
     assert region.world.instances[instance.id].reservation_id == reservation.id
 
 
-def test_a_scheduled_event_is_in_the_status_and_said_by_aws_health() -> None:
+def test_a_scheduled_event_is_in_the_status_and_sent_by_aws_health() -> None:
     region = Region()
     (instance,) = region.launch()
     region.wait(60)
     control.schedule_event(region.world, instance.id, "instance-retirement", START_S + HOUR_S)
-    answer = region.call("DescribeInstanceStatus", Filters=[named("event.code", "instance-retirement")])
+    answer = region.call("DescribeInstanceStatus", Filters=[filter_of("event.code", "instance-retirement")])
     assert [s["InstanceId"] for s in answer["InstanceStatuses"]] == [instance.id]
     event = region.events[-1]
     assert (event["source"], event["detail-type"]) == ("aws.health", "AWS Health Event")
@@ -484,16 +490,14 @@ def test_a_scheduled_event_is_in_the_status_and_said_by_aws_health() -> None:
     ("check", "filtered"),
     [("instance", "instance-status.status"), ("system", "system-status.status"), ("ebs", None)],
 )
-def test_an_instance_that_fails_a_check_is_found_by_that_check_alone(
-    check: str, filtered: str | None
-) -> None:
+def test_a_failed_status_check_matches_only_its_own_filter(check: str, filtered: str | None) -> None:
     region = Region()
     (instance, _) = region.launch(2)
     region.wait(60)
     control.impair(region.world, instance.id, check)
     found = {}
     for name in ("instance-status.status", "system-status.status"):
-        answer = region.call("DescribeInstanceStatus", Filters=[named(name, "impaired")])
+        answer = region.call("DescribeInstanceStatus", Filters=[filter_of(name, "impaired")])
         found[name] = [each["InstanceId"] for each in answer["InstanceStatuses"]]
     assert found == {name: [instance.id] if name == filtered else [] for name in found}
 
@@ -508,9 +512,7 @@ def test_an_instance_that_fails_a_check_is_found_by_that_check_alone(
         ("instance-retirement", "shutting-down"),
     ],
 )
-def test_a_scheduled_event_happens_when_its_time_has_come_and_is_described_as_completed(
-    code: str, state: str
-) -> None:
+def test_a_scheduled_event_runs_at_its_time_and_is_then_described_as_completed(code: str, state: str) -> None:
     region = Region()
     (instance,) = region.launch()
     region.wait(60)
@@ -524,14 +526,14 @@ def test_a_scheduled_event_happens_when_its_time_has_come_and_is_described_as_co
     assert region.world.instances[instance.id].state == state
 
 
-def test_spot_instances_are_warned_two_minutes_ahead() -> None:
+def test_a_spot_interruption_warning_is_sent_two_minutes_before_termination() -> None:
     region = Region()
     (instance,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
     region.wait(60)
     control.recommend_rebalance(region.world, instance.id)
     control.interrupt_spot(region.world, instance.id)
-    said = [e["detail-type"] for e in region.events[-2:]]
-    assert said == ["EC2 Instance Rebalance Recommendation", "EC2 Spot Instance Interruption Warning"]
+    detail_types = [e["detail-type"] for e in region.events[-2:]]
+    assert detail_types == ["EC2 Instance Rebalance Recommendation", "EC2 Spot Instance Interruption Warning"]
     assert region.events[-1]["detail"] == {"instance-id": instance.id, "instance-action": "terminate"}
     region.wait(119)
     assert region.world.instances[instance.id].state == "running"
@@ -539,7 +541,7 @@ def test_spot_instances_are_warned_two_minutes_ahead() -> None:
     assert region.world.instances[instance.id].state_reason[0] == "Server.SpotInstanceTermination"
 
 
-def test_a_running_instance_cannot_be_given_another_reservation() -> None:
+def test_the_reservation_of_a_running_instance_cannot_be_modified() -> None:
     region = Region()
     (instance,) = region.launch()
     refused = region.refusal(
@@ -550,13 +552,13 @@ def test_a_running_instance_cannot_be_given_another_reservation() -> None:
     assert refused.code == "IncorrectInstanceState"
 
 
-def test_templates_have_versions_a_default_and_a_name_of_their_own() -> None:
+def test_launch_templates_have_versions_a_default_version_and_a_unique_name() -> None:
     region = Region()
     name = region.template(UserData=base64.b64encode(b"one").decode())
-    taken = region.refusal(
+    duplicate = region.refusal(
         "CreateLaunchTemplate", LaunchTemplateName=name, LaunchTemplateData={"ImageId": "ami-1"}
     )
-    assert taken.code == "InvalidLaunchTemplateName.AlreadyExistsException"
+    assert duplicate.code == "InvalidLaunchTemplateName.AlreadyExistsException"
     region.call(
         "CreateLaunchTemplateVersion",
         LaunchTemplateName=name,
@@ -573,7 +575,7 @@ def test_templates_have_versions_a_default_and_a_name_of_their_own() -> None:
     assert region.call("DescribeLaunchTemplates")["LaunchTemplates"] == []
 
 
-def test_templates_that_ec2_would_not_take_are_refused() -> None:
+def test_invalid_launch_templates_are_refused() -> None:
     region = Region()
 
     def code(**data: Any) -> str:
@@ -593,14 +595,15 @@ def test_templates_that_ec2_would_not_take_are_refused() -> None:
     )
 
 
-def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
+def test_offerings_zones_and_spot_prices_use_the_zone_names_of_the_calling_account() -> None:
     region = Region()
-    name = [named("instance-type", "m5n.large")]
+    name = [filter_of("instance-type", "m5n.large")]
     params: dict[str, Any] = {"LocationType": "availability-zone", "Filters": name}
     ours = region.call("DescribeInstanceTypeOfferings", **params)["InstanceTypeOfferings"]
     theirs = region.call("DescribeInstanceTypeOfferings", OTHER, **params)["InstanceTypeOfferings"]
     assert [o["Location"][-1] for o in ours] == ["a", "b", "c"]
-    assert [o["Location"][-1] for o in theirs] == ["a", "b", "d"]  # their names are moved on by one
+    # The zone names of the other account are shifted by one.
+    assert [o["Location"][-1] for o in theirs] == ["a", "b", "d"]
     zones = region.call("DescribeAvailabilityZones")["AvailabilityZones"]
     assert {z["ZoneName"][-1]: z["ZoneId"] for z in zones} == ZONES
     history = region.call(
@@ -611,13 +614,13 @@ def test_offerings_zones_and_spot_prices_speak_of_the_callers_zones() -> None:
     assert all(0 < float(p["SpotPrice"]) < on_demand for p in history)
 
 
-def test_a_deprecated_image_is_described_when_it_is_asked_for() -> None:
+def test_a_deprecated_image_is_described_only_on_request() -> None:
     region = Region()
     old, new = region.setup.images[:2]
     region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
     assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
-    for asked in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
-        assert old.id in [i["ImageId"] for i in region.call("DescribeImages", **asked)["Images"]]
+    for params in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
+        assert old.id in [i["ImageId"] for i in region.call("DescribeImages", **params)["Images"]]
 
 
 def test_images_are_found_by_id_name_and_owner() -> None:
@@ -625,7 +628,7 @@ def test_images_are_found_by_id_name_and_owner() -> None:
     image = region.setup.images[0]
     by_id = region.call(
         "DescribeImages",
-        Filters=[named("image-id", image.id), named("state", "available")],
+        Filters=[filter_of("image-id", image.id), filter_of("state", "available")],
         IncludeDeprecated=True,
         MaxResults=1000,
     )
@@ -636,19 +639,19 @@ def test_images_are_found_by_id_name_and_owner() -> None:
         "2026-11-01T00:00:00.000Z",
     )
     assert region.call("DescribeImages", Owners=["self"])["Images"] == []
-    named_so = region.call("DescribeImages", Filters=[named("name", "amazon-eks-node-al2023-arm64-st*")])
-    assert [i["Architecture"] for i in named_so["Images"]] == ["arm64"]
+    by_name = region.call("DescribeImages", Filters=[filter_of("name", "amazon-eks-node-al2023-arm64-st*")])
+    assert [i["Architecture"] for i in by_name["Images"]] == ["arm64"]
 
 
-def test_a_gpu_type_has_an_image_to_be_launched_with() -> None:
+def test_a_gpu_instance_launches_with_the_nvidia_image() -> None:
     region = Region()
-    (image,) = region.call("DescribeImages", Filters=[named("name", "*al2023-x86_64-nvidia-*")])["Images"]
+    (image,) = region.call("DescribeImages", Filters=[filter_of("name", "*al2023-x86_64-nvidia-*")])["Images"]
     template = region.template(ImageId=image["ImageId"])
     (instance,) = region.launched(region.fleet(config(template, "g5.xlarge/a")))
     assert (instance.instance_type, instance.spec.image_id) == ("g5.xlarge", image["ImageId"])
 
 
-def test_an_instance_without_groups_gets_the_default_group_of_its_network() -> None:
+def test_an_instance_without_security_groups_gets_the_default_group_of_its_vpc() -> None:
     region = Region()
     (default,) = region.call("DescribeSecurityGroups", GroupNames=["default"])["SecurityGroups"]
     datas: tuple[dict[str, Any], ...] = ({}, {"NetworkInterfaces": [{"DeviceIndex": 0}]})
@@ -660,7 +663,7 @@ def test_an_instance_without_groups_gets_the_default_group_of_its_network() -> N
         assert shown["NetworkInterfaces"][0]["Groups"] == shown["SecurityGroups"]
 
 
-def test_a_gpu_type_is_described_with_what_a_node_is_computed_from() -> None:
+def test_a_gpu_instance_type_is_described_with_its_gpus_and_network_cards() -> None:
     region = Region()
     (shown,) = region.call("DescribeInstanceTypes", InstanceTypes=["p5.48xlarge"])["InstanceTypes"]
     assert shown["VCpuInfo"]["DefaultVCpus"] == 192
@@ -670,7 +673,7 @@ def test_a_gpu_type_is_described_with_what_a_node_is_computed_from() -> None:
     assert shown["NetworkInfo"]["MaximumNetworkCards"] == 32
 
 
-def test_a_block_is_described_with_its_reservations() -> None:
+def test_a_capacity_block_is_described_with_its_reservations() -> None:
     region = Region()
     fields: dict[str, Any] = {
         "kind": "capacity-block",

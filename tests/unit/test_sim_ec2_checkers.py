@@ -1,4 +1,4 @@
-"""Each checker of the simulated EC2 catches a world that is broken in just its point, and no other does."""
+"""Each checker of the simulated EC2 reports the invalid state that it is for, and no other checker does."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +12,8 @@ from holdfast.sim.ec2.checkers import BrokenWorld
 from holdfast.sim.ec2.entities import Instance, Reservation, ScheduledEvent
 
 
-def world() -> tuple[Region, Instance, Reservation]:
-    """One instance in a reservation of two, one outside, and a capacity block that holds one."""
+def valid_region() -> tuple[Region, Instance, Reservation]:
+    """A region with one instance in a reservation of two slots, one outside, and one in a capacity block."""
     region = Region()
     reservation = region.reserve(criteria="targeted")
     fields: dict[str, Any] = {"kind": "capacity-block", "criteria": "targeted", "end_s": START_S + 86400}
@@ -39,7 +39,7 @@ def miscounted(region: Region, _: Instance, reservation: Reservation) -> None:
     region.world.reservations.put(replace(reservation, available=2))
 
 
-def in_two(region: Region, inside: Instance, _: Reservation) -> None:
+def in_two_reservations(region: Region, inside: Instance, _: Reservation) -> None:
     other = region.reserve(criteria="targeted")
     region.world.instances.put(
         replace(inside, reservation_id=other.id, spec=replace(inside.spec, target_id=""))
@@ -50,32 +50,32 @@ def mismatched(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.instances.put(replace(inside, spec=replace(inside.spec, preference="none")))
 
 
-def in_an_ended_one(region: Region, _: Instance, reservation: Reservation) -> None:
+def in_an_expired_reservation(region: Region, _: Instance, reservation: Reservation) -> None:
     region.world.reservations.put(replace(reservation, state="expired"))
     region.world.ledger.stop(reservation.id, region.world.now_s)
 
 
-def in_a_block_that_is_over(region: Region, _: Instance, __: Reservation) -> None:
+def in_a_reclaimed_capacity_block(region: Region, _: Instance, __: Reservation) -> None:
     block = next(r for r in region.world.reservations if r.kind == "capacity-block")
     region.world.reservations.put(replace(block, end_s=region.world.now_s + 60))
 
 
-class SameAgain(Dice):
+class ConstantIds(Dice):
     def token(self) -> str:
         return "the same again"
 
 
-def reused(region: Region, _: Instance, __: Reservation) -> None:
-    region.world._ids = SameAgain()
+def reused_id(region: Region, _: Instance, __: Reservation) -> None:
+    region.world._ids = ConstantIds()
     assert region.world.new_id("i") == region.world.new_id("i")
 
 
-def unknown(region: Region, _: Instance, __: Reservation) -> None:
-    stranger = replace(outside(region), id="i-0123456789abcdef0", private_ip="10.0.9.9", state="pending")
-    region.world.put_instance(stranger)
+def unknown_id(region: Region, _: Instance, __: Reservation) -> None:
+    instance = replace(outside(region), id="i-0123456789abcdef0", private_ip="10.0.9.9", state="pending")
+    region.world.put_instance(instance)
 
 
-def overfull(region: Region, inside: Instance, _: Reservation) -> None:
+def overfull_subnet(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.instances.put(replace(inside, spec=replace(inside.spec, addresses=5000)))
 
 
@@ -83,20 +83,20 @@ def same_address(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.instances.put(replace(outside(region), private_ip=inside.private_ip))
 
 
-def unpaid(region: Region, inside: Instance, _: Reservation) -> None:
+def not_billed(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.ledger.stop(inside.id, region.world.now_s)
 
 
-def paid_twice(region: Region, inside: Instance, _: Reservation) -> None:
+def billed_as_on_demand(region: Region, inside: Instance, _: Reservation) -> None:
     charge = region.world.ledger.open[inside.id]
     region.world.ledger.book(replace(charge, kind="on-demand", nano_usd_per_hour=1))
 
 
-def ill_before_it_was_there(region: Region, inside: Instance, _: Reservation) -> None:
+def impaired_before_launch(region: Region, inside: Instance, _: Reservation) -> None:
     region.world.instances.put(replace(inside, impaired={"system": inside.launched_s - 1}))
 
 
-def left_behind(region: Region, inside: Instance, _: Reservation) -> None:
+def overdue_event(region: Region, inside: Instance, _: Reservation) -> None:
     event = ScheduledEvent(id="instance-event-1", code="instance-stop", at_s=region.world.now_s - 1)
     region.world.instances.put(replace(inside, event=event))
 
@@ -106,27 +106,31 @@ DAMAGES = pytest.mark.parametrize(
     [
         (oversold, checkers.no_reservation_is_oversold, "holds 1 of 0"),
         (miscounted, checkers.counts_add_up, "says 2 are available; of 2, 1 are held"),
-        (in_two, checkers.no_instance_is_in_two_reservations, "and holds a slot of"),
+        (in_two_reservations, checkers.no_instance_is_in_two_reservations, "and holds a slot of"),
         (mismatched, checkers.instances_match_their_reservation, "it wants none"),
-        (in_an_ended_one, checkers.nothing_runs_in_an_ended_reservation, "which is expired"),
-        (in_a_block_that_is_over, checkers.nothing_runs_in_an_ended_reservation, "after its reclaim began"),
-        (reused, checkers.ids_are_never_reused, "given twice: .'i-"),
-        (unknown, checkers.ids_are_never_reused, "never given: .'i-"),
-        (overfull, checkers.subnets_are_not_overfull, r"4091 addresses and 5\d+"),
+        (in_an_expired_reservation, checkers.nothing_runs_in_an_ended_reservation, "which is expired"),
+        (
+            in_a_reclaimed_capacity_block,
+            checkers.nothing_runs_in_an_ended_reservation,
+            "after its reclaim began",
+        ),
+        (reused_id, checkers.ids_are_never_reused, "given twice: .'i-"),
+        (unknown_id, checkers.ids_are_never_reused, "never given: .'i-"),
+        (overfull_subnet, checkers.subnets_are_not_overfull, r"4091 addresses and 5\d+"),
         (same_address, checkers.subnets_are_not_overfull, "in use twice"),
-        (unpaid, checkers.everything_is_paid_for_once, "not billed: .'i-"),
-        (paid_twice, checkers.everything_is_paid_for_once, "is billed as on-demand"),
-        (ill_before_it_was_there, checkers.instance_health_is_valid, "fails its check 'system'"),
-        (left_behind, checkers.instance_health_is_valid, "waits for instance-stop"),
+        (not_billed, checkers.everything_is_paid_for_once, "not billed: .'i-"),
+        (billed_as_on_demand, checkers.everything_is_paid_for_once, "is billed as on-demand"),
+        (impaired_before_launch, checkers.instance_health_is_valid, "fails its check 'system'"),
+        (overdue_event, checkers.instance_health_is_valid, "waits for instance-stop"),
     ],
 )
 
 
 @DAMAGES
-def test_each_checker_catches_a_world_that_is_broken_in_its_point_alone(
+def test_each_invalid_state_is_reported_by_exactly_one_checker(
     damage: Callable[[Region, Instance, Reservation], None], checker: object, words: str
 ) -> None:
-    region, inside, reservation = world()
+    region, inside, reservation = valid_region()
     damage(region, inside, reservation)
     caught = []
     for each in checkers.CHECKERS:
@@ -140,10 +144,10 @@ def test_each_checker_catches_a_world_that_is_broken_in_its_point_alone(
 
 
 @DAMAGES
-def test_what_a_write_broke_is_found_right_after_it_among_many_instances(
+def test_an_invalid_write_is_reported_at_once_among_many_instances(
     damage: Callable[[Region, Instance, Reservation], None], checker: object, words: str
 ) -> None:
-    region, inside, reservation = world()
+    region, inside, reservation = valid_region()
     region.launch(count=500, CapacityReservationSpecification={"CapacityReservationPreference": "none"})
     damage(region, inside, reservation)
     with pytest.raises(BrokenWorld, match=words) as broken:
@@ -151,53 +155,53 @@ def test_what_a_write_broke_is_found_right_after_it_among_many_instances(
     assert broken.traceback[-1].name == getattr(checker, "__name__", "")
 
 
-def test_a_broken_world_ends_the_next_call() -> None:
-    region, inside, reservation = world()
+def test_an_invalid_state_fails_the_next_call() -> None:
+    region, inside, reservation = valid_region()
     miscounted(region, inside, reservation)
     with pytest.raises(BrokenWorld):
         region.call("DescribeSubnets")
 
 
-def test_a_block_that_nobody_takes_back_is_found_when_its_time_has_come() -> None:
-    region, _, __ = world()
+def test_a_capacity_block_that_is_not_reclaimed_in_time_is_reported() -> None:
+    region, _, __ = valid_region()
     region.world.agenda.clear()
     with pytest.raises(BrokenWorld, match="after its reclaim began"):
         region.wait(86400 - 30 * 60)
 
 
-def unseen(region: Region, inside: Instance) -> None:
-    """No write: nothing tells the checkers."""
+def change_without_write(region: Region, inside: Instance) -> None:
+    """Bypasses the store, so the check after each write does not cover the change."""
     region.world.instances._values[inside.id] = replace(inside, private_ip="10.0.9.9")
 
 
-def test_what_no_write_did_is_found_by_a_full_check() -> None:
-    region, inside, _ = world()
+def test_a_change_without_a_write_is_reported_by_a_full_check() -> None:
+    region, inside, _ = valid_region()
     region.ec2.check_all()
-    unseen(region, inside)
+    change_without_write(region, inside)
     region.call("DescribeSubnets")
     with pytest.raises(BrokenWorld, match="counted anew"):
         region.ec2.check_all()
 
 
-def seconds(region: Region, count: int) -> None:
+def wait_seconds(region: Region, count: int) -> None:
     for _ in range(count):
         region.wait(1)
 
 
-def test_a_full_check_comes_by_itself_every_so_often() -> None:
-    region, inside, _ = world()
-    unseen(region, inside)
+def test_a_full_check_runs_periodically() -> None:
+    region, inside, _ = valid_region()
+    change_without_write(region, inside)
     with pytest.raises(BrokenWorld, match="counted anew"):
-        seconds(region, 1000)
+        wait_seconds(region, 1000)
 
 
-def work_of_a_check(instances: int) -> int:
-    """How many things are looked at after one more launch."""
+def checked_objects(instances: int) -> int:
+    """How many objects are checked after one more launch."""
     region = Region()
     region.launch(count=instances)
     region.launch()
     return len(region.ec2._watch._tally.ids)
 
 
-def test_a_write_costs_the_same_check_in_a_large_world() -> None:
-    assert work_of_a_check(900) == work_of_a_check(9)
+def test_the_cost_of_a_check_does_not_grow_with_the_number_of_instances() -> None:
+    assert checked_objects(900) == checked_objects(9)

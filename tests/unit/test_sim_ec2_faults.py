@@ -1,4 +1,4 @@
-"""Faults of the simulated EC2: each does what it says, and a seed replays them all."""
+"""Faults of the simulated EC2: the effect of each one, and the replay of a run from its seed."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.faults import Fault
 
 
-def test_a_lost_answer_leaves_the_effect_and_the_token_finds_it() -> None:
+def test_a_lost_response_has_its_effect_and_the_client_token_returns_it() -> None:
     region = Region(rules=[faults.Lost(operation="CreateFleet", times=1)])
     wanted = config(region.template(), "m5.large/a")
     with pytest.raises(LostResponse):
@@ -37,32 +37,32 @@ def test_a_refused_call_has_no_effect(fault: Fault, code: str, status: int) -> N
     assert region.world.instances[instance.id].state == "pending"
 
 
-def test_a_fault_strikes_within_its_time_and_as_often_as_it_may() -> None:
+def test_a_fault_applies_only_within_its_window_and_at_most_so_many_times() -> None:
     window = faults.Broken(operation="DescribeSubnets", from_s=START_S + 10, until_s=START_S + 20, times=2)
     region = Region(rules=[window])
 
-    def works() -> bool:
+    def succeeds() -> bool:
         try:
             region.call("DescribeSubnets")
         except ApiError:
             return False
         return True
 
-    seen = []
+    results = []
     for at_s in (0, 10, 11, 12, 20):
         region.clock.seconds = START_S + at_s
-        seen.append(works())
-    assert seen == [True, False, False, True, True]
+        results.append(succeeds())
+    assert results == [True, False, False, True, True]
 
 
-def test_a_pool_without_capacity_is_an_error_and_another_pool_takes_over() -> None:
+def test_a_pool_without_capacity_is_an_error_and_the_next_pool_is_used() -> None:
     region = Region(rules=[faults.NoCapacity(instance_type="m5.large", zone_id=ZONES["a"])])
     answer = region.fleet(config(region.template(), "m5.large/a", "m5.xlarge/a"))
     assert pools(answer) == {"m5.xlarge/a": 1}
     assert errors(answer) == [("m5.large/a", "InsufficientInstanceCapacity")]
 
 
-def test_a_pool_can_fail_with_the_code_of_a_quota() -> None:
+def test_a_pool_can_fail_with_a_quota_error() -> None:
     code = "MaxSpotInstanceCountExceeded"
     region = Region(rules=[faults.NoCapacity(market="spot", code=code)])
     assert errors(region.fleet(config(region.template(), "m5.large/a"), kind="spot")) == [
@@ -78,7 +78,7 @@ def test_a_pool_without_spare_capacity_still_has_its_reserved_slots() -> None:
     assert [i.reservation_id for i in region.launched(answer)] == [reservation.id]
 
 
-def test_a_launch_into_a_reservation_can_fail_for_another_reason_than_its_count() -> None:
+def test_a_launch_into_a_reservation_with_free_slots_can_fail() -> None:
     code = "RequestLimitExceeded"
     region = Region(rules=[faults.NoCapacity(market="reserved", code=code, times=1)])
     reservation = region.reserve(criteria="targeted")
@@ -88,7 +88,7 @@ def test_a_launch_into_a_reservation_can_fail_for_another_reason_than_its_count(
     assert errors(region.fleet(wanted)) == []
 
 
-def test_a_reservation_can_be_taken_by_somebody_else_between_describe_and_create() -> None:
+def test_a_slot_can_be_used_elsewhere_between_describe_and_create_fleet() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=1)
     region.world.faults.add(faults.Taken(reservation_id=reservation.id, times=1))
@@ -99,7 +99,7 @@ def test_a_reservation_can_be_taken_by_somebody_else_between_describe_and_create
     assert region.world.reservations[reservation.id].elsewhere == 1
 
 
-def test_a_stale_describe_does_not_know_an_instance_that_was_just_made() -> None:
+def test_a_stale_describe_does_not_find_a_new_instance() -> None:
     region = Region(rules=[faults.Stale(operation="DescribeInstances", lag_s=10, until_s=START_S + 5)])
     (instance,) = region.launch()
     refused = region.refusal("DescribeInstances", InstanceIds=[instance.id])
@@ -115,19 +115,19 @@ def test_an_instance_may_never_boot() -> None:
     assert [region.world.instances[i.id].state for i in (stuck, fine)] == ["pending", "running"]
 
 
-def test_an_instance_may_run_and_never_answer() -> None:
+def test_a_silent_instance_becomes_impaired_and_stays_so_after_a_reboot() -> None:
     region = Region(rules=[faults.Silent(times=1)])
     (instance,) = region.launch()
     region.wait(60)
     impaired: dict[str, Any] = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}]}
     assert region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"] == []
     region.wait(120)
-    region.call("RebootInstances", InstanceIds=[instance.id])  # of no use
+    region.call("RebootInstances", InstanceIds=[instance.id])  # does not repair it
     (status,) = region.call("DescribeInstanceStatus", **impaired)["InstanceStatuses"]
     assert status["InstanceId"] == instance.id
 
 
-def test_the_host_of_an_instance_may_fail_and_a_reboot_is_of_no_use() -> None:
+def test_a_failed_host_impairs_the_system_status_also_after_a_reboot() -> None:
     region = Region(rules=[faults.HostFails(after_s=100, times=1)])
     (instance,) = region.launch()
     region.wait(150)
@@ -142,7 +142,7 @@ def test_the_host_of_an_instance_may_fail_and_a_reboot_is_of_no_use() -> None:
     assert (failed["Status"], failed["ImpairedSince"].timestamp()) == ("failed", START_S + 100)
 
 
-def test_an_instance_may_die_by_itself() -> None:
+def test_an_instance_may_terminate_by_itself() -> None:
     region = Region(rules=[faults.Dies(after_s=100, times=1)])
     (instance,) = region.launch()
     region.wait(99)
@@ -152,11 +152,11 @@ def test_an_instance_may_die_by_itself() -> None:
     assert (now.state, now.state_reason[0]) == ("shutting-down", "Server.InternalError")
 
 
-# --- Buckets ----------------------------------------------------------------------------------------
+# --- Throttling -------------------------------------------------------------------------------------
 
 
-def spent(region: Region, operation: str, **params: Any) -> int:
-    """How many calls are let through before one is refused."""
+def calls_until_throttled(region: Region, operation: str, **params: Any) -> int:
+    """How many calls succeed before one is throttled."""
     for count in range(2000):
         try:
             region.call(operation, **params)
@@ -165,19 +165,20 @@ def spent(region: Region, operation: str, **params: Any) -> int:
     return 2000
 
 
-def test_buckets_are_as_ec2s_one_an_operation_and_refill_by_the_second() -> None:
+def test_each_operation_has_its_own_token_bucket_that_refills_every_second() -> None:
     region = Region(throttled=True)
     narrow = {"Filters": [{"Name": "state", "Values": ["available"]}]}
-    assert spent(region, "DescribeSubnets", **narrow) == 100
-    assert spent(region, "DescribeSubnets") == 50  # without a filter the bucket is another
-    assert spent(region, "DescribeSecurityGroups") == 50
+    assert calls_until_throttled(region, "DescribeSubnets", **narrow) == 100
+    # Calls without a filter have another bucket.
+    assert calls_until_throttled(region, "DescribeSubnets") == 50
+    assert calls_until_throttled(region, "DescribeSecurityGroups") == 50
     region.wait(1)
-    assert spent(region, "DescribeSubnets", **narrow) == 20
+    assert calls_until_throttled(region, "DescribeSubnets", **narrow) == 20
     region.wait(3600)
-    assert spent(region, "DescribeSubnets", **narrow) == 100
+    assert calls_until_throttled(region, "DescribeSubnets", **narrow) == 100
 
 
-def test_terminating_also_costs_a_token_for_each_instance() -> None:
+def test_terminate_instances_consumes_a_token_for_each_instance() -> None:
     region = Region(throttled=True)
     made = [i.id for i in region.launch(600)]
     region.call("TerminateInstances", InstanceIds=made)
@@ -190,8 +191,8 @@ def test_terminating_also_costs_a_token_for_each_instance() -> None:
 # --- Replay -----------------------------------------------------------------------------------------
 
 
-def story(seed: int) -> str:
-    """A day with chance in it: everything that was answered and said."""
+def run_with_faults(seed: int) -> str:
+    """All responses, events and costs of a run with random faults, as text."""
     rules = [
         faults.Lost(chance=0.1),
         faults.Throttled(chance=0.1),
@@ -207,7 +208,7 @@ def story(seed: int) -> str:
     region.reserve("p5.48xlarge", "b", kind="capacity-block", end_s=START_S + 40_000)
     for rule in rules:
         region.world.faults.add(rule)
-    told: list[Any] = []
+    responses: list[Any] = []
     for number in range(60):
         region.wait(1000)
         for operation, params in (
@@ -216,17 +217,17 @@ def story(seed: int) -> str:
             ("DescribeCapacityReservations", {}),
         ):
             try:
-                told.append(region.call(operation, **params))
+                responses.append(region.call(operation, **params))
             except (ApiError, LostResponse) as error:
-                told.append(str(error))
+                responses.append(str(error))
         running = [i.id for i in region.world.instances if i.state == "running"]
         if len(running) > 8:
             try:
                 region.call("TerminateInstances", InstanceIds=running[:4])
             except (ApiError, LostResponse) as error:
-                told.append(str(error))
+                responses.append(str(error))
     return json.dumps(
-        [told, region.events, sorted(region.world.ledger.nano_usd(0, 1 << 40).items())], default=str
+        [responses, region.events, sorted(region.world.ledger.nano_usd(0, 1 << 40).items())], default=str
     )
 
 
@@ -239,6 +240,6 @@ def fleet_params(template: str, number: int) -> dict[str, Any]:
     }
 
 
-def test_a_seed_replays_to_the_letter_and_another_seed_is_another_story() -> None:
-    assert story(1) == story(1)
-    assert story(1) != story(2)
+def test_a_seed_replays_the_same_run_and_another_seed_does_not() -> None:
+    assert run_with_faults(1) == run_with_faults(1)
+    assert run_with_faults(1) != run_with_faults(2)

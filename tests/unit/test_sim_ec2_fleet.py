@@ -1,4 +1,7 @@
-"""CreateFleet and RunInstances of the simulated EC2, beyond the table of reservations."""
+"""CreateFleet and RunInstances of the simulated EC2.
+
+The table of reservations is tested in tests/contract/test_sim_ec2_fleet_table.py.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -21,30 +24,30 @@ def block(region: Region, **fields: Any) -> Any:
     return region.reserve("p5.48xlarge", "b", **(plain | fields))
 
 
-def refused(region: Region, *configs: dict[str, Any], kind: str = "on-demand", **params: Any) -> str:
+def fleet_error(region: Region, *configs: dict[str, Any], kind: str = "on-demand", **params: Any) -> str:
     target = {"DefaultTargetCapacityType": kind, "TotalTargetCapacity": params.pop("count", 1)}
     return region.refusal(
         "CreateFleet", LaunchTemplateConfigs=list(configs), TargetCapacitySpecification=target, **{"Type": "instant", **params}
     ).code  # fmt: skip
 
 
-# --- Answers ----------------------------------------------------------------------------------------
+# --- Responses --------------------------------------------------------------------------------------
 
 
-def test_a_thousand_are_launched_in_one_call_each_with_its_own_id_and_address() -> None:
+def test_one_fleet_launches_at_most_1000_instances_each_with_its_own_id_and_address() -> None:
     region = Region()
     answer = region.fleet(config(region.template(), "m5.large/a"), count=1000)
     made = region.launched(answer)
     assert len({i.id for i in made}) == len({i.private_ip for i in made}) == 1000
     assert answer["Errors"] == []
     assert (
-        refused(region, config(region.template(), "m5.large/a"), count=1001)
+        fleet_error(region, config(region.template(), "m5.large/a"), count=1001)
         == "InvalidTargetCapacitySpecification"
     )
 
 
 @pytest.mark.fact("aws-15.2")
-def test_every_group_and_every_error_carries_its_override() -> None:
+def test_fleet_instances_and_errors_name_their_override() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
     subnet = region.setup.subnets[0].id
@@ -63,14 +66,14 @@ def test_every_group_and_every_error_carries_its_override() -> None:
     assert error["ErrorCode"] == "InsufficientInstanceCapacity"
 
 
-def test_too_few_instances_always_come_with_an_error() -> None:
+def test_a_fleet_with_too_few_instances_has_an_error() -> None:
     region = Region(rules=[Partial(at_most=2)])
     answer = region.fleet(config(region.template(), "m5.large/a"), count=5)
     assert pools(answer) == {"m5.large/a": 2}
     assert errors(answer) == [("m5.large/a", "InsufficientInstanceCapacity")]
 
 
-def test_instances_carry_the_tags_of_the_call_and_those_of_ec2() -> None:
+def test_instances_have_the_tags_of_the_call_and_of_ec2() -> None:
     region = Region()
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": "ml"}]}]
     answer = region.fleet(config(region.template(), "m5.large/a"), TagSpecifications=tags)
@@ -80,10 +83,10 @@ def test_instances_carry_the_tags_of_the_call_and_those_of_ec2() -> None:
     assert instance.tags["aws:ec2launchtemplate:version"] == "1"
 
 
-# --- Strategies -------------------------------------------------------------------------------------
+# --- Allocation strategies --------------------------------------------------------------------------
 
 
-def test_lowest_price_fills_the_cheapest_pool_before_the_next_whatever_the_priorities() -> None:
+def test_lowest_price_fills_the_cheapest_pool_first_and_ignores_priorities() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
     template = region.template()
@@ -92,7 +95,7 @@ def test_lowest_price_fills_the_cheapest_pool_before_the_next_whatever_the_prior
     assert pools(answer) == {"m5.large/a": 2, "m5.2xlarge/a": 1}
 
 
-def test_prioritized_takes_the_lowest_number_first_and_none_last() -> None:
+def test_prioritized_uses_the_lowest_number_first_and_no_number_last() -> None:
     region = Region()
     template = region.template()
     configs = (
@@ -108,7 +111,7 @@ def test_prioritized_takes_the_lowest_number_first_and_none_last() -> None:
     assert [i.instance_type for i in region.launched(answer)] == ["m5.2xlarge", "m5.xlarge", "m5.large"]
 
 
-def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id() -> None:
+def test_spot_instances_come_from_the_cheapest_deep_pool_and_have_a_request_id() -> None:
     region = Region()
     wanted = [f"m5.large/{letter}" for letter in ZONES]
     deep = [z for z in ZONES.values() if prices.spot_depth("m5.large", z) >= 5]
@@ -127,7 +130,7 @@ def test_spot_instances_are_the_cheapest_of_the_deep_pools_and_have_a_request_id
 
 
 @pytest.mark.parametrize("strategy", ["lowest-price", "capacity-optimized", "capacity-optimized-prioritized"])
-def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
+def test_each_spot_allocation_strategy_has_its_own_order_of_pools(strategy: str) -> None:
     region = Region()
     names = ("m5.large", "m5a.xlarge", "r5.large", "r5.xlarge", "c5.large")
     template = region.template()
@@ -145,7 +148,7 @@ def test_each_spot_strategy_has_an_order_of_its_own(strategy: str) -> None:
     assert instance.instance_type == expected[strategy]
 
 
-def test_spot_never_uses_a_reservation_and_minds_the_highest_price() -> None:
+def test_spot_never_uses_a_reservation_and_respects_the_maximum_price() -> None:
     region = Region()
     reservation = region.reserve()
     (instance,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
@@ -156,7 +159,7 @@ def test_spot_never_uses_a_reservation_and_minds_the_highest_price() -> None:
     assert errors(cheap) == [("m5.large/a", "SpotMaxPriceTooLow")]
 
 
-def test_a_minimum_that_is_not_reached_launches_nothing() -> None:
+def test_a_fleet_below_its_min_target_capacity_launches_nothing() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
     control.limit_pool(region.world, "m5.large", ZONES["b"], "on-demand", 3)
@@ -167,39 +170,41 @@ def test_a_minimum_that_is_not_reached_launches_nothing() -> None:
     assert {code for _, code in errors(nothing)} == {"InsufficientInstanceCapacity"}
     three = region.fleet(wanted, count=3, OnDemandOptions={**options, "MinTargetCapacity": 3})
     assert pools(three) == {"m5.large/b": 3}
-    assert refused(region, wanted, OnDemandOptions={"MinTargetCapacity": 1}) == "InvalidParameterCombination"
+    assert (
+        fleet_error(region, wanted, OnDemandOptions={"MinTargetCapacity": 1}) == "InvalidParameterCombination"
+    )
 
 
-# --- Kinds of capacity ------------------------------------------------------------------------------
+# --- Reserved capacity ------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-15.2")
-def test_a_block_is_used_by_a_block_fleet_alone_with_what_there_is_and_no_fallback() -> None:
+def test_a_capacity_block_is_used_only_by_a_capacity_block_fleet_without_fallback() -> None:
     region = Region()
     reservation = block(region, total=2)
     template = region.targeting(reservation, ONLY, BLOCK)
     answer = region.fleet(config(template, "p5.48xlarge/b"), count=3, kind=BLOCK)
     assert [i.reservation_id for i in region.launched(answer)] == [reservation.id] * 2
     assert errors(answer) == [("p5.48xlarge/b", "ReservationCapacityExceeded")]
-    assert refused(region, config(template, "p5.48xlarge/b")) == "InvalidFleetConfig"
+    assert fleet_error(region, config(template, "p5.48xlarge/b")) == "InvalidFleetConfig"
     without_market = region.targeting(reservation, ONLY)
-    assert refused(region, config(without_market, "p5.48xlarge/b"), kind=BLOCK) == "InvalidFleetConfig"
+    assert fleet_error(region, config(without_market, "p5.48xlarge/b"), kind=BLOCK) == "InvalidFleetConfig"
     as_ordinary = region.fleet(config(without_market, "p5.48xlarge/b"))
     assert errors(as_ordinary) == [("p5.48xlarge/b", "InvalidParameterCombination")]
 
 
 @pytest.mark.fact("aws-15.2")
-def test_one_request_uses_one_block() -> None:
+def test_a_fleet_with_two_capacity_blocks_is_refused() -> None:
     region = Region()
     one, two = block(region), region.reserve("p5.48xlarge", "c", kind=BLOCK, end_s=START_S + DAY_S)
     configs = (
         config(region.targeting(one, ONLY, BLOCK), "p5.48xlarge/b"),
         config(region.targeting(two, ONLY, BLOCK), "p5.48xlarge/c"),
     )
-    assert refused(region, *configs, kind=BLOCK) == "InvalidFleetConfig"
+    assert fleet_error(region, *configs, kind=BLOCK) == "InvalidFleetConfig"
 
 
-def interruptible(region: Region) -> Any:
+def interruptible_reservation(region: Region) -> Any:
     source = region.reserve(criteria="targeted", total=1)
     region.call(
         "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
@@ -208,42 +213,42 @@ def interruptible(region: Region) -> Any:
 
 
 @pytest.mark.fact("aws-15.3")
-def test_an_interruptible_reservation_is_used_as_karpenter_asks_for_it() -> None:
+def test_karpenters_fleet_request_launches_into_an_interruptible_reservation() -> None:
     region = Region()
-    lent = interruptible(region)
-    wanted = config(region.targeting(lent, ONLY, INTERRUPTIBLE), "m5.large/a")
+    interruptible = interruptible_reservation(region)
+    wanted = config(region.targeting(interruptible, ONLY, INTERRUPTIBLE), "m5.large/a")
     options: dict[str, Any] = {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
     answer = region.fleet(wanted, count=2, kind="reserved-capacity", **options)
-    assert [i.reservation_id for i in region.launched(answer)] == [lent.id]
+    assert [i.reservation_id for i in region.launched(answer)] == [interruptible.id]
     assert answer["Instances"][0]["Lifecycle"] == INTERRUPTIBLE
     assert errors(answer) == [("m5.large/a", "ReservationCapacityExceeded")]
-    assert refused(region, wanted, kind="reserved-capacity") == "InvalidParameterCombination"
-    assert refused(region, wanted, **options) == "InvalidParameterCombination"
+    assert fleet_error(region, wanted, kind="reserved-capacity") == "InvalidParameterCombination"
+    assert fleet_error(region, wanted, **options) == "InvalidParameterCombination"
 
 
-def test_reserved_capacity_goes_type_by_type_through_its_targets_and_then_falls_back() -> None:
+def test_reserved_capacity_uses_its_targets_by_reservation_type_and_then_falls_back() -> None:
     region = Region()
     ordinary = region.reserve(criteria="targeted", total=1)
-    other = region.reserve(criteria="targeted", total=1)  # matches, and is no target
-    lent = interruptible(region)
+    other = region.reserve(criteria="targeted", total=1)  # matches but is not a target
+    interruptible = interruptible_reservation(region)
     options: dict[str, Any] = {
         "ReservationTypes": [INTERRUPTIBLE, "on-demand-capacity-reservation"],
-        "CapacityReservationTarget": {"CapacityReservationIds": [ordinary.id, lent.id]},
+        "CapacityReservationTarget": {"CapacityReservationIds": [ordinary.id, interruptible.id]},
     }
     wanted = config(region.template(), "m5.large/a")
     answer = region.fleet(wanted, count=2, kind="reserved-capacity", ReservedCapacityOptions=options)
-    assert [i.reservation_id for i in region.launched(answer)] == [lent.id, ordinary.id]
+    assert [i.reservation_id for i in region.launched(answer)] == [interruptible.id, ordinary.id]
     full = region.fleet(wanted, kind="reserved-capacity", ReservedCapacityOptions=options)
     assert errors(full) == [("m5.large/a", "ReservationCapacityExceeded")]
     options["ReservedCapacityFallbackOptions"] = {"MarketTypes": ["on-demand"]}
-    (fallen,) = region.launched(
+    (fallback,) = region.launched(
         region.fleet(wanted, kind="reserved-capacity", ReservedCapacityOptions=options)
     )
-    assert (fallen.reservation_id, fallen.lifecycle) == ("", "")
+    assert (fallback.reservation_id, fallback.lifecycle) == ("", "")
     assert region.available(other) == 1
 
 
-def test_reserved_capacity_targets_ids_or_groups_not_both() -> None:
+def test_reserved_capacity_targets_ids_or_resource_groups_but_not_both() -> None:
     region = Region()
     one, two = region.reserve(criteria="targeted", total=1), region.reserve(criteria="targeted", total=1)
     group = control.add_group(region.world, account=ACCOUNT, name="g", members=(one.id, two.id))
@@ -253,11 +258,11 @@ def test_reserved_capacity_targets_ids_or_groups_not_both() -> None:
     answer = region.fleet(wanted, count=2, kind="reserved-capacity", ReservedCapacityOptions=options)
     assert [i.reservation_id for i in region.launched(answer)] == [one.id, two.id]
     target["CapacityReservationIds"] = [one.id]
-    both = refused(region, wanted, kind="reserved-capacity", ReservedCapacityOptions=options)
+    both = fleet_error(region, wanted, kind="reserved-capacity", ReservedCapacityOptions=options)
     assert both == "InvalidParameterCombination"
 
 
-def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() -> None:
+def test_reservations_only_without_a_target_uses_only_open_reservations() -> None:
     region = Region()
     open_one = region.reserve(total=1)
     region.reserve(total=1, criteria="targeted")
@@ -267,7 +272,7 @@ def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() ->
     assert errors(answer) == [("m5.large/a", "ReservationCapacityExceeded")]
 
 
-# --- What is refused --------------------------------------------------------------------------------
+# --- Errors and limits ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -285,19 +290,17 @@ def test_reservations_only_without_a_target_uses_open_ones_and_nothing_else() ->
         ),
         ({}, "m6g.large/a", "InvalidParameterValue"),  # an x86 image
         ({}, "m5.gigantic/a", "InvalidParameterValue"),
-        ({}, "m5n.large/d", "Unsupported"),  # not offered there
+        ({}, "m5n.large/d", "Unsupported"),  # not offered in this zone
     ],
 )
-def test_what_is_wrong_with_one_pool_is_an_error_of_that_pool(
-    data: dict[str, Any], pool: str, code: str
-) -> None:
+def test_an_invalid_override_is_an_error_of_its_pool_only(data: dict[str, Any], pool: str, code: str) -> None:
     region = Region(has_profile=lambda name: name != "gone")
     answer = region.fleet(config(region.template(**data), pool), config(region.template(), "m5.2xlarge/b"))
     assert errors(answer) == [(pool, code)]
     assert pools(answer) == {"m5.2xlarge/b": 1}
 
 
-def test_a_zone_a_subnet_or_a_network_that_does_not_go_together_is_an_error_of_the_pool() -> None:
+def test_a_mismatch_of_zone_subnet_or_vpc_is_an_error_of_the_pool() -> None:
     region = Region()
     template = region.template(SecurityGroups=["holdfast-nodes"])
     (first, second), group = region.setup.subnets[:2], region.setup.security_groups[0]
@@ -316,7 +319,7 @@ def test_a_zone_a_subnet_or_a_network_that_does_not_go_together_is_an_error_of_t
     assert len(region.world.instances) == 0
 
 
-def test_an_override_takes_the_place_of_what_the_template_says() -> None:
+def test_an_override_replaces_fields_of_the_launch_template() -> None:
     region = Region()
     template = region.template(ImageId="ami-0ffffffffffffffff", IamInstanceProfile={"Name": "one"})
     profile = {"IamInstanceProfile": {"Name": "two"}, "ImageId": region.setup.images[0].id}
@@ -324,45 +327,47 @@ def test_an_override_takes_the_place_of_what_the_template_says() -> None:
     assert (instance.spec.image_id, instance.spec.profile) == (region.setup.images[0].id, "two")
 
 
-def test_a_zone_may_be_named_by_its_id_and_not_twice() -> None:
+def test_an_override_may_use_a_zone_id_and_no_zone_twice() -> None:
     region = Region()
     template = region.template()
     by_id = config(template) | {"Overrides": [{"InstanceType": "m5.large", "AvailabilityZoneId": ZONES["b"]}]}
     assert pools(region.fleet(by_id)) == {"m5.large/b": 1}
     assert (
-        refused(region, config(template, "m5.large/b", AvailabilityZoneId=ZONES["b"])) == "InvalidFleetConfig"
+        fleet_error(region, config(template, "m5.large/b", AvailabilityZoneId=ZONES["b"]))
+        == "InvalidFleetConfig"
     )
-    assert refused(region, config(template, "m5.large/b"), by_id) == "InvalidFleetConfig"  # the same pair
+    # The same type and zone twice, by name and by id.
+    assert fleet_error(region, config(template, "m5.large/b"), by_id) == "InvalidFleetConfig"
 
 
-def test_a_target_of_another_type_or_one_that_is_not_there_is_an_error_of_the_pool() -> None:
+def test_a_target_reservation_of_another_type_or_account_is_an_error_of_the_pool() -> None:
     region = Region()
     reservation = region.reserve("m5.xlarge", criteria="targeted")
     answer = region.fleet(config(region.targeting(reservation), "m5.large/a"))
     assert errors(answer) == [("m5.large/a", "InvalidParameterValue")]
     foreign = region.reserve(owner=OTHER)
-    unseen = region.fleet(config(region.targeting(foreign), "m5.large/a"))
-    assert errors(unseen) == [("m5.large/a", "InvalidCapacityReservationId.NotFound")]
+    not_shared = region.fleet(config(region.targeting(foreign), "m5.large/a"))
+    assert errors(not_shared) == [("m5.large/a", "InvalidCapacityReservationId.NotFound")]
 
 
-def test_a_template_that_is_not_there_fails_the_whole_call_with_the_code_karpenter_looks_for() -> None:
+def test_a_missing_launch_template_fails_the_call_with_the_code_that_karpenter_checks() -> None:
     region = Region()
-    gone = config("karpenter.k8s.aws/1", "m5.large/a")
-    assert refused(region, gone) == "InvalidLaunchTemplateName.NotFoundException"
-    gone["LaunchTemplateSpecification"] = {"LaunchTemplateId": "lt-0", "Version": "$Latest"}
-    assert refused(region, gone) == "InvalidLaunchTemplateId.NotFound"
+    missing = config("karpenter.k8s.aws/1", "m5.large/a")
+    assert fleet_error(region, missing) == "InvalidLaunchTemplateName.NotFoundException"
+    missing["LaunchTemplateSpecification"] = {"LaunchTemplateId": "lt-0", "Version": "$Latest"}
+    assert fleet_error(region, missing) == "InvalidLaunchTemplateId.NotFound"
     known = config(region.template(), "m5.large/a")
     known["LaunchTemplateSpecification"]["Version"] = "2"
-    assert refused(region, known) == "InvalidLaunchTemplateId.VersionNotFound"
+    assert fleet_error(region, known) == "InvalidLaunchTemplateId.VersionNotFound"
 
 
 @pytest.mark.parametrize("kind", ["request", "maintain"])
 def test_only_instant_fleets_are_simulated(kind: str) -> None:
     region = Region()
-    assert refused(region, config(region.template(), "m5.large/a"), Type=kind) == "UnsupportedOperation"
+    assert fleet_error(region, config(region.template(), "m5.large/a"), Type=kind) == "UnsupportedOperation"
 
 
-def test_a_subnet_runs_out_of_addresses_and_gets_them_back_at_the_end_of_an_instance() -> None:
+def test_a_subnet_runs_out_of_addresses_until_an_instance_is_terminated() -> None:
     region = Region()
     subnet = region.setup.subnets[0]
 
@@ -385,9 +390,9 @@ def test_a_subnet_runs_out_of_addresses_and_gets_them_back_at_the_end_of_an_inst
     assert free() == 4091 - 2033
 
 
-def test_reservations_count_against_the_quota_of_processors_and_instances_in_them_do_not_again() -> None:
+def test_reservations_count_against_the_vcpu_quota_and_their_instances_do_not() -> None:
     region = Region(vcpu_limit=10)
-    reservation = region.reserve(criteria="targeted", total=2)  # 2 x 2 processors
+    reservation = region.reserve(criteria="targeted", total=2)  # 2 x 2 vCPUs
     inside = config(region.targeting(reservation), "m5.large/a")
     assert errors(region.fleet(inside, count=2)) == []
     outside = region.fleet(config(region.template(), "m5.large/a"), count=5)
@@ -396,7 +401,7 @@ def test_reservations_count_against_the_quota_of_processors_and_instances_in_the
     assert errors(region.fleet(config(region.template(), "m5.large/a"), kind="spot")) == []
 
 
-def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group() -> None:
+def test_a_reservation_in_a_placement_group_accepts_only_instances_of_that_group() -> None:
     region = Region()
     ring = PlacementGroup(id="pg-1", account=ACCOUNT, name="ring")
     region.world.setup = replace(region.setup, placement_groups=(ring,))
@@ -407,7 +412,7 @@ def test_a_reservation_in_a_placement_group_takes_only_instances_of_that_group()
     assert (outside.reservation_id, inside.reservation_id) == ("", reservation.id)
 
 
-def test_instances_are_dealt_out_evenly_over_the_partitions_of_their_group() -> None:
+def test_instances_are_spread_evenly_over_the_partitions_of_their_placement_group() -> None:
     region = Region()
     wide = PlacementGroup(id="pg-1", account=ACCOUNT, name="wide", strategy="partition", partitions=3)
     region.world.setup = replace(region.setup, placement_groups=(wide,))
@@ -417,13 +422,13 @@ def test_instances_are_dealt_out_evenly_over_the_partitions_of_their_group() -> 
     assert [each.partition for each in (*made, next_one)] == [1, 2, 3, 1, 2, 3, 2]
     (outside,) = region.launch()
     answer = region.call("DescribeInstances", InstanceIds=[made[0].id, outside.id])
-    places = {i["InstanceId"]: i["Placement"] for r in answer["Reservations"] for i in r["Instances"]}
-    assert places[made[0].id]["GroupId"] == "pg-1"
-    assert places[made[0].id]["PartitionNumber"] == 1
-    assert "PartitionNumber" not in places[outside.id]
+    placements = {i["InstanceId"]: i["Placement"] for r in answer["Reservations"] for i in r["Instances"]}
+    assert placements[made[0].id]["GroupId"] == "pg-1"
+    assert placements[made[0].id]["PartitionNumber"] == 1
+    assert "PartitionNumber" not in placements[outside.id]
 
 
-def test_a_single_type_is_the_one_that_gives_all() -> None:
+def test_single_instance_type_uses_the_type_that_has_capacity_for_all() -> None:
     region = Region()
     control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
     wanted = config(region.template(), "m5.large/a", "m5.xlarge/a")
@@ -433,7 +438,7 @@ def test_a_single_type_is_the_one_that_gives_all() -> None:
     assert pools(alone) == {"m5.xlarge/a": 3}
 
 
-def test_an_instance_with_efas_has_an_interface_on_each_card() -> None:
+def test_an_instance_with_efas_has_an_interface_on_each_network_card() -> None:
     region = Region()
     interfaces = [
         {"DeviceIndex": min(card, 1), "NetworkCardIndex": card, "InterfaceType": "efa"} for card in range(4)
@@ -448,7 +453,7 @@ def test_an_instance_with_efas_has_an_interface_on_each_card() -> None:
 # --- RunInstances -----------------------------------------------------------------------------------
 
 
-def test_run_instances_launches_between_minimum_and_maximum_or_not_at_all() -> None:
+def test_run_instances_launches_between_min_and_max_count_or_nothing() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=2)
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation.id}}
@@ -466,7 +471,7 @@ def test_run_instances_launches_between_minimum_and_maximum_or_not_at_all() -> N
     assert region.available(reservation) == 0
 
 
-def test_run_instances_takes_what_a_template_leaves_open() -> None:
+def test_run_instances_parameters_override_the_launch_template() -> None:
     region = Region()
     template = region.template(InstanceType="m5.large", UserData="aGVsbG8=")
     answer = region.call(

@@ -1,4 +1,4 @@
-"""Reservations of the simulated EC2: counts, windows, ends, who joins, who sees what."""
+"""Reservations of the simulated EC2: counts, windows, ends, matching instances, and sharing between accounts."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def detail_types(region: Region) -> list[str]:
     return [e["detail-type"] for e in region.events if "State-change" not in e["detail-type"]]
 
 
-def fill(region: Region, reservation: Reservation, count: int = 1, market: str = "") -> list[Instance]:
+def launch_into(region: Region, reservation: Reservation, count: int = 1, market: str = "") -> list[Instance]:
     template = region.targeting(reservation, market=market)
     pool = f"{reservation.instance_type}/{zone_letter(reservation)}"
     kind = {"": "on-demand", "capacity-block": "capacity-block"}.get(market, "reserved-capacity")
@@ -42,10 +42,10 @@ def block(region: Region, *, starts_in_s: int = 0, lasts_s: int = DAY_S, **field
 
 
 @pytest.mark.fact("aws-15.3")
-def test_a_slot_is_taken_at_launch_and_free_only_after_the_end_and_the_lag() -> None:
+def test_a_slot_is_used_at_launch_and_free_only_after_termination_and_the_release_lag() -> None:
     region = Region(boot_s=10, shutdown_s=40, release_lag_s=25)
     reservation = region.reserve(criteria="targeted")
-    (instance,) = fill(region, reservation)
+    (instance,) = launch_into(region, reservation)
     assert region.available(reservation) == 1
     region.wait(60)
     region.call("TerminateInstances", InstanceIds=[instance.id])
@@ -59,7 +59,7 @@ def test_a_slot_is_taken_at_launch_and_free_only_after_the_end_and_the_lag() -> 
     assert region.available(reservation) == 2
 
 
-def test_slots_used_by_somebody_unseen_are_not_available() -> None:
+def test_slots_used_elsewhere_are_not_available() -> None:
     region = Region()
     reservation = region.reserve(total=5, elsewhere=2)
     assert region.available(reservation) == 3
@@ -70,11 +70,11 @@ def test_slots_used_by_somebody_unseen_are_not_available() -> None:
 
 
 @pytest.mark.fact("aws-15.2")
-def test_a_stale_read_shows_the_count_of_a_while_ago() -> None:
+def test_a_stale_read_returns_an_earlier_count() -> None:
     region = Region(stale_s=30)
     reservation = region.reserve(criteria="targeted")
     region.wait(100)
-    fill(region, reservation)
+    launch_into(region, reservation)
     assert region.available(reservation) == 2
     region.wait(29)
     assert region.available(reservation) == 2
@@ -82,7 +82,7 @@ def test_a_stale_read_shows_the_count_of_a_while_ago() -> None:
     assert region.available(reservation) == 1
 
 
-def test_a_reservation_is_pending_for_a_while_and_then_active() -> None:
+def test_a_new_reservation_is_pending_and_then_active() -> None:
     region = Region(reservation_pending_s=120)
     made = region.call(
         "CreateCapacityReservation",
@@ -101,7 +101,7 @@ def test_a_reservation_is_pending_for_a_while_and_then_active() -> None:
     assert region.described(reservation)["State"] == "active"
 
 
-def test_a_reservation_cannot_shrink_below_what_is_in_it() -> None:
+def test_a_reservation_cannot_shrink_below_its_used_slots() -> None:
     region = Region()
     reservation = region.reserve(total=3)
     region.launch(2)
@@ -117,10 +117,10 @@ def test_a_reservation_cannot_shrink_below_what_is_in_it() -> None:
 
 
 @pytest.mark.fact("Q-38", "aws-15.2")
-def test_instances_of_an_expired_reservation_go_on_as_on_demand() -> None:
+def test_instances_of_an_expired_reservation_continue_as_on_demand() -> None:
     region = Region(expiry_lag_s=300)
     reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
-    (instance,) = fill(region, reservation)
+    (instance,) = launch_into(region, reservation)
     region.wait(HOUR_S + 299)
     assert region.world.instances[instance.id].reservation_id == reservation.id
     region.wait(1)
@@ -133,10 +133,10 @@ def test_instances_of_an_expired_reservation_go_on_as_on_demand() -> None:
     assert (charge.kind, charge.from_s) == ("on-demand", START_S + HOUR_S + 300)
 
 
-def test_instances_of_a_cancelled_reservation_run_on_and_it_takes_no_more() -> None:
+def test_a_cancelled_reservation_releases_its_instances_and_accepts_no_launch() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted")
-    (instance,) = fill(region, reservation)
+    (instance,) = launch_into(region, reservation)
     region.call("CancelCapacityReservation", CapacityReservationId=reservation.id)
     (answer,) = region.call("DescribeInstances", InstanceIds=[instance.id])["Reservations"]
     assert "CapacityReservationId" not in answer["Instances"][0]
@@ -144,10 +144,10 @@ def test_instances_of_a_cancelled_reservation_run_on_and_it_takes_no_more() -> N
     assert errors(again) == [("m5.large/a", "InvalidCapacityReservationState")]
 
 
-def test_a_slot_that_was_being_released_does_not_come_back_to_an_ended_reservation() -> None:
+def test_a_releasing_slot_is_not_freed_in_a_cancelled_reservation() -> None:
     region = Region(release_lag_s=100)
     reservation = region.reserve(criteria="targeted")
-    (instance,) = fill(region, reservation)
+    (instance,) = launch_into(region, reservation)
     region.call("TerminateInstances", InstanceIds=[instance.id])
     region.call("CancelCapacityReservation", CapacityReservationId=reservation.id)
     region.wait(HOUR_S)
@@ -156,10 +156,10 @@ def test_a_slot_that_was_being_released_does_not_come_back_to_an_ended_reservati
 
 @pytest.mark.fact("Q-38", "aws-15.2")
 @pytest.mark.parametrize(("ultraserver", "lead_minutes"), [(False, 30), (True, 60)])
-def test_ec2_takes_a_capacity_block_back_ahead_of_its_end(ultraserver: bool, lead_minutes: int) -> None:  # noqa: FBT001
+def test_ec2_reclaims_a_capacity_block_before_its_end(ultraserver: bool, lead_minutes: int) -> None:  # noqa: FBT001
     region = Region()
     reservation = block(region, ultraserver=ultraserver)
-    (instance,) = fill(region, reservation, market="capacity-block")
+    (instance,) = launch_into(region, reservation, market="capacity-block")
     assert instance.lifecycle == "capacity-block"
     region.wait(DAY_S - lead_minutes * MINUTE_S - 1)
     assert region.world.instances[instance.id].state == "running"
@@ -173,7 +173,7 @@ def test_ec2_takes_a_capacity_block_back_ahead_of_its_end(ultraserver: bool, lea
     assert region.described(reservation)["State"] == "expired"
 
 
-def test_the_warning_comes_40_minutes_before_the_end_of_a_block_and_says_which() -> None:
+def test_the_expiration_warning_of_a_capacity_block_is_sent_40_minutes_before_its_end() -> None:
     region = Region()
     reservation = block(region)
     region.wait(DAY_S - 40 * MINUTE_S - 1)
@@ -186,10 +186,10 @@ def test_the_warning_comes_40_minutes_before_the_end_of_a_block_and_says_which()
     assert warning["detail"]["capacity-reservation-id"] == reservation.id
 
 
-def test_an_extended_block_is_taken_back_ahead_of_its_new_end_only() -> None:
+def test_an_extended_capacity_block_is_reclaimed_only_before_its_new_end() -> None:
     region = Region()
     reservation = block(region)
-    (instance,) = fill(region, reservation, market="capacity-block")
+    (instance,) = launch_into(region, reservation, market="capacity-block")
     region.wait(DAY_S - HOUR_S)
     control.set_end(region.world, reservation.id, reservation.end_s + DAY_S)
     region.wait(DAY_S)
@@ -198,7 +198,7 @@ def test_an_extended_block_is_taken_back_ahead_of_its_new_end_only() -> None:
     assert region.world.instances[instance.id].state == "shutting-down"
 
 
-def test_a_block_cannot_be_launched_into_before_it_starts() -> None:
+def test_a_capacity_block_cannot_be_launched_into_before_it_starts() -> None:
     region = Region()
     reservation = block(region, starts_in_s=HOUR_S)
     template = region.targeting(reservation, market="capacity-block")
@@ -210,7 +210,7 @@ def test_a_block_cannot_be_launched_into_before_it_starts() -> None:
     assert len(region.launched(region.fleet(config(template, "p5.48xlarge/b"), kind="capacity-block"))) == 1
 
 
-def test_a_block_cannot_be_cancelled_or_changed() -> None:
+def test_a_capacity_block_cannot_be_cancelled_or_modified() -> None:
     region = Region()
     reservation = block(region)
     by_id: dict[str, Any] = {"CapacityReservationId": reservation.id}
@@ -220,7 +220,7 @@ def test_a_block_cannot_be_cancelled_or_changed() -> None:
     )
 
 
-def test_a_jump_of_a_week_lets_everything_happen_at_its_own_time_and_in_order() -> None:
+def test_a_clock_jump_of_a_week_emits_all_events_in_order_with_their_own_times() -> None:
     region = Region()
     reservation = block(region, starts_in_s=HOUR_S)
     region.wait(7 * DAY_S)
@@ -235,7 +235,7 @@ def test_a_jump_of_a_week_lets_everything_happen_at_its_own_time_and_in_order() 
     assert region.described(reservation)["State"] == "expired"
 
 
-def test_a_clock_that_jumps_back_undoes_nothing() -> None:
+def test_a_clock_that_jumps_back_reverts_no_state() -> None:
     region = Region()
     reservation = region.reserve(end_s=START_S + HOUR_S)
     region.wait(2 * HOUR_S)
@@ -255,7 +255,7 @@ def test_nothing_is_launched_into_a_reservation_that_is_not_active(state: str) -
     assert region.described(reservation)["State"] == state
 
 
-def test_a_change_of_state_is_announced() -> None:
+def test_a_change_of_state_emits_an_event() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", state="assessing")
     for state in ("scheduled", "delayed", "active"):
@@ -270,7 +270,7 @@ def test_a_change_of_state_is_announced() -> None:
 # --- Interruptible ----------------------------------------------------------------------------------
 
 
-def lend(region: Region, total: int, count: int) -> tuple[Reservation, Reservation]:
+def allocate_interruptible(region: Region, total: int, count: int) -> tuple[Reservation, Reservation]:
     source = region.reserve(criteria="targeted", total=total)
     region.call(
         "CreateInterruptibleCapacityReservationAllocation",
@@ -281,21 +281,21 @@ def lend(region: Region, total: int, count: int) -> tuple[Reservation, Reservati
     return source, region.world.reservations[allocation["InterruptibleCapacityReservationId"]]
 
 
-def test_lent_slots_are_a_reservation_of_their_own_and_no_longer_free_where_they_came_from() -> None:
+def test_an_interruptible_allocation_moves_slots_from_the_source_to_a_new_reservation() -> None:
     region = Region()
-    source, lent = lend(region, total=5, count=3)
-    assert (region.available(source), region.available(lent)) == (2, 3)
-    shown = region.described(lent)
+    source, interruptible = allocate_interruptible(region, total=5, count=3)
+    assert (region.available(source), region.available(interruptible)) == (2, 3)
+    shown = region.described(interruptible)
     assert shown["Interruptible"] is True
     assert shown["InterruptionInfo"]["SourceCapacityReservationId"] == source.id
 
 
 @pytest.mark.fact("aws-15.4")
-def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
+def test_source_and_interruptible_reservation_cannot_be_cancelled_during_an_allocation() -> None:
     region = Region()
-    source, lent = lend(region, total=2, count=1)
+    source, interruptible = allocate_interruptible(region, total=2, count=1)
     assert (
-        region.refusal("CancelCapacityReservation", CapacityReservationId=lent.id).code
+        region.refusal("CancelCapacityReservation", CapacityReservationId=interruptible.id).code
         == "UnsupportedOperation"
     )
     for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
@@ -310,11 +310,13 @@ def test_what_is_lent_cannot_be_cancelled_or_changed_until_it_is_back() -> None:
     assert region.described(source)["State"] == "cancelled"
 
 
-def test_the_newest_instance_is_warned_first() -> None:
+def test_the_newest_interruptible_instance_is_reclaimed_first() -> None:
     region = Region()
-    source, lent = lend(region, total=2, count=2)
+    source, interruptible = allocate_interruptible(region, total=2, count=2)
     market = "interruptible-capacity-reservation"
-    (old,), (new,) = fill(region, lent, market=market), fill(region, lent, market=market)
+    (old,) = launch_into(region, interruptible, market=market)
+    region.wait(60)
+    (new,) = launch_into(region, interruptible, market=market)
     region.call(
         "UpdateInterruptibleCapacityReservationAllocation",
         CapacityReservationId=source.id,
@@ -325,22 +327,22 @@ def test_the_newest_instance_is_warned_first() -> None:
     assert states == ["running", "shutting-down"]
 
 
-def test_lent_slots_can_become_more() -> None:
+def test_an_interruptible_allocation_can_grow_up_to_the_total_of_its_source() -> None:
     region = Region()
-    source, lent = lend(region, total=5, count=1)
+    source, interruptible = allocate_interruptible(region, total=5, count=1)
     more: dict[str, Any] = {"CapacityReservationId": source.id, "TargetInstanceCount": 4}
     region.call("UpdateInterruptibleCapacityReservationAllocation", **more)
-    assert (region.available(source), region.available(lent)) == (1, 4)
+    assert (region.available(source), region.available(interruptible)) == (1, 4)
     more["TargetInstanceCount"] = 6
     refused = region.refusal("UpdateInterruptibleCapacityReservationAllocation", **more)
     assert refused.code == "InvalidParameterValue"
 
 
 @pytest.mark.fact("aws-15.2", "aws-15.4")
-def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
+def test_interruptible_slots_are_reclaimed_two_minutes_after_a_warning() -> None:
     region = Region(shutdown_s=10, release_lag_s=5)
-    source, lent = lend(region, total=2, count=2)
-    (instance,) = fill(region, lent, market="interruptible-capacity-reservation")
+    source, interruptible = allocate_interruptible(region, total=2, count=2)
+    (instance,) = launch_into(region, interruptible, market="interruptible-capacity-reservation")
     assert instance.lifecycle == "interruptible-capacity-reservation"
     region.wait(MINUTE_S)
     region.call(
@@ -348,7 +350,8 @@ def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
         CapacityReservationId=source.id,
         TargetInstanceCount=0,
     )
-    assert (region.available(source), region.available(lent)) == (1, 0)  # the free one is back at once
+    # The free slot is returned at once.
+    assert (region.available(source), region.available(interruptible)) == (1, 0)
     warning = next(e for e in region.events if "Interruption Warning" in e["detail-type"])
     assert warning["detail-type"] == "EC2 Capacity Reservation Instance Interruption Warning"
     assert warning["detail"]["instance-id"] == instance.id
@@ -359,27 +362,27 @@ def test_lent_slots_are_taken_back_two_minutes_after_a_warning() -> None:
     assert region.world.instances[instance.id].state == "shutting-down"
     region.wait(15)
     assert region.available(source) == 2
-    assert region.described(lent)["State"] == "cancelled"
+    assert region.described(interruptible)["State"] == "cancelled"
     assert (
         detail_types(region)[-1] == "EC2 Interruptible Capacity Reservation Allocation Reclamation Completed"
     )
 
 
-# --- Who joins --------------------------------------------------------------------------------------
+# --- Matching instances -----------------------------------------------------------------------------
 
 
-def test_a_running_open_instance_joins_an_open_reservation_that_is_made_later() -> None:
+def test_a_running_instance_joins_an_open_reservation_that_is_created_later() -> None:
     region = Region()
-    joins, out = region.launch()[0], region.launch(CapacityReservationSpecification=NONE)[0]
+    matching, opted_out = region.launch()[0], region.launch(CapacityReservationSpecification=NONE)[0]
     region.wait(MINUTE_S)
     reservation = region.reserve(total=5)
     targeted = region.reserve(total=5, criteria="targeted")
-    assert region.world.instances[joins.id].reservation_id == reservation.id
-    assert region.world.instances[out.id].reservation_id == ""
+    assert region.world.instances[matching.id].reservation_id == reservation.id
+    assert region.world.instances[opted_out.id].reservation_id == ""
     assert (region.available(reservation), region.available(targeted)) == (4, 5)
 
 
-def test_a_running_spot_instance_joins_nothing() -> None:
+def test_a_running_spot_instance_joins_no_reservation() -> None:
     region = Region()
     (spot,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
     region.wait(MINUTE_S)
@@ -399,7 +402,9 @@ def test_a_running_spot_instance_joins_nothing() -> None:
         {"state": "pending", "start_s": START_S + HOUR_S},
     ],
 )
-def test_an_instance_joins_only_what_it_matches_in_every_attribute(different: dict[str, Any]) -> None:
+def test_an_instance_joins_only_a_reservation_that_matches_in_every_attribute(
+    different: dict[str, Any],
+) -> None:
     region = Region()
     reservation = region.reserve(**different)
     (instance,) = region.launch()
@@ -407,7 +412,7 @@ def test_an_instance_joins_only_what_it_matches_in_every_attribute(different: di
     assert region.world.reservations[reservation.id].available == 2
 
 
-def test_an_instance_whose_group_was_full_moves_into_a_reservation_that_is_added_to_it() -> None:
+def test_an_instance_of_a_full_resource_group_moves_into_a_reservation_added_to_the_group() -> None:
     region = Region()
     full = region.reserve(criteria="targeted", total=1, elsewhere=1)
     group = control.add_group(region.world, account=ACCOUNT, name="web", members=(full.id,))
@@ -422,7 +427,7 @@ def test_an_instance_whose_group_was_full_moves_into_a_reservation_that_is_added
     assert listed["CapacityReservationGroups"] == [{"GroupArn": group.id, "OwnerId": ACCOUNT}]
 
 
-def test_instances_of_an_ended_member_move_to_another_of_their_group() -> None:
+def test_instances_of_a_cancelled_reservation_move_to_another_one_of_their_resource_group() -> None:
     region = Region()
     one, two = region.reserve(criteria="targeted"), region.reserve(criteria="targeted")
     group = control.add_group(region.world, account=ACCOUNT, name="web", members=(one.id, two.id))
@@ -433,7 +438,7 @@ def test_instances_of_an_ended_member_move_to_another_of_their_group() -> None:
     assert region.world.instances[instance.id].reservation_id == two.id
 
 
-def test_a_group_with_reservations_only_never_overflows() -> None:
+def test_a_resource_group_with_reservations_only_never_overflows_to_on_demand() -> None:
     region = Region()
     full = region.reserve(criteria="targeted", total=1, elsewhere=1)
     group = control.add_group(region.world, account=ACCOUNT, name="web", members=(full.id,))
@@ -446,10 +451,10 @@ def test_a_group_with_reservations_only_never_overflows() -> None:
     assert errors(answer) == [("m5.large/a", "ReservationCapacityExceeded")]
 
 
-def test_a_reservation_becomes_open_only_when_it_is_empty_and_then_takes_who_matches() -> None:
+def test_a_reservation_becomes_open_only_when_empty_and_then_gets_matching_instances() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted")
-    (inside,) = fill(region, reservation)
+    (inside,) = launch_into(region, reservation)
     (outside,) = region.launch()
     params = {"CapacityReservationId": reservation.id, "InstanceMatchCriteria": "open"}
     assert region.refusal("ModifyCapacityReservation", **params).code == "InvalidCapacityReservationState"
@@ -459,10 +464,10 @@ def test_a_reservation_becomes_open_only_when_it_is_empty_and_then_takes_who_mat
     assert region.world.instances[outside.id].reservation_id == reservation.id
 
 
-# --- Who sees what ----------------------------------------------------------------------------------
+# --- Sharing between accounts -----------------------------------------------------------------------
 
 
-def test_another_account_sees_a_reservation_when_it_is_shared_and_by_its_own_zone_name() -> None:
+def test_another_account_describes_a_shared_reservation_with_its_own_zone_name() -> None:
     region = Region()
     reservation = region.reserve(tags={"team": "ml"})
     params = {"CapacityReservationIds": [reservation.id]}
@@ -476,23 +481,23 @@ def test_another_account_sees_a_reservation_when_it_is_shared_and_by_its_own_zon
     assert (ours["Tags"], theirs["Tags"]) == ([{"Key": "team", "Value": "ml"}], [])
 
 
-def test_accounts_that_share_a_reservation_share_its_slots_and_see_their_own_use() -> None:
+def test_accounts_that_share_a_reservation_share_its_slots_and_read_their_own_usage() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=3, shared_with=(OTHER,))
-    fill(region, reservation)
+    launch_into(region, reservation)
     template = region.targeting(reservation, account=OTHER)
     (theirs,) = region.launched(region.fleet(config(template, "m5.large/d"), account=OTHER))
     assert region.available(reservation) == 1
-    own = region.call("GetCapacityReservationUsage", CapacityReservationId=reservation.id)
-    seen = region.call("GetCapacityReservationUsage", OTHER, CapacityReservationId=reservation.id)
-    assert [u["AccountId"] for u in own["InstanceUsages"]] == [ACCOUNT, OTHER]
-    assert seen["InstanceUsages"] == [{"AccountId": OTHER, "UsedInstanceCount": 1}]
+    owner_usage = region.call("GetCapacityReservationUsage", CapacityReservationId=reservation.id)
+    other_usage = region.call("GetCapacityReservationUsage", OTHER, CapacityReservationId=reservation.id)
+    assert [u["AccountId"] for u in owner_usage["InstanceUsages"]] == [ACCOUNT, OTHER]
+    assert other_usage["InstanceUsages"] == [{"AccountId": OTHER, "UsedInstanceCount": 1}]
     control.share(region.world, reservation.id)
     assert region.world.instances[theirs.id].reservation_id == ""
     assert region.available(reservation) == 2
 
 
-def test_only_the_owner_changes_a_reservation() -> None:
+def test_only_the_owner_can_cancel_a_reservation() -> None:
     region = Region()
     reservation = region.reserve(shared_with=(OTHER,))
     refused = region.refusal("CancelCapacityReservation", OTHER, CapacityReservationId=reservation.id)

@@ -1,10 +1,10 @@
-"""The simulated EC2 goes on after a restart as if there had been none."""
+"""The simulated EC2 has the same state after a restart."""
 
 from ec2_world import HOUR_S, START_S, Region, config
 from holdfast.sim.ec2 import checkers, store
 
 
-def restarted(before: Region) -> Region:
+def restart(before: Region) -> Region:
     after = Region(seed=8)
     after.clock.seconds = before.clock.seconds
     store.load(after.world, store.dump(before.world))
@@ -12,15 +12,15 @@ def restarted(before: Region) -> Region:
     return after
 
 
-def test_a_restart_forgets_nothing_that_ec2_would_remember() -> None:
+def test_a_restart_preserves_the_state_of_ec2() -> None:
     region = Region(boot_s=20)
     reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
     template = region.targeting(reservation)
     wanted = config(template, "m5.large/a")
     answer = region.fleet(wanted, ClientToken="t-1")
-    described = region.call("DescribeInstances")
-    after = restarted(region)
-    assert after.call("DescribeInstances") == described
+    instances = region.call("DescribeInstances")
+    after = restart(region)
+    assert after.call("DescribeInstances") == instances
     assert after.fleet(wanted, ClientToken="t-1") == answer
     (shown,) = after.call("DescribeLaunchTemplates", LaunchTemplateNames=[template])["LaunchTemplates"]
     assert (

@@ -1,6 +1,6 @@
-"""The pages that say how true the simulated world is name tests that are there, and say of every row how it is known.
+"""The fidelity pages name existing tests, and every row states how its behaviour is known.
 
-Run by `make check` too.
+`make check` runs this file too.
 """
 
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"docs/fidelity-ec2.md": 50, "docs/fidelity-aws.md": 15}  # and how many tests each names at least
+PAGES = {"docs/fidelity-ec2.md": 50, "docs/fidelity-aws.md": 15}  # page: it names more tests than this
 
 
 INDEX = "docs/fidelity.md"
@@ -33,14 +33,14 @@ def rows(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_test_the_page_names_is_there(page: str) -> None:
+def test_every_test_named_on_the_page_exists(page: str) -> None:
     named = {name for row in rows(page) for name in re.findall(r"`(test_\w+)`", row[2])}
     assert len(named) > PAGES[page]
     assert named - defined("*/test_sim_*.py") == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_row_is_sure_or_guessed_and_what_is_sure_has_a_source_and_a_test(page: str) -> None:
+def test_every_row_is_sure_or_guessed_and_a_sure_row_has_a_source_and_a_test(page: str) -> None:
     for behaviour, source, test, known in rows(page):
         assert known in {"sure", "guessed"}, behaviour
         if known == "sure":
@@ -48,7 +48,7 @@ def test_every_row_is_sure_or_guessed_and_what_is_sure_has_a_source_and_a_test(p
             assert test != "-", behaviour
 
 
-def test_the_index_names_tests_that_are_there_one_in_each_row_of_what_was_found() -> None:
+def test_the_index_names_existing_tests_and_one_in_each_row_of_its_tables() -> None:
     text = (ROOT / INDEX).read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+)`", text))
     assert len(named) > 12
@@ -56,10 +56,10 @@ def test_the_index_names_tests_that_are_there_one_in_each_row_of_what_was_found(
     found = text[text.index("## Embedded and real server") :]
     table = [line for line in found.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
     without = [line for line in table if not re.search(r"`test_\w+`", line)]
-    assert len(without) == 2, without  # the heads of the two tables
+    assert len(without) == 2, without  # the header rows of the two tables
 
 
-def test_the_index_names_files_that_are_there_and_every_page_of_its_kind() -> None:
+def test_the_index_names_existing_files_and_links_every_fidelity_page() -> None:
     text = (ROOT / INDEX).read_text(encoding="utf-8")
     for pattern in re.findall(r"`(tests/[^`]+)`", text):
         assert list(ROOT.glob(pattern)), pattern

@@ -24,7 +24,7 @@ def deny(action: Any = "*", resource: Any = "*", **more: Any) -> dict[str, Any]:
     return allow(action, resource, **more) | {"Effect": "Deny"}
 
 
-def given(condition: dict[str, Any], **context: tuple[str, ...]) -> bool:
+def applies(condition: dict[str, Any], **context: tuple[str, ...]) -> bool:
     """Whether a statement with this condition applies. Keys are written with `_` for `:`."""
     keys = {key.replace("_", ":"): values for key, values in context.items()}
     access = Access("ec2:TerminateInstances", INSTANCE, keys)
@@ -56,7 +56,7 @@ def test_an_explicit_deny_wins_over_every_allow() -> None:
         ("ec2.Run*", "ec2:RunInstances", False),
     ],
 )
-def test_actions_match_without_case_and_with_wildcards(pattern: str, action: str, *, matches: bool) -> None:
+def test_actions_match_case_insensitively_with_wildcards(pattern: str, action: str, *, matches: bool) -> None:
     assert (decide(Access(action, INSTANCE), allow(["s3:*", pattern])) is ALLOWED) is matches
 
 
@@ -73,12 +73,14 @@ def test_actions_match_without_case_and_with_wildcards(pattern: str, action: str
         ("arn:aws:ec2:us-west-2::image/*", "arn:aws:ec2:us-west-2:111122223333:image/ami-1", False),
         ("arn:aws:s3:::bucket/a*z", f"{BUCKET}/a/b/z", True),
         ("arn:aws:sqs:us-west-2:1:queue", "arn:aws:sqs:us-west-2:1:queue-2", False),
-        ("arn:aws:ec2:*", INSTANCE, True),  # at the end of a part an asterisk goes on behind the colon
+        ("arn:aws:ec2:*", INSTANCE, True),  # at the end of a part an asterisk also matches past the colon
         ("arn:aws:ec2:us*2:111122223333:instance/*", INSTANCE, True),
-        ("arn:aws:ec2:us*3:instance/*", INSTANCE, False),  # inside a part it does not
+        ("arn:aws:ec2:us*3:instance/*", INSTANCE, False),  # inside a part an asterisk does not
     ],
 )
-def test_resources_match_with_case_and_with_wildcards(pattern: str, resource: str, *, matches: bool) -> None:
+def test_resources_match_case_sensitively_with_wildcards(
+    pattern: str, resource: str, *, matches: bool
+) -> None:
     assert (decide(Access("a:B", resource), allow(resource=["arn:x", pattern])) is ALLOWED) is matches
 
 
@@ -91,16 +93,16 @@ def test_notaction_and_notresource_match_everything_else() -> None:
 
 def test_all_conditions_must_hold_and_one_value_of_each_suffices() -> None:
     both = {"StringEquals": {"aws:a": ["1", "2"], "aws:b": "3"}}
-    assert given(both, aws_a=("2",), aws_b=("3",))
-    assert not given(both, aws_a=("2",), aws_b=("4",))
-    assert not given(both, aws_a=("2",))
-    assert not given({"StringEquals": {"aws:a": "1"}, "StringLike": {"aws:a": "2*"}}, aws_a=("1",))
+    assert applies(both, aws_a=("2",), aws_b=("3",))
+    assert not applies(both, aws_a=("2",), aws_b=("4",))
+    assert not applies(both, aws_a=("2",))
+    assert not applies({"StringEquals": {"aws:a": "1"}, "StringLike": {"aws:a": "2*"}}, aws_a=("1",))
 
 
-def test_names_of_condition_keys_have_no_case_and_values_do() -> None:
-    assert given({"StringEquals": {"AWS:RequestedRegion": "x"}}, aws_requestedregion=("x",))
-    assert not given({"StringEquals": {"aws:a": "Owned"}}, aws_a=("owned",))
-    assert given({"StringEqualsIgnoreCase": {"aws:a": "Owned"}}, aws_a=("owned",))
+def test_condition_keys_are_case_insensitive_and_values_are_not() -> None:
+    assert applies({"StringEquals": {"AWS:RequestedRegion": "x"}}, aws_requestedregion=("x",))
+    assert not applies({"StringEquals": {"aws:a": "Owned"}}, aws_a=("owned",))
+    assert applies({"StringEqualsIgnoreCase": {"aws:a": "Owned"}}, aws_a=("owned",))
 
 
 @pytest.mark.parametrize(
@@ -118,12 +120,12 @@ def test_names_of_condition_keys_have_no_case_and_values_do() -> None:
         ("Bool", False, "true", False),
         ("ArnLike", "arn:aws:ec2:*:*:launch-template/lt-*", "arn:aws:ec2:r:1:launch-template/lt-1", True),
         ("ArnEquals", "arn:aws:sns:*:1:topic", "arn:aws:sns:r:1:topic", True),
-        ("ArnLike", "arn:aws:ec2:*:lt-1", "arn:aws:ec2:r:1:lt-1", False),  # each part by itself
+        ("ArnLike", "arn:aws:ec2:*:lt-1", "arn:aws:ec2:r:1:lt-1", False),  # each part is compared separately
         ("ArnNotLike", "arn:aws:ec2:*:*:*", "arn:aws:ec2:r:1:x", False),
     ],
 )
-def test_operators(operator: str, wanted: Any, value: str, *, holds: bool) -> None:
-    assert given({operator: {"aws:a": wanted}}, aws_a=(value,)) is holds
+def test_condition_operators(operator: str, wanted: Any, value: str, *, holds: bool) -> None:
+    assert applies({operator: {"aws:a": wanted}}, aws_a=(value,)) is holds
 
 
 @pytest.mark.parametrize(
@@ -140,19 +142,19 @@ def test_operators(operator: str, wanted: Any, value: str, *, holds: bool) -> No
         ("ForAnyValue:StringNotEquals", False),
     ],
 )
-def test_operators_without_the_key(operator: str, *, holds: bool) -> None:
-    assert given({operator: {"aws:a": "x"}}) is holds
+def test_condition_operators_without_the_key(operator: str, *, holds: bool) -> None:
+    assert applies({operator: {"aws:a": "x"}}) is holds
 
 
-def test_ifexists_compares_a_key_that_is_there() -> None:
-    assert not given({"StringEqualsIfExists": {"aws:a": "x"}}, aws_a=("y",))
+def test_ifexists_compares_a_key_that_is_present() -> None:
+    assert not applies({"StringEqualsIfExists": {"aws:a": "x"}}, aws_a=("y",))
 
 
-def test_null_checks_whether_a_key_is_there() -> None:
-    assert given({"Null": {"aws:a": "true"}})
-    assert not given({"Null": {"aws:a": "true"}}, aws_a=("x",))
-    assert given({"Null": {"aws:a": False}}, aws_a=("x",))
-    assert not given({"Null": {"aws:a": "false"}})
+def test_null_checks_whether_a_key_is_present() -> None:
+    assert applies({"Null": {"aws:a": "true"}})
+    assert not applies({"Null": {"aws:a": "true"}}, aws_a=("x",))
+    assert applies({"Null": {"aws:a": False}}, aws_a=("x",))
+    assert not applies({"Null": {"aws:a": "false"}})
 
 
 @pytest.mark.parametrize(
@@ -169,14 +171,14 @@ def test_set_operators_compare_every_value(
     keys: tuple[str, ...], *, all_match: bool, any_match: bool
 ) -> None:
     wanted = {"aws:TagKeys": ["environment", "preserve"]}
-    assert given({"ForAllValues:StringEquals": wanted}, aws_TagKeys=keys) is all_match
-    assert given({"ForAnyValue:StringEquals": wanted}, aws_TagKeys=keys) is any_match
+    assert applies({"ForAllValues:StringEquals": wanted}, aws_TagKeys=keys) is all_match
+    assert applies({"ForAnyValue:StringEquals": wanted}, aws_TagKeys=keys) is any_match
 
 
 def test_forallvalues_of_a_negated_operator_rules_out_every_value() -> None:
     without = {"ForAllValues:StringNotEquals": {"aws:TagKeys": ["secret", "key"]}}
-    assert given(without, aws_TagKeys=("a", "b"))
-    assert not given(without, aws_TagKeys=("a", "secret"))
+    assert applies(without, aws_TagKeys=("a", "b"))
+    assert not applies(without, aws_TagKeys=("a", "secret"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Virtual time: it jumps, it is the same each time, and a program that hangs is told so."""
+"""Virtual time: it jumps to the next timer, replays exactly, and reports a program that hangs."""
 
 import asyncio
 import itertools
@@ -11,36 +11,36 @@ from holdfast.sim.time import Stuck, VirtualClock
 from scripted import START
 
 
-def test_a_fortnight_of_heartbeats_passes_and_every_one_is_on_time() -> None:
+def test_timers_fire_on_time_for_two_weeks() -> None:
     clock = VirtualClock(START)
-    beats: list[int] = []
+    times_s: list[int] = []
 
     async def program() -> int:
         for _ in range(14 * 24 * 60):
             await clock.sleep(60)
-            beats.append(clock.now_s())
+            times_s.append(clock.now_s())
         return clock.now_s()
 
     assert time.run(program()) == int(START.timestamp()) + 14 * 24 * 3600
-    assert beats[:2] == [int(START.timestamp()) + 60, int(START.timestamp()) + 120]
+    assert times_s[:2] == [int(START.timestamp()) + 60, int(START.timestamp()) + 120]
 
 
 def test_sleepers_wake_in_the_order_of_their_times() -> None:
     clock = VirtualClock(START)
-    woken: list[float] = []
+    wake_times_s: list[float] = []
 
     async def sleeper(seconds: float) -> None:
         await clock.sleep(seconds)
-        woken.append(clock.monotonic_s())
+        wake_times_s.append(clock.monotonic_s())
 
     async def program() -> None:
         await asyncio.gather(*(sleeper(seconds) for seconds in (30, 0.5, 7, 86_400)))
 
     time.run(program())
-    assert woken == [0.5, 7, 30, 86_400]
+    assert wake_times_s == [0.5, 7, 30, 86_400]
 
 
-def test_a_program_that_waits_for_nothing_is_stuck() -> None:
+def test_a_program_that_waits_without_a_timer_is_stuck() -> None:
     async def program() -> None:
         await asyncio.Event().wait()
 
@@ -48,7 +48,7 @@ def test_a_program_that_waits_for_nothing_is_stuck() -> None:
         time.run(program())
 
 
-def test_a_clock_on_the_wall_may_jump_and_durations_do_not() -> None:
+def test_a_jump_of_the_wall_clock_does_not_change_durations() -> None:
     async def program() -> tuple[int, float]:
         clock = VirtualClock(START)
         clock.jumped_s = -3600
@@ -58,8 +58,8 @@ def test_a_clock_on_the_wall_may_jump_and_durations_do_not() -> None:
     assert time.run(program()) == (int(START.timestamp()) - 3590, 10)
 
 
-def test_a_seed_gives_the_same_names_and_dice_again() -> None:
-    def some(seed: int, *, with_jitter: bool) -> list[str]:
+def test_a_seed_gives_the_same_tokens_with_and_without_jitter() -> None:
+    def tokens(seed: int, *, with_jitter: bool) -> list[str]:
         ids = SeededIds(seed)
         names = []
         for _ in range(5):
@@ -68,22 +68,22 @@ def test_a_seed_gives_the_same_names_and_dice_again() -> None:
             names.append(ids.token())
         return names
 
-    assert some(7, with_jitter=True) == some(7, with_jitter=False)
-    assert some(7, with_jitter=True) != some(8, with_jitter=True)
-    assert len(set(some(7, with_jitter=False))) == 5
-    assert all(len(name) == 32 for name in some(7, with_jitter=False))
+    assert tokens(7, with_jitter=True) == tokens(7, with_jitter=False)
+    assert tokens(7, with_jitter=True) != tokens(8, with_jitter=True)
+    assert len(set(tokens(7, with_jitter=False))) == 5
+    assert all(len(name) == 32 for name in tokens(7, with_jitter=False))
 
 
-def test_time_passes_for_many_who_wait_for_the_same_fraction_of_a_nanosecond() -> None:
+def test_time_advances_when_many_tasks_wait_for_the_same_fraction_of_a_nanosecond() -> None:
     async def wait(due_s: float, turns: int) -> int:
-        """As a work queue does: again, until it is really so late."""
-        loop, looks = asyncio.get_running_loop(), 0
+        """Sleeps again until the due time, as a work queue does."""
+        loop, rounds = asyncio.get_running_loop(), 0
         for _ in range(turns):
             await asyncio.sleep(0)
-        while loop.time() < due_s and looks < 1000:
+        while loop.time() < due_s and rounds < 1000:
             await asyncio.sleep(due_s - loop.time())
-            looks += 1
-        return looks
+            rounds += 1
+        return rounds
 
     async def main() -> list[int]:
         await asyncio.sleep(1800.05)
@@ -93,7 +93,7 @@ def test_time_passes_for_many_who_wait_for_the_same_fraction_of_a_nanosecond() -
     assert max(time.run(main())) <= 2
 
 
-def test_a_program_that_spins_at_one_moment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_spins_without_advancing_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "_ROUNDS_MAX", 10_000)
 
     async def program() -> None:

@@ -1,4 +1,4 @@
-"""Spread constraints of the cluster, for pods that have none."""
+"""Default topology spread constraints of the cluster, for pods that have none."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def service(name: str, namespace: str = "default", **selector: str) -> Service:
     return read(Service, name, {"namespace": namespace}, spec={"selector": selector})
 
 
-def made_by(kind: str, name: str, api_version: str = "apps/v1") -> dict[str, Any]:
+def controlled_by(kind: str, name: str, api_version: str = "apps/v1") -> dict[str, Any]:
     meta = owned(kind, name, api_version)
     meta["ownerReferences"][0]["controller"] = True
     return meta
@@ -52,12 +52,14 @@ STATEFUL_SET = read(
     {"namespace": "default"},
     spec={"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]}},
 )
-CONTROLLER = read(ReplicationController, "old", {"namespace": "default"}, spec={"selector": {"app": "old"}})
+REPLICATION_CONTROLLER = read(
+    ReplicationController, "old", {"namespace": "default"}, spec={"selector": {"app": "old"}}
+)
 
 
 def converter(*services: Service, **more: Any) -> PodConverter:
-    makers = (REPLICA_SET, STATEFUL_SET, CONTROLLER)
-    known = default_spreads.defaults(more.get("constraints", CONSTRAINTS), services, makers)
+    controllers = (REPLICA_SET, STATEFUL_SET, REPLICATION_CONTROLLER)
+    known = default_spreads.defaults(more.get("constraints", CONSTRAINTS), services, controllers)
     return PodConverter(LabelRules(WELL_KNOWN_LABELS), PodContext(spreads=known))
 
 
@@ -73,16 +75,16 @@ def selects(found: tuple[TopologySpread, ...], **labels: str) -> bool:
 
 
 @pytest.mark.fact("S-85")
-def test_a_pod_without_constraints_gets_those_of_the_cluster() -> None:
-    zone, host = spreads(made_by("ReplicaSet", "web-5f") | {"labels": {"app": "web"}})
+def test_a_pod_without_constraints_gets_the_default_constraints() -> None:
+    zone, host = spreads(controlled_by("ReplicaSet", "web-5f") | {"labels": {"app": "web"}})
     assert (zone.key, zone.max_skew, zone.required, zone.min_domains) == (names.ZONE, 2, True, 3)
     assert (host.key, host.max_skew, host.required, host.min_domains) == (names.HOSTNAME, 5, False, None)
 
 
 @pytest.mark.fact("S-85")
-def test_a_pod_with_one_of_its_own_gets_none() -> None:
+def test_a_pod_with_its_own_constraint_gets_no_default_constraints() -> None:
     own = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
-    (one,) = spreads(made_by("ReplicaSet", "web-5f"), topologySpreadConstraints=[own])
+    (one,) = spreads(controlled_by("ReplicaSet", "web-5f"), topologySpreadConstraints=[own])
     assert one.key == "rack"
 
 
@@ -95,17 +97,17 @@ def test_a_pod_with_one_of_its_own_gets_none() -> None:
         ("ReplicationController", "old", "v1", "old"),
     ],
 )
-def test_it_is_about_the_pods_that_its_maker_selects(
+def test_a_default_constraint_selects_the_pods_of_the_controller(
     kind: str, name: str, api_version: str, app: str
 ) -> None:
-    found = spreads(made_by(kind, name, api_version))
+    found = spreads(controlled_by(kind, name, api_version))
     assert selects(found, app=app)
     assert not selects(found, app="other")
 
 
 @pytest.mark.fact("S-85")
-def test_it_is_about_the_pods_that_services_and_maker_select_together() -> None:
-    meta = made_by("ReplicaSet", "web-5f") | {"labels": {"app": "web", "tier": "front"}}
+def test_a_default_constraint_selects_pods_that_match_services_and_controller() -> None:
+    meta = controlled_by("ReplicaSet", "web-5f") | {"labels": {"app": "web", "tier": "front"}}
     found = spreads(
         meta, service("a", tier="front"), service("b", tier="back"), service("c", "other", app="x")
     )
@@ -120,35 +122,38 @@ def test_it_is_about_the_pods_that_services_and_maker_select_together() -> None:
     "meta",
     [
         {"labels": {"app": "web"}},
-        made_by("ReplicaSet", "unknown"),
-        owned("ReplicaSet", "web-5f"),  # an owner, but not the one that made it
-        made_by("ReplicaSet", "web-5f") | {"namespace": "other"},
+        controlled_by("ReplicaSet", "unknown"),
+        owned("ReplicaSet", "web-5f"),  # an owner that is not the controller
+        controlled_by("ReplicaSet", "web-5f") | {"namespace": "other"},
     ],
 )
-def test_a_pod_that_nothing_selects_gets_no_constraint(meta: dict[str, Any]) -> None:
+def test_a_pod_that_no_service_or_controller_selects_gets_no_constraint(meta: dict[str, Any]) -> None:
     assert not spreads(meta, service("a"), service("b", app="elsewhere"))
 
 
-def test_pods_that_differ_in_what_made_them_alone_are_told_apart() -> None:
-    keep = converter()
-    first, _ = keep.view(pod("a", made_by("ReplicaSet", "web-5f")), now_s=NOW_S)
-    second, _ = keep.view(pod("b", made_by("StatefulSet", "db")), now_s=NOW_S)
+def test_pods_of_different_controllers_have_different_shapes() -> None:
+    pod_converter = converter()
+    first, _ = pod_converter.view(pod("a", controlled_by("ReplicaSet", "web-5f")), now_s=NOW_S)
+    second, _ = pod_converter.view(pod("b", controlled_by("StatefulSet", "db")), now_s=NOW_S)
     assert first.shape.spreads != second.shape.spreads
-    assert first.shape is keep.view(pod("c", made_by("ReplicaSet", "web-5f")), now_s=NOW_S)[0].shape
+    assert (
+        first.shape
+        is pod_converter.view(pod("c", controlled_by("ReplicaSet", "web-5f")), now_s=NOW_S)[0].shape
+    )
 
 
-def test_what_was_read_before_is_read_again_when_services_or_defaults_change() -> None:
+def test_a_pod_is_converted_again_when_services_or_defaults_change() -> None:
     one = pod("a", {"labels": {"app": "web"}})
-    keep = converter(constraints=())
-    assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
-    keep.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS)))
-    assert not keep.view(one, now_s=NOW_S)[0].shape.spreads
-    keep.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
-    assert selects(keep.view(one, now_s=NOW_S)[0].shape.spreads, app="web")
+    pod_converter = converter(constraints=())
+    assert not pod_converter.view(one, now_s=NOW_S)[0].shape.spreads
+    pod_converter.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS)))
+    assert not pod_converter.view(one, now_s=NOW_S)[0].shape.spreads
+    pod_converter.use(PodContext(spreads=default_spreads.defaults(CONSTRAINTS, [service("a", app="web")])))
+    assert selects(pod_converter.view(one, now_s=NOW_S)[0].shape.spreads, app="web")
 
 
 @pytest.mark.fact("S-85")
-def test_a_plan_spreads_a_deployment_over_zones_because_the_cluster_would() -> None:
+def test_a_plan_spreads_a_deployment_over_zones_by_the_default_constraint() -> None:
     def zones(**spec: Any) -> list[str]:
         web = deployment("web", 3, selector={"matchLabels": {"app": "web"}})
         types = [instance_type(offerings=[offering(f"us-west-2{z}") for z in "abc"])]
@@ -165,7 +170,7 @@ def constraints(*found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.fact("O-3")
-def test_one_key_may_be_required_and_preferred() -> None:
+def test_one_topology_key_may_be_required_and_preferred() -> None:
     both = constraints(DO_NOT_SCHEDULE, DO_NOT_SCHEDULE | {"whenUnsatisfiable": "ScheduleAnyway"})
     assert len(scheduler_config.read(both).pod_topology_spread.default_constraints) == 2
 
@@ -196,6 +201,6 @@ def test_one_key_may_be_required_and_preferred() -> None:
         constraints(DO_NOT_SCHEDULE, DO_NOT_SCHEDULE | {"maxSkew": 2}),
     ],
 )
-def test_a_configuration_that_is_not_understood_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_invalid_scheduler_configuration_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(errors.InvalidInput, match="scheduler configuration"):
         scheduler_config.read(wrong)

@@ -1,4 +1,4 @@
-"""What counts as a change that could make consolidation worth a try."""
+"""Which changes of the cluster cause another attempt at consolidation."""
 
 import msgspec
 import pytest
@@ -16,14 +16,14 @@ from holdfast.state.conversion.disruption_input import Changes
 from objects import NOW, node, nodeclaim, pod, read
 
 
-class Watched:
+class ClusterChanges:
     def __init__(self) -> None:
         self.caches = Caches((Pod, Node, NodeClaim, NodePool), clock=RealClock())
         self.changes = Changes(self.caches)
         self._version = 0
 
-    def moves(self, obj: Object, kind: str = "MODIFIED") -> bool:
-        """Whether that an object came, changed or went is a change."""
+    def is_change(self, obj: Object, kind: str = "MODIFIED") -> bool:
+        """Whether this watch event of the object counts as a change."""
         before, self._version = self.changes.number, self._version + 1
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(self._version))
         self.caches.of(type(obj)).apply(Change(kind, msgspec.structs.replace(obj, metadata=meta)))
@@ -38,36 +38,36 @@ def pool(generation: int, annotations: dict[str, str]) -> NodePool:
 
 
 @pytest.mark.fact("ST-15")
-def test_pods_that_are_bound_or_go_are_a_change_and_pods_that_wait_or_get_ready_are_not() -> None:
-    seen = Watched()
+def test_a_bound_or_deleted_pod_is_a_change_and_a_pending_or_ready_pod_is_not() -> None:
+    cluster = ClusterChanges()
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    assert not seen.moves(pod())
-    assert seen.moves(pod(nodeName="n"))
-    assert not seen.moves(pod(nodeName="n", status=ready))
-    assert seen.moves(pod(nodeName="n"), "DELETED")
+    assert not cluster.is_change(pod())
+    assert cluster.is_change(pod(nodeName="n"))
+    assert not cluster.is_change(pod(nodeName="n", status=ready))
+    assert cluster.is_change(pod(nodeName="n"), "DELETED")
 
 
 @pytest.mark.fact("ST-15")
-def test_nodes_and_claims_that_come_go_are_initialized_or_are_to_go_are_a_change_and_heartbeats_are_not() -> (
-    None
-):
-    seen = Watched()
+def test_a_created_initialized_or_deleted_node_or_claim_is_a_change_and_a_heartbeat_is_not() -> None:
+    cluster = ClusterChanges()
     initialized = {"labels": {names.INITIALIZED: "true"}}
-    ending = {"conditions": [{"type": "InstanceTerminating", "status": "True", "lastTransitionTime": NOW}]}
-    assert seen.moves(node())
-    assert not seen.moves(node(status={"conditions": [{"type": "Ready", "status": "True"}]}))
-    assert seen.moves(node(meta=initialized))
-    assert seen.moves(node(meta=initialized | {"deletionTimestamp": NOW}))
-    assert seen.moves(node(meta=initialized), "DELETED")
-    assert seen.moves(nodeclaim())
-    assert not seen.moves(nodeclaim(status={"nodeName": "n"}))
-    assert seen.moves(nodeclaim(status=ending))
-    assert seen.moves(nodeclaim(status=ending), "DELETED")
+    terminating = {
+        "conditions": [{"type": "InstanceTerminating", "status": "True", "lastTransitionTime": NOW}]
+    }
+    assert cluster.is_change(node())
+    assert not cluster.is_change(node(status={"conditions": [{"type": "Ready", "status": "True"}]}))
+    assert cluster.is_change(node(meta=initialized))
+    assert cluster.is_change(node(meta=initialized | {"deletionTimestamp": NOW}))
+    assert cluster.is_change(node(meta=initialized), "DELETED")
+    assert cluster.is_change(nodeclaim())
+    assert not cluster.is_change(nodeclaim(status={"nodeName": "n"}))
+    assert cluster.is_change(nodeclaim(status=terminating))
+    assert cluster.is_change(nodeclaim(status=terminating), "DELETED")
 
 
 @pytest.mark.fact("ST-15")
-def test_another_spec_of_a_pool_is_a_change_and_what_is_counted_of_it_is_not() -> None:
-    seen = Watched()
-    assert seen.moves(pool(1, {}))
-    assert not seen.moves(pool(1, {"example.com/note": "x"}))
-    assert seen.moves(pool(2, {}))
+def test_a_new_generation_of_a_nodepool_is_a_change_and_an_annotation_is_not() -> None:
+    cluster = ClusterChanges()
+    assert cluster.is_change(pool(1, {}))
+    assert not cluster.is_change(pool(1, {"example.com/note": "x"}))
+    assert cluster.is_change(pool(2, {}))

@@ -1,4 +1,4 @@
-"""What disruption wants to know of nodes, NodePools and pods, read from their wire objects."""
+"""Input of disruption about nodes, NodePools and pods, converted from their API objects."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ HOUR_S = 3600
 
 def read(written: dict[str, Any]) -> NodePool:
     pool = nodepool()
-    said = msgspec.convert(written, Disruption)
-    return msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, disruption=said))
+    disruption = msgspec.convert(written, Disruption)
+    return msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, disruption=disruption))
 
 
 @pytest.mark.fact("D-12", "C-5", "D-49")
-def test_the_rules_of_a_pool_are_read_as_written() -> None:
+def test_the_disruption_rules_of_a_nodepool_are_converted() -> None:
     written = {
         "consolidationPolicy": "Balanced",
         "budgets": [
@@ -52,7 +52,7 @@ def claim(*conditions: dict[str, Any], **meta: Any) -> Any:
     return nodeclaim("c", {"creationTimestamp": AN_HOUR_AGO, **meta}, status=status)
 
 
-def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
+def test_disruption_facts_come_from_the_node_and_its_claim() -> None:
     ready = node("n", status={"conditions": [condition("Ready", reason="KubeletReady")]})
     command = '{"id":"1","reason":"Drifted","method":"drift","why":"","at":0}'
     drifted = claim(
@@ -72,7 +72,7 @@ def test_a_node_and_its_claim_say_what_is_known_of_them() -> None:
     assert vetoes == (False, False, False, False)
 
 
-def test_a_condition_that_does_not_hold_says_nothing() -> None:
+def test_a_condition_that_is_not_true_is_ignored() -> None:
     found = disruption_input.facts(
         NodeAndClaim(node("n"), claim(condition("Drifted", "False"), condition("Rebooting", "Unknown")))
     )
@@ -83,10 +83,10 @@ def test_a_condition_that_does_not_hold_says_nothing() -> None:
 
 @pytest.mark.parametrize("key", [names.DO_NOT_DISRUPT, names.DO_NOT_REPAIR])
 @pytest.mark.fact("D-6")
-def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
+def test_a_veto_annotation_counts_on_node_or_claim_and_only_as_true(key: str) -> None:
     def vetoed(of_node: str, of_claim: str) -> bool:
-        halves = NodeAndClaim(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
-        found = disruption_input.facts(halves)
+        pair = NodeAndClaim(node("n", {"annotations": {key: of_node}}), claim(annotations={key: of_claim}))
+        found = disruption_input.facts(pair)
         return found.do_not_disrupt if key == names.DO_NOT_DISRUPT else found.do_not_repair
 
     assert vetoed("true", "")
@@ -96,7 +96,7 @@ def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
 
 @pytest.mark.fact("D-7")
 @pytest.mark.parametrize(
-    ("ours", "theirs", "cost"),
+    ("disruption_cost", "pod_deletion_cost", "cost"),
     [
         (None, None, 0),
         (None, "7", 7),
@@ -107,7 +107,9 @@ def test_a_veto_counts_on_either_half_and_only_true_is_one(key: str) -> None:
         (None, "1.5", 0),
     ],
 )
-def test_what_a_pod_costs_to_delete(ours: str | None, theirs: str | None, cost: int) -> None:
-    written = {names.DISRUPTION_COST: ours, names.POD_DELETION_COST: theirs}
+def test_the_deletion_cost_of_a_pod_comes_from_its_annotations(
+    disruption_cost: str | None, pod_deletion_cost: str | None, cost: int
+) -> None:
+    written = {names.DISRUPTION_COST: disruption_cost, names.POD_DELETION_COST: pod_deletion_cost}
     made = pod("p", {"annotations": {key: value for key, value in written.items() if value is not None}})
     assert pod_states.deletion_cost(made) == cost

@@ -1,4 +1,4 @@
-"""Room of a claim that waits for its slot: who may count on it."""
+"""Capacity of a NodeClaim that waits for its slot: which pods may be planned on it."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ from planner_builders import (
     shape,
 )
 
-ANYWHERE = Toleration(operator=TolerationOperator.EXISTS)
+TOLERATES_ALL = Toleration(operator=TolerationOperator.EXISTS)
 
 
 def owned(owner: str, count: int = 1, cpu_millis: int = 1000, **of: Any) -> tuple[PodView, ...]:
@@ -32,10 +32,10 @@ def owned(owner: str, count: int = 1, cpu_millis: int = 1000, **of: Any) -> tupl
     return tuple(replace(pod, owner=owner) for pod in pods(count, one, owner))
 
 
-def places(
-    *pending: PodView, there: tuple[PodView, ...] = (), rebooting_s: int | None = None, **more: Any
+def placements(
+    *pending: PodView, on_old: tuple[PodView, ...] = (), rebooting_s: int | None = None, **more: Any
 ) -> dict[str, tuple[str, ...]]:
-    """Where the planner counts on nodes that exist: the room of `new` is held for pods of `old`, those of `web`."""
+    """Pods planned on existing nodes. The capacity of `new` is held for evicted pods of `old`: owners `web` and `bare`."""
     claim = ClaimView(
         "new",
         "default",
@@ -44,39 +44,45 @@ def places(
         held_for=frozenset({"web", "bare"}),
         rebooting_s=rebooting_s,
     )
-    waits = node("new", cpu=2, claim="new", initialized=False)
-    drains = node("old", cpu=2, deleting=True, pods=there)
-    asked = request([pool(types=fake_types(8))], pending, nodes=(waits, drains), claims=(claim,), **more)
-    return placed(solve(replace(asked, snapshot=held_capacity.tainted(asked.snapshot))))
+    waiting = node("new", cpu=2, claim="new", initialized=False)
+    draining = node("old", cpu=2, deleting=True, pods=on_old)
+    solve_request = request(
+        [pool(types=fake_types(8))], pending, nodes=(waiting, draining), claims=(claim,), **more
+    )
+    return placed(solve(replace(solve_request, snapshot=held_capacity.tainted(solve_request.snapshot))))
 
 
-def test_pods_that_were_evicted_find_their_room() -> None:
-    assert places(*owned("web", 2)) == {"new": ("web-000000", "web-000001")}
+def test_evicted_pods_are_planned_on_the_held_capacity() -> None:
+    assert placements(*owned("web", 2)) == {"new": ("web-000000", "web-000001")}
 
 
-@pytest.mark.parametrize("tolerations", [(), (ANYWHERE,)])
-def test_others_do_not_count_on_it_whatever_they_tolerate(tolerations: tuple[Toleration, ...]) -> None:
+@pytest.mark.parametrize("tolerations", [(), (TOLERATES_ALL,)])
+def test_other_pods_are_not_planned_on_held_capacity_whatever_they_tolerate(
+    tolerations: tuple[Toleration, ...],
+) -> None:
     other = owned("other", cpu_millis=1500, tolerations=tolerations)  # bigger, so it is placed first
-    assert places(*other, *owned("web", 2)) == {"new": ("web-000000", "web-000001")}
-    assert places(*other) == {}
+    assert placements(*other, *owned("web", 2)) == {"new": ("web-000000", "web-000001")}
+    assert placements(*other) == {}
 
 
-def test_pods_that_are_still_on_the_node_that_drains_count_on_it() -> None:
+def test_pods_still_on_the_draining_node_are_planned_on_the_held_capacity() -> None:
     alone = replace(running(1, shape(900), "bare")[0], owner="bare")
-    assert places(*owned("web"), there=(alone,)) == {"new": ("bare-000000", "web-000000")}
+    assert placements(*owned("web"), on_old=(alone,)) == {"new": ("bare-000000", "web-000000")}
 
 
-def test_what_daemon_sets_will_take_of_it_is_not_counted_on() -> None:
-    assert places(*owned("web", 2), daemon_sets=(daemon(shape(500)),)) == {"new": ("web-000000",)}
+def test_held_capacity_excludes_the_requests_of_daemon_sets() -> None:
+    assert placements(*owned("web", 2), daemon_sets=(daemon(shape(500)),)) == {"new": ("web-000000",)}
 
 
-def test_a_claim_that_names_nobody_is_for_everybody() -> None:
+def test_a_claim_without_held_for_is_available_to_all_pods() -> None:
     types = [instance_type("big", 8, 16, 0.4)]
-    asked = request([pool(types=types)], owned("other"), nodes=(node("new", claim="new", initialized=False),))
-    assert held_capacity.tainted(asked.snapshot) == asked.snapshot
+    solve_request = request(
+        [pool(types=types)], owned("other"), nodes=(node("new", claim="new", initialized=False),)
+    )
+    assert held_capacity.tainted(solve_request.snapshot) == solve_request.snapshot
 
 
-def test_a_reboot_is_waited_for_no_longer_than_ten_minutes() -> None:
+def test_pods_wait_for_a_reboot_for_at_most_ten_minutes() -> None:
     web = owned("web", 2)
-    assert places(*web, rebooting_s=0, taken_s=599) == {"new": ("web-000000", "web-000001")}
-    assert places(*web, rebooting_s=0, taken_s=600) == {}
+    assert placements(*web, rebooting_s=0, taken_s=599) == {"new": ("web-000000", "web-000001")}
+    assert placements(*web, rebooting_s=0, taken_s=600) == {}

@@ -1,4 +1,4 @@
-"""What is wrong with a NodePool that the API server lets through."""
+"""Problems of a NodePool that the API server accepts."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def problems(name: str = "default", **template: Any) -> dict[str, str]:
 
 
 @pytest.mark.fact("C-4")
-def test_an_ordinary_pool_has_no_problems() -> None:
+def test_a_valid_nodepool_has_no_problems() -> None:
     assert not problems(
         labels={"team": "a"},
         taints=[{"key": "gpu", "effect": "NoSchedule"}],
@@ -36,7 +36,7 @@ def test_an_ordinary_pool_has_no_problems() -> None:
 
 
 @pytest.mark.fact("C-4")
-def test_a_taint_is_there_once_across_both_lists() -> None:
+def test_a_taint_in_both_lists_is_a_problem() -> None:
     found = problems(
         taints=[{"key": "gpu", "effect": "NoSchedule"}],
         startupTaints=[{"key": "gpu", "effect": "NoSchedule", "value": "other"}],
@@ -45,14 +45,14 @@ def test_a_taint_is_there_once_across_both_lists() -> None:
 
 
 @pytest.mark.fact("C-4")
-def test_a_capacity_type_nobody_has_is_named() -> None:
+def test_an_unknown_capacity_type_is_a_problem() -> None:
     wanted = requirement("karpenter.sh/capacity-type", "In", "on_demand")
     found = problems(requirements=[wanted])
     assert "on_demand is unknown" in found[".spec.template.spec.requirements[0].values"]
 
 
 @pytest.mark.fact("C-4")
-def test_a_value_that_no_label_can_have_is_named() -> None:
+def test_an_invalid_label_value_is_a_problem() -> None:
     found = problems(requirements=[requirement("team", "In", "a b", "x" * 64, "fine")])
     assert list(found) == [
         ".spec.template.spec.requirements[0].values[0]",
@@ -69,7 +69,7 @@ def test_labels_are_checked_for_syntax_and_for_restricted_names() -> None:
     ]
 
 
-def test_requirements_that_leave_no_value_are_named_where_they_meet() -> None:
+def test_conflicting_requirements_are_a_problem_of_the_later_one() -> None:
     found = problems(
         labels={names.ZONE: "a"},
         requirements=[requirement(names.ZONE, "In", "a", "b"), requirement(names.ZONE, "NotIn", "a")],
@@ -79,22 +79,22 @@ def test_requirements_that_leave_no_value_are_named_where_they_meet() -> None:
     assert list(problems(requirements=bounds)) == [".spec.template.spec.requirements[1]"]
 
 
-def test_a_deprecated_spelling_meets_the_key_it_stands_for() -> None:
+def test_a_deprecated_label_can_conflict_with_its_current_name() -> None:
     beta = requirement("failure-domain.beta.kubernetes.io/zone", "In", "b")
     found = problems(requirements=[requirement(names.ZONE, "In", "a"), beta])
     assert list(found) == [".spec.template.spec.requirements[1]"]
 
 
-def test_a_bound_beyond_every_integer_is_named() -> None:
+def test_a_bound_above_the_largest_integer_is_a_problem() -> None:
     found = problems(requirements=[requirement("cpus", "Gt", "9" * 30)])
     assert list(found) == [".spec.template.spec.requirements[0].values"]
 
 
-def test_a_name_that_cannot_be_a_label_is_refused() -> None:
+def test_a_name_that_is_not_a_valid_label_value_is_a_problem() -> None:
     assert list(problems("x" * 64)) == [".metadata.name"]
 
 
-def test_the_requirements_of_a_pool_hold_its_labels_and_its_name() -> None:
+def test_template_requirements_include_the_labels_and_the_name_of_the_nodepool() -> None:
     pool = nodepool(
         "gpu", labels={"team": "a"}, requirements=[requirement("team", "In", "a", "b", minValues=1)]
     )
@@ -112,13 +112,13 @@ def annotated(text: str) -> NodePool:
     return pool
 
 
-def test_a_pool_says_by_annotation_how_long_its_pods_wait_for_a_slot() -> None:
+def test_an_annotation_of_the_nodepool_sets_how_long_pods_wait_for_a_slot() -> None:
     view = nodepools.view(annotated("1m30s"), (), NOTHING)
     assert view.reservation_wait_s == 90
     assert nodepools.view(nodepool(), (), NOTHING).reservation_wait_s is None
 
 
-def test_a_wait_that_is_no_duration_is_named_and_does_not_make_pods_wait() -> None:
+def test_an_invalid_reservation_wait_is_a_problem_and_has_no_effect() -> None:
     pool = annotated("soon")
     (found,) = nodepools.problems(pool, WELL_KNOWN_LABELS)
     assert found.path == ("metadata", "annotations", names.RESERVATION_WAIT)
@@ -137,12 +137,12 @@ def test_a_wait_that_is_no_duration_is_named_and_does_not_make_pods_wait() -> No
         {"expireAfter": "Never"},
     ],
 )
-def test_what_nodes_are_made_from_changes_the_fingerprint(template: dict[str, Any]) -> None:
+def test_a_field_of_the_template_changes_the_template_hash(template: dict[str, Any]) -> None:
     assert nodepools.template_hash(nodepool(**template)) != nodepools.template_hash(nodepool())
 
 
 @pytest.mark.fact("P-14")
-def test_requirements_budgets_limits_and_the_order_of_lists_do_not() -> None:
+def test_requirements_disruption_limits_and_list_order_do_not_change_the_template_hash() -> None:
     taints = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b")]
     first, second = nodepool(taints=taints), nodepool(taints=taints[::-1])
     plain = nodepools.template_hash(first)

@@ -1,4 +1,4 @@
-"""Nodes, claims, DaemonSets, budgets and pools become values; halves of a node are merged."""
+"""Conversion of Nodes, NodeClaims, DaemonSets, PodDisruptionBudgets and NodePools; a Node is merged with its claim."""
 
 from datetime import datetime
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
-from builders import nodepool, requirement
+from builders import nodepool, nodepool_document, requirement
 from holdfast import names
-from holdfast.api import aws
+from holdfast.api import aws, kinds
 from holdfast.api.nodepool import NodePool, NodePoolStatus
 from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model import resources
@@ -39,8 +39,8 @@ READY = REGISTERED | {names.INITIALIZED: "true"}
 LABELS = CloudLabels(WELL_KNOWN_LABELS, aws.CAPACITY_RESERVATION_ID)
 
 
-def merged(**halves: Any) -> NodeView:
-    return nodes.view(NodeAndClaim(halves.get("node"), halves.get("claim")))
+def node_view(**pair: Any) -> NodeView:
+    return nodes.view(NodeAndClaim(pair.get("node"), pair.get("claim")))
 
 
 def condition(type_: str, status: str = "True", at: str = AN_HOUR_AGO) -> dict[str, str]:
@@ -51,7 +51,7 @@ def condition(type_: str, status: str = "True", at: str = AN_HOUR_AGO) -> dict[s
 
 
 @pytest.mark.fact("ST-6")
-def test_halves_meet_by_provider_id_and_a_launched_claim_alone_is_a_node() -> None:
+def test_nodes_and_claims_are_paired_by_provider_id_and_a_launched_claim_counts_as_a_node() -> None:
     one = nodeclaim("one", status={"providerID": "cloud:///n"})
     two = nodeclaim(
         "two", {"labels": {names.ZONE: "a"}}, {"providerID": "cloud:///x", "allocatable": {"cpu": "2"}}
@@ -69,27 +69,27 @@ def test_halves_meet_by_provider_id_and_a_launched_claim_alone_is_a_node() -> No
     assert in_flight.allocatable == resources.of({"cpu": 2000})
 
 
-def test_a_claim_that_names_its_node_has_that_one() -> None:
+def test_a_claim_with_a_node_name_is_paired_with_that_node() -> None:
     claim = nodeclaim("c", status={"providerID": "cloud:///other", "nodeName": "n"})
-    (halves,) = nodes.pairs([node("n", spec={"providerID": ""})], [claim])
-    assert halves.claim is claim
+    (pair,) = nodes.pairs([node("n", spec={"providerID": ""})], [claim])
+    assert pair.claim is claim
 
 
 @pytest.mark.fact("ST-5")
 @pytest.mark.parametrize(
     ("labels", "provider_id", "known"),
     [
-        ({}, "", True),  # nobody's pool
+        ({}, "", True),  # no NodePool
         ({names.NODEPOOL: "p", names.INSTANCE_TYPE: "m5.large"}, "", False),
         ({names.NODEPOOL: "p"}, "cloud:///n", False),
         ({names.NODEPOOL: "p", names.INSTANCE_TYPE: "m5.large"}, "cloud:///n", True),
         ({names.NODEPOOL: "p"} | READY, "cloud:///n", True),
     ],
 )
-def test_a_node_of_a_pool_that_does_not_say_what_it_is_yet_is_not_known(
+def test_a_node_of_a_nodepool_without_provider_id_or_instance_type_is_not_known(
     labels: dict[str, str],
     provider_id: str,
-    known: bool,  # noqa: FBT001 - what is expected
+    known: bool,  # noqa: FBT001 - the expected result
 ) -> None:
     assert nodes.is_known(node("n", {"labels": labels}, spec={"providerID": provider_id})) is known
 
@@ -97,11 +97,11 @@ def test_a_node_of_a_pool_that_does_not_say_what_it_is_yet_is_not_known(
 @pytest.mark.fact("ST-7")
 def test_labels_come_from_the_claim_until_the_node_has_registered() -> None:
     claim = nodeclaim("c", {"labels": {"from": "claim", names.NODEPOOL: "p"}})
-    early = merged(node=node("n", {"labels": {"from": "node"}}), claim=claim)
+    early = node_view(node=node("n", {"labels": {"from": "node"}}), claim=claim)
     assert (dict(early.labels)["from"], early.node_pool, early.initialized) == ("claim", "p", False)
-    later = merged(node=node("n", {"labels": READY | {"from": "node"}}), claim=claim)
+    later = node_view(node=node("n", {"labels": READY | {"from": "node"}}), claim=claim)
     assert (dict(later.labels)["from"], later.initialized) == ("node", True)
-    foreign = merged(node=node("n", {"labels": {"from": "node"}}))
+    foreign = node_view(node=node("n", {"labels": {"from": "node"}}))
     assert (foreign.initialized, foreign.claim, dict(foreign.labels)[names.HOSTNAME]) == (True, None, "n")
 
 
@@ -116,7 +116,7 @@ STARTUP = [{"key": "startup", "effect": "NoSchedule"}]
 
 @pytest.mark.fact("S-52")
 @pytest.mark.parametrize(
-    ("labels", "more", "kept"),
+    ("labels", "more", "expected"),
     [
         ({}, [], ["claim"]),
         (REGISTERED, [], ["lasting"]),
@@ -124,51 +124,51 @@ STARTUP = [{"key": "startup", "effect": "NoSchedule"}]
         (READY, [{"key": names.REBOOTING_TAINT, "effect": "NoSchedule"}], ["lasting"]),
     ],
 )
-def test_taints_that_pass_are_not_held_against_a_starting_node(
-    labels: dict[str, str], more: list[dict[str, str]], kept: list[str]
+def test_startup_and_temporary_taints_of_a_starting_node_are_ignored(
+    labels: dict[str, str], more: list[dict[str, str]], expected: list[str]
 ) -> None:
     own = [{"key": "claim", "effect": "NoSchedule"}, {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}]
     claim = nodeclaim("c", taints=own, startupTaints=STARTUP)
-    view = merged(node=node("n", {"labels": labels}, spec={"taints": TAINTS + more}), claim=claim)
-    assert [taint.key for taint in view.taints] == kept
+    view = node_view(node=node("n", {"labels": labels}, spec={"taints": TAINTS + more}), claim=claim)
+    assert [taint.key for taint in view.taints] == expected
 
 
 @pytest.mark.fact("S-61")
-def test_what_a_starting_node_reports_as_zero_is_taken_from_its_claim() -> None:
-    has = {"cpu": "3900m", "nvidia.com/gpu": "0"}
-    promised = {"cpu": "4", "nvidia.com/gpu": "8", "pods": "10"}
-    claim = nodeclaim("c", status={"allocatable": promised, "capacity": promised})
-    status = {"allocatable": has, "capacity": has}
-    starting = merged(node=node("n", {"labels": REGISTERED}, status=status), claim=claim)
+def test_zero_resources_of_a_starting_node_are_replaced_by_those_of_its_claim() -> None:
+    reported = {"cpu": "3900m", "nvidia.com/gpu": "0"}
+    of_claim = {"cpu": "4", "nvidia.com/gpu": "8", "pods": "10"}
+    claim = nodeclaim("c", status={"allocatable": of_claim, "capacity": of_claim})
+    status = {"allocatable": reported, "capacity": reported}
+    starting = node_view(node=node("n", {"labels": REGISTERED}, status=status), claim=claim)
     assert starting.allocatable == resources.of({"cpu": 3900, "nvidia.com/gpu": 8, "pods": 10})
     assert starting.capacity == starting.allocatable
-    started = merged(node=node("n", {"labels": READY}, status=status), claim=claim)
+    started = node_view(node=node("n", {"labels": READY}, status=status), claim=claim)
     assert started.allocatable == resources.of({"cpu": 3900, "nvidia.com/gpu": 0})
 
 
 @pytest.mark.fact("ST-13")
-def test_a_node_is_deleting_when_any_half_that_counts_says_so() -> None:
-    gone = {"deletionTimestamp": AN_HOUR_AGO}
-    ending = nodeclaim("c", status={"conditions": [condition("InstanceTerminating")]})
-    assert merged(node=node(), claim=nodeclaim("c", gone)).deleting
-    assert merged(node=node(), claim=ending).deleting
-    assert merged(node=node("n", gone)).deleting
-    assert not merged(node=node("n", gone), claim=nodeclaim()).deleting
+def test_deletion_of_a_node_is_read_from_its_claim_if_it_has_one() -> None:
+    deleted = {"deletionTimestamp": AN_HOUR_AGO}
+    terminating = nodeclaim("c", status={"conditions": [condition("InstanceTerminating")]})
+    assert node_view(node=node(), claim=nodeclaim("c", deleted)).deleting
+    assert node_view(node=node(), claim=terminating).deleting
+    assert node_view(node=node("n", deleted)).deleting
+    assert not node_view(node=node("n", deleted), claim=nodeclaim()).deleting
     assert nodes.view(NodeAndClaim(node(), None), to_delete=True).deleting
 
 
-def test_volume_limits_are_what_drivers_report_or_else_what_the_type_states() -> None:
-    stated = (("a", 5), ("b", 6), ("c", 7))
-    assert nodes.volume_limits(csi_node("n", a=3, b=None), stated) == (("a", 3), ("c", 7))
-    assert nodes.volume_limits(None, stated) == stated
+def test_volume_limits_come_from_csi_drivers_or_else_from_the_instance_type() -> None:
+    of_type = (("a", 5), ("b", 6), ("c", 7))
+    assert nodes.volume_limits(csi_node("n", a=3, b=None), of_type) == (("a", 3), ("c", 7))
+    assert nodes.volume_limits(None, of_type) == of_type
 
 
 # --- Claims -----------------------------------------------------------------------------------------
 
 
-def test_a_claim_holds_the_slot_that_is_written_on_it() -> None:
-    notes = {names.RESERVATION_ID: "cr-1", names.WAITS_FOR_INSTANCE: "i-1", names.HELD_FOR: "one two"}
-    meta = {"annotations": notes, "labels": {names.NODEPOOL: "p"}, "creationTimestamp": AN_HOUR_AGO}
+def test_a_claim_holds_the_slot_of_its_annotation() -> None:
+    annotations = {names.RESERVATION_ID: "cr-1", names.WAITS_FOR_INSTANCE: "i-1", names.HELD_FOR: "one two"}
+    meta = {"annotations": annotations, "labels": {names.NODEPOOL: "p"}, "creationTimestamp": AN_HOUR_AGO}
     wanted = [requirement(names.CAPACITY_TYPE, "In", "reserved")]
     view = claims.view(nodeclaim("c", meta, requirements=wanted), LABELS)
     assert (view.reservation_id, view.waits_for_instance, view.node_pool) == ("cr-1", "i-1", "p")
@@ -184,20 +184,20 @@ def test_a_claim_of_an_earlier_release_holds_its_slot() -> None:
     assert claims.holding("cr-2") == {names.RESERVATION_ID: "cr-2", names.RESERVATION_ID_BEFORE_0_2: None}
 
 
-def test_the_room_of_a_launched_claim_is_held_only_while_it_is_rebooted() -> None:
+def test_capacity_of_a_launched_claim_is_held_only_during_a_reboot() -> None:
     meta = {"annotations": {names.HELD_FOR: "one"}}
-    reboots = {"conditions": [condition("Rebooting", at=NOW)]}
-    view = claims.view(nodeclaim("c", meta, reboots), LABELS)
+    rebooting = {"conditions": [condition("Rebooting", at=NOW)]}
+    view = claims.view(nodeclaim("c", meta, rebooting), LABELS)
     assert (view.held_for, view.rebooting_s) == (frozenset({"one"}), NOW_S)
-    assert claims.view(nodeclaim("c", meta), LABELS).held_for is None  # a crash left it behind
+    assert claims.view(nodeclaim("c", meta), LABELS).held_for is None  # a crash left the annotation
 
 
-def test_a_claim_that_was_launched_says_when() -> None:
+def test_the_launch_time_of_a_claim_is_that_of_its_launched_condition() -> None:
     status = {"providerID": "cloud:///i", "conditions": [condition("Launched", at=NOW)]}
     assert claims.view(nodeclaim("c", status=status), LABELS).launched_s == NOW_S
 
 
-def test_a_claim_of_another_autoscaler_holds_the_slot_its_labels_name() -> None:
+def test_a_claim_of_another_autoscaler_holds_the_slot_of_its_labels() -> None:
     labels = {names.CAPACITY_TYPE: "reserved", aws.CAPACITY_RESERVATION_ID: "cr-2"}
     assert claims.view(nodeclaim("c", {"labels": labels}), LABELS).reservation_id == "cr-2"
     moved = labels | {names.CAPACITY_TYPE: "on-demand"}
@@ -213,7 +213,7 @@ def daemon_pod(name: str, created: str, **spec: Any) -> Any:
 
 
 @pytest.mark.fact("S-56", "ST-11")
-def test_a_daemon_set_is_its_newest_pod_with_the_affinity_of_its_template() -> None:
+def test_a_daemon_set_is_converted_from_its_newest_pod_with_the_affinity_of_its_template() -> None:
     by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     both = by_name | {"matchExpressions": [{"key": "x", "operator": "Exists"}]}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -239,14 +239,14 @@ def test_a_daemon_set_is_its_newest_pod_with_the_affinity_of_its_template() -> N
 
 
 @pytest.mark.fact("S-56")
-def test_a_daemon_set_without_pods_is_its_template_with_limits_for_missing_requests() -> None:
+def test_a_daemon_set_without_pods_is_converted_from_its_template_with_limits_for_missing_requests() -> None:
     made = daemonset(containers=[container(limits={"cpu": "2", "memory": "1Gi"}, cpu="1")])
     view, _ = daemonsets.view(made, None, PodConverter(LabelRules(WELL_KNOWN_LABELS)))
     assert view.pod.requests == resources.of({"cpu": 1000, "memory": 1 << 30, "pods": 1})
     assert view.pod.labels == (("ds", "ds"),)
 
 
-def test_a_daemon_set_pod_that_names_only_its_node_runs_anywhere() -> None:
+def test_the_node_name_affinity_of_a_daemon_set_pod_is_ignored() -> None:
     by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     pinned = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [by_name]}}
@@ -273,7 +273,7 @@ def test_a_budget_is_fully_blocking_when_it_can_never_allow_a_disruption(
     assert budgets.view(budget(**spec)).fully_blocking is blocking
 
 
-def test_a_budget_says_whom_it_is_about_and_what_it_allows() -> None:
+def test_a_budget_view_has_the_selector_and_the_allowed_disruptions() -> None:
     made = budget(selector={}, status={"disruptionsAllowed": 2}, unhealthyPodEvictionPolicy="AlwaysAllow")
     assert budgets.view(made) == BudgetView("default", "pdb", LabelSelector(), False, 2, True)
     assert budgets.view(budget()).selector is None
@@ -282,7 +282,7 @@ def test_a_budget_says_whom_it_is_about_and_what_it_allows() -> None:
 # --- NodePools --------------------------------------------------------------------------------------
 
 
-def test_a_pool_is_its_requirements_and_its_labels() -> None:
+def test_a_nodepool_view_has_requirements_and_labels() -> None:
     wanted = [requirement("team", "In", "a", "b"), requirement(names.CAPACITY_TYPE, "In", "reserved")]
     pool = nodepool("gpu", labels={"team": "a"}, requirements=wanted)
     view = nodepools.view(pool, (), resources.NOTHING)
@@ -297,33 +297,37 @@ def test_a_pool_is_its_requirements_and_its_labels() -> None:
     )
 
 
-def test_a_pool_has_weight_limits_taints_and_patience() -> None:
-    pool = nodepool("p", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+def test_a_nodepool_view_has_weight_limits_taints_and_consolidate_after() -> None:
+    document = nodepool_document("p", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    document["spec"] |= {"weight": 7, "limits": {"cpu": "9"}, "disruption": {"consolidateAfter": "90s"}}
+    pool = kinds.from_plain(document, NodePool)
+    assert isinstance(pool, NodePool)
     view = nodepools.view(pool, (), resources.NOTHING)
-    assert (view.weight, view.limits, view.consolidate_after_s) == (0, resources.NOTHING, 0)
+    assert (view.weight, view.limits, view.consolidate_after_s) == (7, resources.of({"cpu": 9000}), 90)
     assert [str(taint) for taint in view.taints] == ["gpu:NoSchedule"]
 
 
 @pytest.mark.fact("S-70")
-def test_a_pool_uses_what_its_nodes_have_that_are_not_going_away() -> None:
+def test_the_usage_of_a_nodepool_excludes_deleting_nodes() -> None:
     def member(name: str, pool: str, **more: Any) -> NodeView:
         return NodeView(name, (), resources.NOTHING, resources.of({"cpu": 4000}), node_pool=pool, **more)
 
     views = [member("a", "p"), member("b", "p"), member("c", "p", deleting=True), member("d", "q")]
-    used = nodepools.used(views)
-    assert used["p"] == resources.of({"cpu": 8000, "nodes": 2})
-    assert "none" not in used
+    assert nodepools.used(views) == {
+        "p": resources.of({"cpu": 8000, "nodes": 2}),
+        "q": resources.of({"cpu": 4000, "nodes": 1}),
+    }
 
 
-OURS = {(aws.GROUP, "EC2NodeClass")}
+SUPPORTED_CLASSES = {(aws.GROUP, "EC2NodeClass")}
 
 
 @pytest.mark.fact("S-10")
-def test_pools_that_open_no_nodes_are_named() -> None:
+def test_a_nodepool_that_launches_no_nodes_has_a_reason() -> None:
     def why(pool: NodePool, *, needs_ready: bool = False) -> str | None:
-        return nodepools.why_no_nodes(pool, OURS, needs_ready=needs_ready)
+        return nodepools.why_no_nodes(pool, SUPPORTED_CLASSES, needs_ready=needs_ready)
 
-    def judged(status: str) -> NodePool:
+    def with_ready_condition(status: str) -> NodePool:
         return replace(
             nodepool(), status=convert({"conditions": [condition("Ready", status)]}, NodePoolStatus)
         )
@@ -331,9 +335,9 @@ def test_pools_that_open_no_nodes_are_named() -> None:
     pool = nodepool()
     assert why(pool) is None
     assert why(pool, needs_ready=True) == "it is not Ready"
-    assert why(judged("True"), needs_ready=True) is None
-    assert why(judged("False")) == "it is not Ready"
+    assert why(with_ready_condition("True"), needs_ready=True) is None
+    assert why(with_ready_condition("False")) == "it is not Ready"
     assert why(replace(pool, spec=replace(pool.spec, replicas=1))) == "it has a fixed number of replicas"
-    gone = replace(pool.metadata, deletion_timestamp=convert(NOW, datetime))
-    assert why(replace(pool, metadata=gone)) == "it is being deleted"
+    deleted = replace(pool.metadata, deletion_timestamp=convert(NOW, datetime))
+    assert why(replace(pool, metadata=deleted)) == "it is being deleted"
     assert nodepools.why_no_nodes(pool, set(), needs_ready=False)

@@ -1,4 +1,4 @@
-"""Pods on their way to a node: what is believed, and for how long."""
+"""Nominations of pods to nodes and NodeClaims, and how long they last."""
 
 import pytest
 
@@ -6,86 +6,86 @@ from holdfast.state.cluster.nominations import NODES_MAX, WINDOW_S, Nominations
 from manual_ports import ManualClock
 
 
-def kept(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[str | None]:
+def nominated_nodes(nominations: Nominations, *pods: str, coming: dict[str, bool]) -> list[str | None]:
     nominations.keep(pods, coming.get)
     return [nominations.place_of(pod) for pod in pods]
 
 
 @pytest.mark.fact("ST-12", "S-103")
-def test_a_node_that_is_there_is_waited_for_as_long_as_the_window() -> None:
+def test_a_nomination_to_an_existing_node_ends_after_the_window() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)
     nominations.promise(["a"], "node", ready=True)
     assert nominations.places() == {"node"}
     clock.advance(WINDOW_S - 1)
-    assert kept(nominations, "a", coming={"node": False}) == ["node"]
+    assert nominated_nodes(nominations, "a", coming={"node": False}) == ["node"]
     clock.advance(1)
-    assert kept(nominations, "a", coming={"node": False}) == [None]
+    assert nominated_nodes(nominations, "a", coming={"node": False}) == [None]
     assert nominations.places() == frozenset()
 
 
-def test_a_claim_is_waited_for_until_it_has_come_and_the_window_after() -> None:
+def test_a_nomination_to_a_claim_ends_one_window_after_its_node_is_ready() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)
     nominations.promise(["a"], "claim", ready=False)
     clock.advance(600)
-    assert kept(nominations, "a", coming={"claim": True}) == ["claim"]
-    assert kept(nominations, "a", coming={"claim": False}) == ["claim"]
+    assert nominated_nodes(nominations, "a", coming={"claim": True}) == ["claim"]
+    assert nominated_nodes(nominations, "a", coming={"claim": False}) == ["claim"]
     clock.advance(WINDOW_S)
-    assert kept(nominations, "a", coming={"claim": False}) == [None]
+    assert nominated_nodes(nominations, "a", coming={"claim": False}) == [None]
 
 
-def test_a_pod_of_a_claim_that_is_gone_is_free_to_be_planned_again() -> None:
+def test_a_nomination_to_a_deleted_claim_ends() -> None:
     nominations = Nominations(ManualClock())
     nominations.promise(["a", "b"], "claim", ready=False)
     assert sorted(nominations.pods_of("claim")) == ["a", "b"]
-    assert kept(nominations, "a", coming={}) == [None]
+    assert nominated_nodes(nominations, "a", coming={}) == [None]
     assert len(nominations) == 0
 
 
-def test_a_pod_that_is_bound_is_forgotten() -> None:
+def test_the_nomination_of_a_bound_pod_ends() -> None:
     nominations = Nominations(ManualClock())
     nominations.promise(["a", "b"], "claim", ready=False)
     nominations.keep(["b"], lambda _: True)
     assert nominations.pods_of("claim") == ["b"]
 
 
-def came_up_without_it(nominations: Nominations, clock: ManualClock, pod: str) -> None:
+def launch_without_binding(nominations: Nominations, clock: ManualClock, pod: str) -> None:
     nominations.promise([pod], "claim", ready=False)
-    nominations.keep([pod], {"claim": False}.get)  # the node is up, and the time to bind begins
+    nominations.keep([pod], {"claim": False}.get)  # the node is ready, so the window for binding starts
     clock.advance(WINDOW_S)
     nominations.keep([pod], {"claim": False}.get)
 
 
-def test_a_pod_that_is_bound_to_none_of_its_nodes_is_delayed_longer_with_each_of_them() -> None:
+def test_the_delay_of_a_pod_grows_with_each_launched_node_that_it_is_not_bound_to() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)
     for _ in range(NODES_MAX - 1):
-        came_up_without_it(nominations, clock, "a")
+        launch_without_binding(nominations, clock, "a")
     assert not nominations.delayed()
     for delay_s in (60, 120, 240):
-        came_up_without_it(nominations, clock, "a")
+        launch_without_binding(nominations, clock, "a")
         clock.advance(delay_s - 1)
         assert nominations.delayed() == {"a"}
         clock.advance(1)
         assert not nominations.delayed()
     for _ in range(20):
-        came_up_without_it(nominations, clock, "a")
+        launch_without_binding(nominations, clock, "a")
     clock.advance(3600)
     assert not nominations.delayed()
 
 
-def test_a_pod_that_is_bound_or_deleted_is_forgotten() -> None:
+def test_the_delay_of_a_bound_or_deleted_pod_ends() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)
     for _ in range(NODES_MAX):
-        came_up_without_it(nominations, clock, "a")
+        launch_without_binding(nominations, clock, "a")
     nominations.keep([], lambda _: None)
     assert not nominations.delayed()
     assert nominations.unbound("a") == 0
 
 
-def test_a_node_that_was_there_before_does_not_count_as_launched_for_the_pod() -> None:
+def test_an_existing_node_does_not_count_for_the_delay_of_a_pod() -> None:
     clock = ManualClock()
     nominations = Nominations(clock)
     for _ in range(NODES_MAX):
@@ -106,7 +106,7 @@ def test_a_claim_is_void_once_none_of_its_pods_needs_it() -> None:
     assert not nominations.is_void("claim")
 
 
-def test_a_claim_that_was_written_for_more_than_pods_is_never_void() -> None:
+def test_a_replacement_claim_is_never_void() -> None:
     nominations = Nominations(ManualClock())
     nominations.promise(["a"], "replacement", ready=False)
     nominations.keep([], {"replacement": True}.get)

@@ -16,8 +16,10 @@ from objects import NOW_S
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def claim(*pods: str, slot: str | None = None, price: int | None = 96_000_000, **more: Any) -> PlannedClaim:
-    kind = "reserved" if slot else "on-demand"
+def claim(
+    *pods: str, reservation_id: str | None = None, price: int | None = 96_000_000, **more: Any
+) -> PlannedClaim:
+    kind = "reserved" if reservation_id else "on-demand"
     wanted = {
         "node_pool": "default",
         "requirements": requirements.of(requirement.of(names.CAPACITY_TYPE, Operator.IN, (kind,))),
@@ -25,11 +27,11 @@ def claim(*pods: str, slot: str | None = None, price: int | None = 96_000_000, *
         "instance_type": "m5.large",
         "zone": "us-west-2a",
         "capacity_type": kind,
-        "price_nano_usd_per_hour": 0 if slot else price,
+        "price_nano_usd_per_hour": 0 if reservation_id else price,
         "requests": resources.of({"cpu": 1000, "memory": 1 << 30, "pods": 1}),
         "pods": pods,
-        "reservation_id": slot,
-        "reservation_ids": (slot,) if slot else (),
+        "reservation_id": reservation_id,
+        "reservation_ids": (reservation_id,) if reservation_id else (),
     }
     return PlannedClaim(**(wanted | more))  # type: ignore[arg-type]
 
@@ -53,7 +55,7 @@ def plan(*claims: PlannedClaim, **more: Any) -> Plan:
 
 
 EXAMPLE = plan(
-    claim("default/web-0", slot="cr-1"),
+    claim("default/web-0", reservation_id="cr-1"),
     placed=(Placed("node-a", ("default/web-1",)),),
     unplaced=(
         Unplaced("default/web-3", (), "cr-1", NOW_S + 300),
@@ -66,13 +68,17 @@ NOT_RESERVED = [
 ]
 
 
-def test_the_document_is_the_one_in_docs() -> None:
+def test_the_document_equals_the_example_in_docs() -> None:
     text = (DOCS / "scenario.md").read_text().split("```json\n")[1].split("```")[0]
     assert plan_document.document(EXAMPLE, not_reserved=NOT_RESERVED) == json.loads(text)
 
 
-def test_whatever_order_the_planner_had_the_bytes_are_the_same() -> None:
-    one, two, three = claim("default/a"), claim("default/b"), claim("default/d", "default/c", slot="cr-1")
+def test_the_document_does_not_depend_on_the_order_of_the_plan() -> None:
+    one, two, three = (
+        claim("default/a"),
+        claim("default/b"),
+        claim("default/d", "default/c", reservation_id="cr-1"),
+    )
     placed = (Placed("n2", ("x", "w")), Placed("n1", ()))
     unplaced = (Unplaced("q", ()), Unplaced("p", ()))
     first = plan(one, two, three, placed=placed, unplaced=unplaced, slots_left=(("b", 1), ("a", 2)))
@@ -88,13 +94,13 @@ def test_whatever_order_the_planner_had_the_bytes_are_the_same() -> None:
     ]
 
 
-def test_a_price_that_is_unknown_is_null_and_one_that_is_known_is_exact() -> None:
+def test_an_unknown_price_is_null_and_a_known_price_is_exact() -> None:
     got = plan_document.document(plan(claim("a"), claim("b", price=None), price_nano_usd_per_hour=96_000_001))
     assert [c["pricePerHour"] for c in got["claims"]] == ["0.096", None]
     assert got["cost"]["perHour"] == "0.096000001"
 
 
-def test_requirements_keep_min_values_and_leave_out_what_is_not_there() -> None:
+def test_requirements_have_min_values_and_omit_empty_fields() -> None:
     wanted = requirements.of(
         requirement.of("a", Operator.EXISTS, min_values=2), requirement.of("b", Operator.GT, ("3",))
     )
@@ -105,7 +111,7 @@ def test_requirements_keep_min_values_and_leave_out_what_is_not_there() -> None:
     ]
 
 
-def test_rejected_pods_are_among_those_not_placed() -> None:
+def test_rejected_pods_are_listed_as_unplaced() -> None:
     rejected = [Unplaced("default/a", (reason(ReasonCode.INVALID, "x"),))]
     got = plan_document.document(EXAMPLE, rejected=rejected)
     assert [one["pods"] for one in got["unplaced"]] == [["default/a"], ["default/web-2"]]
@@ -115,7 +121,7 @@ def table(made: Plan, **more: Any) -> list[str]:
     return list(plan_table.lines(plan_document.document(made, **more)))
 
 
-def test_tables_say_what_the_document_says() -> None:
+def test_tables_show_the_content_of_the_document() -> None:
     assert table(EXAMPLE, not_reserved=NOT_RESERVED) == [
         "New nodes",
         "  NODEPOOL  TYPE      ZONE        CAPACITY  RESERVATION  $/H  PODS",
@@ -142,7 +148,7 @@ def test_tables_say_what_the_document_says() -> None:
     ]
 
 
-def test_the_saving_is_against_first_fit_alone() -> None:
+def test_the_saving_is_relative_to_first_fit() -> None:
     made = plan(claim("a"), price_nano_usd_per_hour=96_000_000, baseline_nano_usd_per_hour=128_000_000)
     assert table(made)[-1] == (
         "Cost: $0.096 an hour for 1 new node, 25% less than first fit alone ($0.128); packing: first-fit"
@@ -161,7 +167,7 @@ def test_an_empty_plan_is_one_line() -> None:
     assert table(plan()) == ["Cost: $0 an hour for 0 new nodes; packing: first-fit"]
 
 
-def test_the_document_grows_with_causes_and_not_with_pods_and_reservations() -> None:
+def test_pods_with_equal_reasons_share_one_entry_with_a_bounded_list_of_reservations() -> None:
     ids = tuple(f"cr-{n:017x}" for n in range(600))
     reasons = (Reason(ReasonCode.FULL, "has no free slot", ids, RESERVATION),)
     made = plan(claim("a"))

@@ -1,4 +1,4 @@
-"""Pods become shapes: everything that decides where a pod may run, and reasons why one is rejected."""
+"""Conversion of pods to shapes, the fields that decide where a pod may run, and reasons to reject a pod."""
 
 from typing import Any
 
@@ -57,10 +57,10 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-# --- Remembering ------------------------------------------------------------------------------------
+# --- Cache ------------------------------------------------------------------------------------------
 
 
-def test_equal_pods_have_one_shape_in_whatever_order_their_maps_are_written() -> None:
+def test_equal_pods_share_one_shape_regardless_of_map_order() -> None:
     convert = converter().convert
     one = pod("a", {"labels": {"x": "1", "y": "2"}}, nodeSelector={"a": "1", "b": "2"})
     two = pod("b", {"labels": {"y": "2", "x": "1"}}, nodeSelector={"b": "2", "a": "1"})
@@ -73,14 +73,14 @@ def test_volumes_with_random_names_do_not_make_another_shape() -> None:
     assert convert(one).shape is convert(two).shape
 
 
-def test_pods_that_differ_in_labels_alone_share_all_the_rest() -> None:
+def test_pods_that_differ_only_in_labels_share_their_requests() -> None:
     convert = converter().convert
     one, two = (pod(n, {"labels": {"pod-index": n}}) for n in ("0", "1"))
     assert convert(one).shape.requests is convert(two).shape.requests
     assert [dict(convert(p).shape.labels) for p in (one, two)] == [{"pod-index": "0"}, {"pod-index": "1"}]
 
 
-def test_labels_that_are_read_by_a_constraint_are_not_taken_from_a_sibling() -> None:
+def test_labels_in_match_label_keys_are_not_shared_between_pods() -> None:
     convert = converter().convert
     spread = {
         "maxSkew": 1,
@@ -96,7 +96,7 @@ def test_labels_that_are_read_by_a_constraint_are_not_taken_from_a_sibling() -> 
     assert selected == [LabelSelector((Expression("rev", Operator.IN, (n,)),)) for n in ("a", "b")]
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_cache_of_the_converter_is_bounded() -> None:
     small = PodConverter(RULES, remembered_max=4)
     for n in range(20):
         small.convert(pod(labels := f"p{n}", {"labels": {"n": labels}}))
@@ -105,7 +105,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_changed_context_converts_only_dependent_pods_again() -> None:
-    kept = converter()
+    pod_converter = converter()
     term = {
         "topologyKey": names.ZONE,
         "labelSelector": {},
@@ -113,11 +113,11 @@ def test_changed_context_converts_only_dependent_pods_again() -> None:
     }
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     selecting, plain = pod("a", affinity=affinity), pod("b")
-    before = kept.convert(plain)
-    assert kept.convert(selecting).shape.affinity[0].namespaces == ("dev", "test")
-    kept.use(PodContext(namespaces={"dev": {"env": "dev"}}))
-    assert kept.convert(selecting).shape.affinity[0].namespaces == ("dev",)
-    assert kept.convert(plain) is before
+    before = pod_converter.convert(plain)
+    assert pod_converter.convert(selecting).shape.affinity[0].namespaces == ("dev", "test")
+    pod_converter.use(PodContext(namespaces={"dev": {"env": "dev"}}))
+    assert pod_converter.convert(selecting).shape.affinity[0].namespaces == ("dev",)
+    assert pod_converter.convert(plain) is before
 
 
 # --- Resources --------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ def test_requests_are_what_kube_scheduler_counts() -> None:
 
 
 @pytest.mark.fact("S-53")
-def test_requests_of_the_whole_pod_take_the_place_of_the_sum() -> None:
+def test_pod_level_requests_replace_the_sum_of_the_containers() -> None:
     whole = {"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "2Gi"}}
     got = requests(containers=[container(cpu="1")], resources=whole)
     assert got == {"cpu": 3000, "memory": 2 << 30, "pods": 1}
 
 
 @pytest.mark.fact("S-53")
-def test_while_a_resize_runs_the_most_of_wished_granted_and_used_counts() -> None:
+def test_during_a_resize_the_largest_of_desired_allocated_and_actual_requests_counts() -> None:
     reported = {
         "name": "main",
         "allocatedResources": {"cpu": "2"},
@@ -160,7 +160,7 @@ def test_while_a_resize_runs_the_most_of_wished_granted_and_used_counts() -> Non
     assert requests(containers=[grown], status=status | {"conditions": [infeasible]})["cpu"] == 2000
 
 
-def test_a_limit_without_a_request_is_one() -> None:
+def test_a_limit_without_a_request_counts_as_the_request() -> None:
     assert requests(containers=[container(limits={"cpu": "2", "memory": "1Gi"}, cpu="1")]) == {
         "cpu": 1000,
         "memory": 1 << 30,
@@ -168,10 +168,10 @@ def test_a_limit_without_a_request_is_one() -> None:
     }
 
 
-# --- What is asked of the node ----------------------------------------------------------------------
+# --- Requirements of the node -----------------------------------------------------------------------
 
 
-def test_node_selector_and_terms_are_requirements_with_other_spellings_resolved() -> None:
+def test_node_selector_and_terms_become_requirements_with_label_aliases_resolved() -> None:
     got = shape(
         pod(
             nodeSelector={"beta.kubernetes.io/arch": "arm64"},
@@ -184,21 +184,23 @@ def test_node_selector_and_terms_are_requirements_with_other_spellings_resolved(
     assert [str(term) for term in got.required_terms] == [f"{names.ZONE} In [a]", "cpus Exists >=4"]
 
 
-def test_an_empty_term_is_no_way_out() -> None:
+def test_an_empty_node_selector_term_matches_no_node() -> None:
     assert len(shape(pod(affinity=required_affinity([], [expression("a", "Exists")]))).required_terms) == 1
     assert problems(pod(affinity=required_affinity([])))
 
 
-def test_a_wish_that_no_node_can_fulfil_is_as_good_as_none() -> None:
-    def wish(weight: int, **preference: Any) -> dict[str, Any]:
+def test_a_preferred_term_that_no_node_can_satisfy_is_ignored() -> None:
+    def preferred(weight: int, **preference: Any) -> dict[str, Any]:
         return {"weight": weight, "preference": preference}
 
-    wishes = [
-        wish(1, matchExpressions=[expression("a", "In", "x")]),
-        wish(2, matchExpressions=[expression("a", "Gt", "many")]),
-        wish(3, matchFields=[expression("metadata.name", "In", "n")]),
+    preferred_terms = [
+        preferred(1, matchExpressions=[expression("a", "In", "x")]),
+        preferred(2, matchExpressions=[expression("a", "Gt", "many")]),
+        preferred(3, matchFields=[expression("metadata.name", "In", "n")]),
     ]
-    got = shape(pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}))
+    got = shape(
+        pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred_terms}})
+    )
     assert [(t.weight, str(t.requirements)) for t in got.preferred_terms] == [(1, "a In [x]")]
 
 
@@ -213,7 +215,7 @@ def test_tolerations_are_a_set() -> None:
 
 
 @pytest.mark.fact("S-87")
-def test_host_ports_come_from_containers_and_have_short_addresses() -> None:
+def test_host_ports_come_from_containers_and_have_normalized_addresses() -> None:
     ports = [
         {"containerPort": 1, "hostPort": 80, "hostIP": "0:0:0:0:0:0:0:1"},
         {"containerPort": 2, "hostPort": 80, "protocol": "UDP"},
@@ -224,12 +226,12 @@ def test_host_ports_come_from_containers_and_have_short_addresses() -> None:
     assert shape(made).host_ports == (HostPort(80, "TCP", "::1"), HostPort(80, "UDP"))
 
 
-def test_on_the_nodes_network_every_port_is_a_host_port() -> None:
+def test_with_host_network_every_container_port_is_a_host_port() -> None:
     made = pod(containers=[container() | {"ports": [{"containerPort": 53}]}], hostNetwork=True)
     assert shape(made).host_ports == (HostPort(53),)
 
 
-# --- Other pods -------------------------------------------------------------------------------------
+# --- Topology spread and pod affinity ---------------------------------------------------------------
 
 
 @pytest.mark.fact("S-80")
@@ -271,7 +273,7 @@ def test_policies_of_a_spread_default_to_honor_affinity_and_ignore_taints() -> N
         ({"namespaceSelector": {}}, ("default", "dev", "test")),
     ],
 )
-def test_namespaces_are_the_own_one_those_listed_and_those_selected(
+def test_pod_affinity_namespaces_are_listed_selected_or_that_of_the_pod(
     written: dict[str, Any], namespaces: tuple[str, ...]
 ) -> None:
     term = {"topologyKey": names.HOSTNAME, "labelSelector": {}} | written
@@ -279,7 +281,7 @@ def test_namespaces_are_the_own_one_those_listed_and_those_selected(
     assert shape(made).anti_affinity == (PodTerm(names.HOSTNAME, LabelSelector(), namespaces),)
 
 
-def test_affinity_takes_label_keys_to_match_and_to_avoid() -> None:
+def test_pod_affinity_uses_match_and_mismatch_label_keys() -> None:
     term = {
         "topologyKey": names.ZONE,
         "labelSelector": {"matchExpressions": [expression("app", "Exists")]},
@@ -303,12 +305,12 @@ def test_affinity_takes_label_keys_to_match_and_to_avoid() -> None:
     )
 
 
-# --- Rejected ---------------------------------------------------------------------------------------
+# --- Rejected pods ----------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("S-7")
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"nodeSelector": {"karpenter.sh/initialized": "true"}}, "restricted domain"),
         ({"nodeSelector": {names.HOSTNAME: "n"}}, "restricted"),
@@ -324,26 +326,28 @@ def test_affinity_takes_label_keys_to_match_and_to_avoid() -> None:
         ({"affinity": required_affinity([expression(names.NODEPOOL, "DoesNotExist")])}, "without the label"),
     ],
 )
-def test_a_pod_that_asks_for_what_no_node_of_ours_is_is_rejected(spec: dict[str, Any], said: str) -> None:
+def test_a_pod_with_requirements_that_no_launched_node_can_meet_is_rejected(
+    spec: dict[str, Any], message: str
+) -> None:
     found = problems(pod(**spec))
     assert len(found) == 1
-    assert said in found[0]
+    assert message in found[0]
 
 
-def test_a_running_pod_with_match_fields_suits_no_new_node() -> None:
+def test_a_running_pod_with_match_fields_fits_no_new_node() -> None:
     by_name = required_affinity(fields=[expression("metadata.name", "In", "n")])
     (term,) = converter().convert(pod(nodeName="n", affinity=by_name)).shape.required_terms
     assert not requirements.NO_REQUIREMENTS.compatible(term, WELL_KNOWN_LABELS)
 
 
 @pytest.mark.fact("S-7")
-def test_one_term_that_avoids_our_nodes_is_no_reason_while_another_does_not() -> None:
+def test_a_term_that_excludes_all_nodepools_is_no_reason_if_another_term_does_not() -> None:
     terms = [expression(names.NODEPOOL, "DoesNotExist")], [expression("team", "In", "a")]
     assert len(shape(pod(affinity=required_affinity(*terms))).required_terms) == 2
 
 
 @pytest.mark.fact("S-9")
-def test_devices_by_resource_claims_are_a_reason() -> None:
+def test_a_pod_with_resource_claims_is_rejected() -> None:
     assert "resourceClaims" in problems(pod(resourceClaims=[{"name": "gpu"}]))[0]
 
 
@@ -369,7 +373,7 @@ def test_devices_by_resource_claims_are_a_reason() -> None:
         },
     ],
 )
-def test_what_cannot_be_read_is_a_reason_and_the_rest_is_still_read(spec: dict[str, Any]) -> None:
+def test_an_invalid_field_is_a_reason_and_the_other_fields_are_converted(spec: dict[str, Any]) -> None:
     made = converter().convert(pod("p", {"labels": {"app": "x"}}, nodeSelector={"team": "a"}, **spec))
     assert len(made.problems) == 1
     assert made.shape.labels == (("app", "x"),)
@@ -377,12 +381,12 @@ def test_what_cannot_be_read_is_a_reason_and_the_rest_is_still_read(spec: dict[s
     assert made.shape.requests[resources.PODS] == 1
 
 
-def test_a_number_that_no_wire_carries_does_no_harm() -> None:
+def test_a_container_port_out_of_range_is_ignored() -> None:
     made = pod(containers=[container() | {"ports": [{"containerPort": 10**30}]}])
     assert shape(made) == shape(pod(containers=[container()]))
 
 
-def test_every_reason_is_given_at_once() -> None:
+def test_all_reasons_of_a_pod_are_reported() -> None:
     made = pod(nodeSelector={names.HOSTNAME: "n"}, tolerations=[{"operator": "Perhaps"}])
     assert len(problems(made)) == 2
     assert converter().view(made, now_s=0)[1][0] == Reason(
@@ -392,10 +396,10 @@ def test_every_reason_is_given_at_once() -> None:
     )
 
 
-# --- Life -------------------------------------------------------------------------------------------
+# --- State of pods ----------------------------------------------------------------------------------
 
 
-def test_a_view_has_what_disruption_asks() -> None:
+def test_a_pod_view_has_the_fields_that_disruption_reads() -> None:
     made = pod("p", {"uid": "u1", "creationTimestamp": AN_HOUR_AGO}, nodeName="n")
     got = view(made)
     assert (got.uid, got.full_name, got.created_s, got.node_name) == ("u1", "default/p", NOW_S - 3600, "n")
@@ -421,21 +425,21 @@ def test_a_view_has_what_disruption_asks() -> None:
         (owned("DaemonSet", "logs", "other.io/v1"), {}, True),
     ],
 )
-def test_a_pod_is_reschedulable_when_another_takes_its_place(
+def test_finished_terminating_daemon_set_and_mirror_pods_are_not_reschedulable(
     meta: dict[str, Any], status: dict[str, Any], *, reschedulable: bool
 ) -> None:
     assert view(pod("p", meta, status, nodeName="n")).reschedulable is reschedulable
 
 
-def test_a_view_says_of_a_pod_that_it_is_on_its_way_out_or_the_kubelets_own() -> None:
-    leaving = view(pod("p", {"deletionTimestamp": AN_HOUR_AGO}, nodeName="n"))
-    own = view(pod("p", owned("Node", "n", "v1"), nodeName="n"))
-    assert (leaving.terminating, leaving.mirror) == (True, False)
-    assert (own.terminating, own.mirror) == (False, True)
+def test_a_pod_view_reports_terminating_and_mirror_pods() -> None:
+    terminating = view(pod("p", {"deletionTimestamp": AN_HOUR_AGO}, nodeName="n"))
+    mirror = view(pod("p", owned("Node", "n", "v1"), nodeName="n"))
+    assert (terminating.terminating, terminating.mirror) == (True, False)
+    assert (mirror.terminating, mirror.mirror) == (False, True)
 
 
 @pytest.mark.parametrize(
-    ("wish", "started", "obeyed"),
+    ("value", "started", "blocks"),
     [
         ("true", None, True),
         ("false", None, False),
@@ -447,11 +451,11 @@ def test_a_view_says_of_a_pod_that_it_is_on_its_way_out_or_the_kubelets_own() ->
         ("soon", None, False),
     ],
 )
-def test_do_not_disrupt_holds_for_ever_or_for_so_long_after_the_start(
-    wish: str, started: str | None, *, obeyed: bool
+def test_do_not_disrupt_holds_forever_or_for_a_duration_after_the_start(
+    value: str, started: str | None, *, blocks: bool
 ) -> None:
-    made = pod("p", {"annotations": {names.DO_NOT_DISRUPT: wish}}, {"startTime": started})
-    assert view(made).do_not_disrupt is obeyed
+    made = pod("p", {"annotations": {names.DO_NOT_DISRUPT: value}}, {"startTime": started})
+    assert view(made).do_not_disrupt is blocks
 
 
 UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -470,12 +474,12 @@ UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "rea
         (owned("Node", "n", "v1"), UNSCHEDULABLE, {}, False),
     ],
 )
-def test_a_pod_is_provisionable_once_kube_scheduler_found_no_place_for_it(
+def test_a_pod_is_provisionable_once_kube_scheduler_marks_it_unschedulable(
     meta: dict[str, Any], status: dict[str, Any], spec: dict[str, Any], *, provisionable: bool
 ) -> None:
     assert pod_states.is_provisionable(pod("p", meta, status, **spec)) is provisionable
 
 
-def test_a_pod_behind_a_gate_does_not_await_a_node() -> None:
+def test_a_pod_with_a_scheduling_gate_does_not_await_a_node() -> None:
     assert pod_states.awaits_node(pod())
     assert not pod_states.awaits_node(pod(schedulingGates=[{"name": "quota"}]))

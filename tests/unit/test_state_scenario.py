@@ -1,4 +1,4 @@
-"""From manifests and a Catalog to a request: pods that workloads stand for, and what each class may launch."""
+"""From manifests and a Catalog to a SolveRequest: the pods of workloads, and what each EC2NodeClass may launch."""
 
 import random
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def messages(*objects: Any, **spec: Any) -> list[str]:
 # --- Workloads --------------------------------------------------------------------------------------
 
 
-def test_workloads_stand_for_their_replicas() -> None:
+def test_workloads_are_expanded_to_their_replicas() -> None:
     got = pending(deployment("web", 3), statefulset("db", 2), job("batch", parallelism=2), replicaset("rs"))
     assert got == [
         "default/batch-0",
@@ -75,7 +75,7 @@ def test_workloads_stand_for_their_replicas() -> None:
     ]
 
 
-def test_pods_that_are_there_are_not_made_again() -> None:
+def test_existing_pods_of_a_workload_are_not_added_again() -> None:
     by_set = owned("Deployment", "web")
     revision = {"labels": {"pod-template-hash": "5d4f"}}
     objects = [
@@ -89,16 +89,16 @@ def test_pods_that_are_there_are_not_made_again() -> None:
     assert pending(*objects) == ["default/web-0", "default/web-1", "default/web-5d4f-bbbbb"]
 
 
-def test_a_replica_set_that_is_not_among_the_files_is_known_by_its_name() -> None:
+def test_a_replica_set_without_a_manifest_is_found_by_its_name() -> None:
     meta = owned("ReplicaSet", "web-5d4f") | {"labels": {"pod-template-hash": "5d4f"}}
     made = built(deployment("web", 2), pod("web-5d4f-aaaaa", meta)).request.snapshot.pending
     assert [p.name for p in made] == ["web-0", "web-5d4f-aaaaa"]
     assert dict(made[0].shape.labels) == {"app": "web", "pod-template-hash": "5d4f"}
 
 
-def test_a_stateful_set_fills_its_gaps() -> None:
-    there = pod("db-1", owned("StatefulSet", "db"), nodeName="n")
-    assert pending(statefulset("db", 3), there, node("n")) == ["default/db-0", "default/db-2"]
+def test_a_stateful_set_adds_only_its_missing_ordinals() -> None:
+    existing = pod("db-1", owned("StatefulSet", "db"), nodeName="n")
+    assert pending(statefulset("db", 3), existing, node("n")) == ["default/db-0", "default/db-2"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_stateful_set_fills_its_gaps() -> None:
         ({"parallelism": 3, "suspend": True}, {}, 0),
     ],
 )
-def test_a_job_runs_what_is_left_of_it(spec: dict[str, Any], status: dict[str, Any], count: int) -> None:
+def test_a_job_adds_only_its_remaining_pods(spec: dict[str, Any], status: dict[str, Any], count: int) -> None:
     template = {"spec": {"containers": [container(cpu="1")]}}
     made = read(
         type(job()), "batch", {"namespace": "default"}, spec={"template": template} | spec, status=status
@@ -118,7 +118,7 @@ def test_a_job_runs_what_is_left_of_it(spec: dict[str, Any], status: dict[str, A
     assert len(pending(made)) == count
 
 
-def test_claims_of_a_stateful_set_are_made_with_the_default_class() -> None:
+def test_volume_claims_of_a_stateful_set_use_the_default_storage_class() -> None:
     templates = [{"metadata": {"name": "data"}, "spec": {}}]
     zone = {"matchLabelExpressions": [{"key": names.ZONE, "values": ["us-west-2b"]}]}
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
@@ -132,7 +132,7 @@ def test_claims_of_a_stateful_set_are_made_with_the_default_class() -> None:
     assert dict(got[0].shape.labels)["apps.kubernetes.io/pod-index"] == "0"
 
 
-def test_ephemeral_volumes_bring_their_claims_and_a_written_claim_goes_first() -> None:
+def test_ephemeral_volumes_add_their_claims_and_an_existing_claim_has_precedence() -> None:
     template = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
     made = pod("p", volumes=[{"name": "scratch", "ephemeral": template}])
     (got,) = built(made, storage_class()).request.snapshot.pending
@@ -142,7 +142,7 @@ def test_ephemeral_volumes_bring_their_claims_and_a_written_claim_goes_first() -
     assert got.shape.volumes.claims == (("efs", "default/p-scratch"),)
 
 
-def test_a_claim_that_names_its_volume_is_taken_as_bound() -> None:
+def test_a_volume_claim_with_a_volume_name_counts_as_bound() -> None:
     made = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     bound = claim("data", spec={"volumeName": "vol"})
     vol = read(storage.PersistentVolume, "vol", spec={"csi": {"driver": "ebs.csi.aws.com"}})
@@ -152,7 +152,7 @@ def test_a_claim_that_names_its_volume_is_taken_as_bound() -> None:
 # --- Pods and nodes ---------------------------------------------------------------------------------
 
 
-def test_namespaces_need_not_be_written_down() -> None:
+def test_namespaces_without_a_manifest_are_selected_too() -> None:
     term = {"topologyKey": names.ZONE, "labelSelector": {}, "namespaceSelector": {}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     objects = [pod("p", affinity=affinity), pod("q", {"namespace": "other"}), read(Namespace, "empty")]
@@ -160,13 +160,13 @@ def test_namespaces_need_not_be_written_down() -> None:
     assert first.shape.affinity[0].namespaces == ("default", "empty", "other")
 
 
-def test_a_rejected_pod_is_beside_the_request_with_its_reasons() -> None:
+def test_a_rejected_pod_is_not_in_the_request_and_has_its_reasons() -> None:
     got = built(pod("p", nodeSelector={names.HOSTNAME: "n"}))
     assert got.request.snapshot.pending == ()
     assert [(u.pod, u.reasons[0].code) for u in got.rejected] == [("default/p", ReasonCode.INVALID)]
 
 
-def test_what_is_passed_over_is_noted() -> None:
+def test_ignored_objects_are_noted() -> None:
     gated = pod("p", schedulingGates=[{"name": "g"}])
     other = nodepool(nodeClassRef={"group": "other.io", "kind": "Klass", "name": "x"})
     notes = built(gated, other).notes
@@ -175,7 +175,7 @@ def test_what_is_passed_over_is_noted() -> None:
     assert built(gated, other).request.snapshot.node_pools == ()
 
 
-def test_everything_else_is_in_the_snapshot() -> None:
+def test_nodes_claims_daemon_sets_and_budgets_are_in_the_snapshot() -> None:
     got = built(node("n"), nodeclaim("c"), daemonset("logs"), budget("pdb"), now_s=NOW_S).request.snapshot
     assert [len(x) for x in (got.nodes, got.claims, got.daemon_sets, got.budgets)] == [1, 1, 1, 1]
     assert (got.taken_s, got.counts_read_s) == (NOW_S, NOW_S)
@@ -184,7 +184,7 @@ def test_everything_else_is_in_the_snapshot() -> None:
 # --- The catalog ------------------------------------------------------------------------------------
 
 
-def test_types_have_their_labels_and_the_zones_and_capacity_types_they_come_in() -> None:
+def test_instance_types_have_their_labels_zones_and_capacity_types() -> None:
     made = instance_type(
         labels={names.ARCH: "amd64", names.OS: ["linux", "windows"]},
         overhead={"cpu": "100m"},
@@ -214,7 +214,7 @@ def test_types_have_their_labels_and_the_zones_and_capacity_types_they_come_in()
 
 
 @pytest.mark.fact("R-2")
-def test_every_offering_says_of_each_reservation_label_a_value_or_that_it_is_not_there() -> None:
+def test_every_offering_requires_a_value_or_the_absence_of_each_reservation_label() -> None:
     terms = [{"id": "cr-1"}]
     large = types(
         ec2nodeclass(capacityReservationSelectorTerms=terms),
@@ -224,10 +224,10 @@ def test_every_offering_says_of_each_reservation_label_a_value_or_that_it_is_not
             )
         ],
     )["m5.large"]
-    bought, slot = large.offerings
-    none = [str(bought.requirements.get(key)) for key in aws.RESERVED_CAPACITY_LABELS]
+    on_demand, reserved_offering = large.offerings
+    none = [str(on_demand.requirements.get(key)) for key in aws.RESERVED_CAPACITY_LABELS]
     assert none == [f"{key} DoesNotExist" for key in aws.RESERVED_CAPACITY_LABELS]
-    labels = {r.key: next(iter(r.values)) for r in slot.requirements}
+    labels = {r.key: next(iter(r.values)) for r in reserved_offering.requirements}
     assert labels == {
         names.CAPACITY_TYPE: "reserved",
         names.ZONE: "us-west-2a",
@@ -237,7 +237,7 @@ def test_every_offering_says_of_each_reservation_label_a_value_or_that_it_is_not
         aws.CAPACITY_RESERVATION_INTERRUPTIBLE: "true",
         aws.INSTANCE_TENANCY: "default",
     }
-    assert (slot.count, slot.price_nano_usd_per_hour) == (4, 96_000_000)
+    assert (reserved_offering.count, reserved_offering.price_nano_usd_per_hour) == (4, 96_000_000)
     assert large.requirements.get(names.CAPACITY_TYPE).values == {"on-demand", "reserved"}
 
 
@@ -246,7 +246,7 @@ RESERVATIONS = [
     reservation("cr-2", tags={"team": "web"}, ownerID="444455556666", instanceMatchCriteria="targeted"),
     reservation("cr-3"),
 ]
-FOUND = {
+STATUS_ENTRY = {
     "id": "cr-3",
     "availabilityZone": "us-west-2a",
     "instanceType": "m5.large",
@@ -257,7 +257,7 @@ FOUND = {
 
 @pytest.mark.fact("Q-1")
 @pytest.mark.parametrize(
-    ("spec", "seen"),
+    ("spec", "expected"),
     [
         ({}, []),
         ({"capacityReservationSelectorTerms": [{"id": "cr-2"}]}, ["cr-2"]),
@@ -275,17 +275,17 @@ FOUND = {
         (
             {
                 "capacityReservationSelectorTerms": [{"id": "cr-1"}],
-                "status": {"capacityReservations": [FOUND]},
+                "status": {"capacityReservations": [STATUS_ENTRY]},
             },
             ["cr-3"],
         ),
     ],
 )
-def test_a_class_sees_the_reservations_it_selects(spec: dict[str, Any], seen: list[str]) -> None:
-    assert sorted(reserved(ec2nodeclass(**spec), reservations=RESERVATIONS)) == seen
+def test_a_nodeclass_gets_the_reservations_that_it_selects(spec: dict[str, Any], expected: list[str]) -> None:
+    assert sorted(reserved(ec2nodeclass(**spec), reservations=RESERVATIONS)) == expected
 
 
-def test_without_its_class_a_pool_sees_no_reservation_wherever_it_is_written() -> None:
+def test_a_nodepool_without_its_nodeclass_gets_no_reservation() -> None:
     made = instance_type(offerings=[offering(kind="reserved", reservation={"id": "cr-7", "available": 2})])
     assert not reserved(instanceTypes=[made], reservations=RESERVATIONS)
     selecting = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-7"}])
@@ -294,14 +294,18 @@ def test_without_its_class_a_pool_sees_no_reservation_wherever_it_is_written() -
     assert "not among the files" in notes[0]
 
 
-def test_an_offering_may_name_a_reservation_that_is_listed() -> None:
+def test_an_offering_may_refer_to_a_listed_reservation() -> None:
     made = instance_type(
         offerings=[offering(kind="reserved", reservation={"id": "cr-1"}, healthy=False, price="0.5")]
     )
     selecting = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}])
     listed = [reservation("cr-1", available=3)]
-    (slot,) = reserved(selecting, instanceTypes=[made], reservations=listed).values()
-    assert (slot.count, slot.healthy, slot.price_nano_usd_per_hour) == (3, False, 500_000_000)
+    (reserved_offering,) = reserved(selecting, instanceTypes=[made], reservations=listed).values()
+    assert (
+        reserved_offering.count,
+        reserved_offering.healthy,
+        reserved_offering.price_nano_usd_per_hour,
+    ) == (3, False, 500_000_000)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,7 @@ def test_an_offering_may_name_a_reservation_that_is_listed() -> None:
         ({"total": 4, "available": 0}, True),
     ],
 )
-def test_a_slot_is_healthy_while_nodes_may_be_launched_into_it(
+def test_a_reserved_offering_is_healthy_while_nodes_may_be_launched_into_it(
     spec: dict[str, Any], *, healthy: bool
 ) -> None:
     every = ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}])
@@ -327,54 +331,54 @@ def test_a_slot_is_healthy_while_nodes_may_be_launched_into_it(
     assert got["cr-1"].healthy is healthy
 
 
-def test_reservations_are_in_the_snapshot_whoever_selects_them() -> None:
+def test_reservations_that_no_nodeclass_selects_are_in_the_snapshot() -> None:
     got = built(reservations=[reservation("cr-1", state="expired", available=1)]).request.snapshot
     (one,) = got.reservations
     assert (one.id, one.kind, one.total, one.available, one.state) == ("cr-1", "default", 4, 1, State.GONE)
 
 
-def shipped(
+def region_types(
     node_class: EC2NodeClass | None, selected: Sequence[Listed], now_s: int
 ) -> tuple[InstanceType, ...]:
-    """A region that says in labels what it was asked."""
-    asked = {
+    """Instance types of a region, with the arguments of the call as labels."""
+    arguments = {
         "class": node_class.metadata.name if node_class else "nobody",
         "selected": "-".join(one.reservation.id for one in selected),
         "at": str(now_s),
     }
     made = [
-        InstanceType(n, requirements.from_labels(asked), resources.NOTHING, resources.NOTHING, ())
+        InstanceType(n, requirements.from_labels(arguments), resources.NOTHING, resources.NOTHING, ())
         for n in ("m5.large", "m5.xlarge")
     ]
     return tuple(made)
 
 
-def test_a_region_brings_types_beside_those_of_the_catalog() -> None:
+def test_a_region_adds_instance_types_to_those_of_the_catalog() -> None:
     got = types(
         ec2nodeclass(capacityReservationSelectorTerms=[{"id": "cr-1"}]),
         region="us-west-2",
-        regions={"us-west-2": shipped},
+        regions={"us-west-2": region_types},
         reservations=[reservation(id_, instanceType="m5.xlarge") for id_ in ("cr-1", "cr-2")],
     )
     assert ["at" in t.requirements for t in got.values()] == [False, True]
     assert str(got["m5.xlarge"].requirements) == f"at In [{NOW_S}], class In [default], selected In [cr-1]"
 
 
-def test_nothing_is_launched_into_a_reservation_that_is_being_taken_back() -> None:
-    taken = ec2nodeclass(status={"capacityReservations": [FOUND | {"state": "expiring"}]})
-    assert not reserved(taken, reservations=RESERVATIONS)["cr-3"].healthy
+def test_the_offering_of_an_expiring_reservation_is_not_healthy() -> None:
+    expiring = ec2nodeclass(status={"capacityReservations": [STATUS_ENTRY | {"state": "expiring"}]})
+    assert not reserved(expiring, reservations=RESERVATIONS)["cr-3"].healthy
 
 
-def test_pools_of_one_class_share_their_types() -> None:
+def test_nodepools_of_one_nodeclass_share_their_instance_types() -> None:
     one, two = built(nodepool("a"), nodepool("b"), ec2nodeclass()).request.snapshot.node_pools
     assert one.instance_types is two.instance_types
 
 
-# --- What is wrong ----------------------------------------------------------------------------------
+# --- Findings ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"region": "mars-1"}, ".spec.region: mars-1 is not a region that is shipped (none)"),
         (
@@ -439,12 +443,12 @@ def test_pools_of_one_class_share_their_types() -> None:
         ),
     ],
 )
-def test_what_a_schema_cannot_say_of_a_catalog_is_said(spec: dict[str, Any], said: str) -> None:
+def test_problems_of_a_catalog_beyond_its_schema_are_reported(spec: dict[str, Any], message: str) -> None:
     (found,) = messages(**spec)
-    assert found.startswith(said)
+    assert found.startswith(message)
 
 
-def test_every_wrong_object_is_named_at_once() -> None:
+def test_all_invalid_objects_are_reported() -> None:
     found = messages(
         pod("lost", nodeName="nowhere"),
         pod("typo", containers=[container(cpu="lots")]),
@@ -461,7 +465,7 @@ def test_every_wrong_object_is_named_at_once() -> None:
     assert "more than one pod would be named default/a-0" in found[-1]
 
 
-def test_nodes_and_budgets_that_cannot_be_read_are_named() -> None:
+def test_invalid_nodepools_nodes_budgets_and_deployments_are_reported() -> None:
     found = messages(
         nodepool(requirements=[{"key": "cpus", "operator": "Gt", "values": ["9" * 30]}]),
         node("n", status={"allocatable": {"cpu": "lots"}}),
@@ -476,11 +480,11 @@ def test_nodes_and_budgets_that_cannot_be_read_are_named() -> None:
     ]
 
 
-def test_a_region_that_cannot_serve_a_class_says_why() -> None:
-    def refuses(*_: object) -> tuple[InstanceType, ...]:
+def test_an_error_of_a_region_is_reported() -> None:
+    def fail(*_: object) -> tuple[InstanceType, ...]:
         raise errors.InvalidInput("no images for mips")
 
-    assert messages(nodepool(), region="r", regions={"r": refuses}) == [".spec.region: no images for mips"]
+    assert messages(nodepool(), region="r", regions={"r": fail}) == [".spec.region: no images for mips"]
 
 
 def test_a_scenario_has_one_catalog() -> None:
@@ -495,7 +499,7 @@ def test_a_scenario_has_one_catalog() -> None:
 # --- Settings, order --------------------------------------------------------------------------------
 
 
-def test_flags_go_before_the_catalogs_settings_and_these_before_defaults() -> None:
+def test_flags_override_catalog_settings_and_these_override_defaults() -> None:
     written = WireSettings(packing="karpenter", reservation_wait="1m30s", reserved_before_weight=False)
     got = scenario.settings(written, {"packing": "cost", "packing_candidates": 3, "reserved_mode": None})
     assert got == Settings(

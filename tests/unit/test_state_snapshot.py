@@ -1,4 +1,4 @@
-"""A snapshot has everything, sorted by name; pods that cannot be planned are named beside it."""
+"""A snapshot has all objects sorted by name; pods that cannot be planned are returned separately."""
 
 import dataclasses
 import random
@@ -62,15 +62,15 @@ SUPPLY = Supply(
 )
 
 
-def take(cluster: Cluster = CLUSTER, decisions: PendingDecisions = snapshot.NO_DECISIONS) -> Taken:
+def snapshot_of(cluster: Cluster = CLUSTER, decisions: PendingDecisions = snapshot.NO_DECISIONS) -> Taken:
     converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
     return snapshot.take(
         cluster, SUPPLY, converter, now_s=NOW_S, decisions=decisions, is_pending=pod_states.awaits_node
     )
 
 
-def test_everything_is_there_and_sorted_by_name() -> None:
-    got = take().snapshot
+def test_all_objects_are_in_the_snapshot_sorted_by_name() -> None:
+    got = snapshot_of().snapshot
     assert [p.name for p in got.node_pools] == ["a", "b"]
     assert [n.name for n in got.nodes] == ["c1", "n1", "n2"]
     assert [c.name for c in got.claims] == ["c1", "c2"]
@@ -83,13 +83,14 @@ def test_everything_is_there_and_sorted_by_name() -> None:
 
 
 @pytest.mark.fact("ST-9")
-def test_a_pod_counts_on_the_node_it_is_bound_to_until_it_has_ended() -> None:
-    seen = {node.name: [pod.full_name for pod in node.pods] for node in take().snapshot.nodes}
-    assert seen["n1"] == ["default/w", "default/x"]  # done has ended; lost is on no node that is known
-    assert all(not pods for name, pods in seen.items() if name != "n1")
-    again = pod("w", {"uid": "another"}, nodeName="n2")  # the name of before, with another life
-    others = tuple(each for each in CLUSTER.pods if each.metadata.name != "w")
-    moved = take(dataclasses.replace(CLUSTER, pods=(*others, again))).snapshot.nodes
+def test_a_pod_is_listed_on_the_node_that_it_is_bound_to_until_it_ends() -> None:
+    pods_by_node = {node.name: [pod.full_name for pod in node.pods] for node in snapshot_of().snapshot.nodes}
+    # `done` has ended, and the node of `lost` does not exist.
+    assert pods_by_node["n1"] == ["default/w", "default/x"]
+    assert all(not pods for name, pods in pods_by_node.items() if name != "n1")
+    again = pod("w", {"uid": "another"}, nodeName="n2")  # the same name, another uid
+    other_pods = tuple(each for each in CLUSTER.pods if each.metadata.name != "w")
+    moved = snapshot_of(dataclasses.replace(CLUSTER, pods=(*other_pods, again))).snapshot.nodes
     assert {node.name: [pod.full_name for pod in node.pods] for node in moved if node.pods} == {
         "n1": ["default/x"],
         "n2": ["default/w"],
@@ -97,29 +98,29 @@ def test_a_pod_counts_on_the_node_it_is_bound_to_until_it_has_ended() -> None:
 
 
 @pytest.mark.fact("ST-8")
-def test_a_node_knows_what_its_pods_take() -> None:
+def test_free_resources_of_a_node_exclude_the_requests_of_its_pods() -> None:
     ported = container(cpu="1") | {"ports": [{"containerPort": 80, "hostPort": 8080}]}
-    there = Cluster(
+    cluster = Cluster(
         nodes=(node("n1", status={"allocatable": {"cpu": "4", "pods": "10"}}),),
         pods=(
             pod("web", nodeName="n1", containers=[ported]),
             pod("agent", owned("DaemonSet", "ds"), nodeName="n1", containers=[container(cpu="500m")]),
         ),
     )
-    (seen,) = take(there).snapshot.nodes
-    assert seen.free["cpu"] == 2500
-    assert seen.used_by_daemons["cpu"] == 500
-    assert [port.port for shape in seen.shapes for port in shape.host_ports] == [8080]
+    (view,) = snapshot_of(cluster).snapshot.nodes
+    assert view.free["cpu"] == 2500
+    assert view.used_by_daemons["cpu"] == 500
+    assert [port.port for shape in view.shapes for port in shape.host_ports] == [8080]
 
 
-def test_a_pod_that_cannot_be_planned_is_left_out_and_named() -> None:
-    (rejected,) = take().rejected
+def test_a_pod_that_cannot_be_planned_is_rejected_with_its_reasons() -> None:
+    (rejected,) = snapshot_of().rejected
     assert rejected.pod == "default/wrong"
     assert [reason.code for reason in rejected.reasons] == [ReasonCode.INVALID]
 
 
-def test_nodes_know_their_volume_limits_and_pools_what_they_use() -> None:
-    got = take().snapshot
+def test_nodes_have_volume_limits_and_nodepools_have_their_usage() -> None:
+    got = snapshot_of().snapshot
     assert [dict(n.volume_limits) for n in got.nodes] == [
         {"ebs.csi.aws.com": 25},
         {"ebs.csi.aws.com": 11},
@@ -128,28 +129,30 @@ def test_nodes_know_their_volume_limits_and_pools_what_they_use() -> None:
     assert got.node_pools[1].used == resources.of({"cpu": 6000, "nodes": 2})
 
 
-def test_marks_are_seen_before_the_api_server_knows() -> None:
-    got = take(decisions=PendingDecisions(deleting=frozenset({"n2"}), nominated=frozenset({"n1"}))).snapshot
+def test_pending_decisions_apply_before_the_api_server_has_them() -> None:
+    got = snapshot_of(
+        decisions=PendingDecisions(deleting=frozenset({"n2"}), nominated=frozenset({"n1"}))
+    ).snapshot
     assert [(n.deleting, n.nominated) for n in got.nodes] == [(False, False), (False, True), (True, False)]
     assert got.node_pools[1].used == resources.of({"cpu": 2000, "nodes": 1})
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_objects_does_not_matter(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
 
     def shuffled(name: str) -> object:
         items = list(getattr(CLUSTER, name))
-        dice.shuffle(items)
+        rng.shuffle(items)
         return tuple(items)
 
     mixed = Cluster(**{name: shuffled(name) for name in Cluster.__slots__})  # type: ignore[arg-type]
-    assert take(mixed) == take()
+    assert snapshot_of(mixed) == snapshot_of()
 
 
 @pytest.mark.fact("S-12")
-def test_a_pool_whose_types_could_not_be_listed_is_left_out_and_the_others_are_planned_with() -> None:
-    """A pool without any type stays, so that its pods are told of it."""
+def test_a_nodepool_whose_instance_types_could_not_be_listed_is_left_out() -> None:
+    """A NodePool with an empty list stays, so that the events of its pods can name it."""
     pending = Cluster(node_pools=(nodepool("a"), nodepool("b"), nodepool("broken")), pods=(pod("p"),))
     supply = Supply(
         labels=CloudLabels(WELL_KNOWN_LABELS),
@@ -157,7 +160,7 @@ def test_a_pool_whose_types_could_not_be_listed_is_left_out_and_the_others_are_p
         counts_read_s=NOW_S,
     )
     converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
-    taken = snapshot.take(pending, supply, converter, now_s=NOW_S, is_pending=pod_states.awaits_node)
-    assert [one.name for one in taken.snapshot.node_pools] == ["a", "b"]
-    (claim,) = solve(SolveRequest(taken.snapshot)).claims
+    result = snapshot.take(pending, supply, converter, now_s=NOW_S, is_pending=pod_states.awaits_node)
+    assert [one.name for one in result.snapshot.node_pools] == ["a", "b"]
+    (claim,) = solve(SolveRequest(result.snapshot)).claims
     assert claim.node_pool == "a"

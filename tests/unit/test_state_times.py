@@ -1,4 +1,4 @@
-"""Durations and dates, also those that no date can hold."""
+"""Durations and dates, also those out of range."""
 
 import pytest
 
@@ -24,7 +24,7 @@ LONG = "9" * 5000
         ("1.", None),
     ],
 )
-def test_a_duration_is_read_up_to_the_last_date(written: str, seconds: int | None) -> None:
+def test_a_duration_is_capped_at_the_latest_date(written: str, seconds: int | None) -> None:
     assert times.duration_s(written) == seconds
 
 
@@ -37,10 +37,10 @@ def test_a_duration_is_read_up_to_the_last_date(written: str, seconds: int | Non
         (-(10**30), "0001-01-01T00:00:00Z"),
     ],
 )
-def test_a_moment_beyond_every_date_is_written_as_the_nearest_date(moment_s: int, text: str) -> None:
+def test_a_time_out_of_range_is_written_as_the_nearest_date(moment_s: int, text: str) -> None:
     assert times.text(moment_s) == text
 
 
 @pytest.mark.parametrize("written", ["", None, "yesterday", LONG, "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_is_none(written: str | None) -> None:
+def test_an_invalid_time_is_none(written: str | None) -> None:
     assert times.moment_s(written) is None

@@ -1,4 +1,4 @@
-"""What a pod's volumes ask of a node: attachments, places, and why some will never be there."""
+"""Requirements of the volumes of a pod: attachments, topology, and reasons why a volume cannot be used."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def with_claims(*names: str) -> Pod:
     return pod(volumes=[{"name": f"v{n}", "persistentVolumeClaim": {"claimName": n}} for n in names])
 
 
-def places(made: Converted) -> list[str]:
+def alternatives(made: Converted) -> list[str]:
     assert not made.problems
     return [str(alternative) for alternative in made.shape.volumes.alternatives]
 
@@ -56,7 +56,7 @@ def places(made: Converted) -> list[str]:
         ),
     ],
 )
-def test_attachments_are_counted_under_the_drivers_present_name(objects: list[Any], driver: str) -> None:
+def test_attachments_are_counted_under_the_name_of_the_csi_driver(objects: list[Any], driver: str) -> None:
     got = converted(with_claims("data"), *objects).shape.volumes
     assert got.claims == ((driver, "default/data"),)
 
@@ -67,36 +67,36 @@ def test_one_claim_in_two_volumes_is_one_attachment() -> None:
 
 
 @pytest.mark.fact("S-96")
-def test_each_term_of_a_volume_or_class_is_an_alternative() -> None:
+def test_each_term_of_a_volume_or_storage_class_is_an_alternative() -> None:
     bound = converted(
         with_claims("data"),
         bound_claim("data", "vol"),
         volume(**EBS, nodeAffinity=in_places({names.ZONE: ["a"]}, {"topology.ebs.csi.aws.com/zone": ["b"]})),
     )
-    assert places(bound) == [f"{names.ZONE} In [a]", f"{names.ZONE} In [b]"]
+    assert alternatives(bound) == [f"{names.ZONE} In [a]", f"{names.ZONE} In [b]"]
     terms = [{"matchLabelExpressions": [{"key": names.ZONE, "values": v}]} for v in (["a", "b"], ["c"])]
-    made_later = converted(
+    unbound = converted(
         with_claims("data"),
         claim(spec={"storageClassName": "gp3"}),
         storage_class(allowedTopologies=terms),
     )
-    assert places(made_later) == [f"{names.ZONE} In [a b]", f"{names.ZONE} In [c]"]
+    assert alternatives(unbound) == [f"{names.ZONE} In [a b]", f"{names.ZONE} In [c]"]
 
 
 @pytest.mark.fact("S-96")
-def test_several_volumes_must_be_in_one_place() -> None:
+def test_the_alternatives_of_several_volumes_are_intersected() -> None:
     one = volume("one", **EBS, nodeAffinity=in_places({names.ZONE: ["a"]}, {names.ZONE: ["b"]}))
     two = volume("two", **EBS, nodeAffinity=in_places({names.ZONE: ["b"]}, {names.ZONE: ["c"]}))
     made = converted(with_claims("x", "y"), bound_claim("x", "one"), bound_claim("y", "two"), one, two)
-    assert places(made) == [f"{names.ZONE} In [b]"]
+    assert alternatives(made) == [f"{names.ZONE} In [b]"]
 
 
 @pytest.mark.fact("S-96")
-def test_volumes_that_are_never_in_one_place_are_kept_for_the_planner_to_explain() -> None:
+def test_volumes_without_a_common_zone_get_an_unsatisfiable_alternative() -> None:
     one = volume("one", **EBS, nodeAffinity=in_places({names.ZONE: ["a"]}))
     two = volume("two", **EBS, nodeAffinity=in_places({names.ZONE: ["b"]}))
     made = converted(with_claims("x", "y"), bound_claim("x", "one"), bound_claim("y", "two"), one, two)
-    assert places(made) == [f"{names.ZONE} DoesNotExist"]
+    assert alternatives(made) == [f"{names.ZONE} DoesNotExist"]
 
 
 def test_the_number_of_alternatives_is_bounded() -> None:
@@ -111,15 +111,17 @@ def test_the_number_of_alternatives_is_bounded() -> None:
 
 @pytest.mark.fact("S-97")
 @pytest.mark.parametrize("source", [{"local": {"path": "/d"}}, {"hostPath": {"path": "/d"}}])
-def test_a_local_volume_does_not_ask_for_its_old_node(source: dict[str, Any]) -> None:
+def test_a_local_volume_does_not_require_its_old_node(source: dict[str, Any]) -> None:
     both = volume(**source, nodeAffinity=in_places({names.HOSTNAME: ["n"], names.ZONE: ["a"]}))
-    assert places(converted(with_claims("d"), bound_claim("d", "vol"), both)) == [f"{names.ZONE} In [a]"]
+    assert alternatives(converted(with_claims("d"), bound_claim("d", "vol"), both)) == [
+        f"{names.ZONE} In [a]"
+    ]
     alone = volume(**source, nodeAffinity=in_places({names.HOSTNAME: ["n"]}))
-    assert places(converted(with_claims("d"), bound_claim("d", "vol"), alone)) == []
+    assert alternatives(converted(with_claims("d"), bound_claim("d", "vol"), alone)) == []
 
 
 @pytest.mark.fact("S-98")
-def test_places_of_volumes_are_not_what_the_pod_itself_requires() -> None:
+def test_the_topology_of_volumes_is_separate_from_the_requirements_of_the_pod() -> None:
     where = volume(**EBS, nodeAffinity=in_places({names.ZONE: ["a"]}))
     shape = converted(with_claims("d"), bound_claim("d", "vol"), where).shape
     assert shape.node_selector == NO_REQUIREMENTS
@@ -127,24 +129,24 @@ def test_places_of_volumes_are_not_what_the_pod_itself_requires() -> None:
 
 
 @pytest.mark.fact("S-99")
-def test_an_ephemeral_volume_is_a_claim_named_after_pod_and_volume() -> None:
+def test_the_claim_of_an_ephemeral_volume_is_named_after_pod_and_volume() -> None:
     made = pod("web-0", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
     objects = claim("web-0-scratch", spec={"storageClassName": "gp3"}), storage_class()
     assert converted(made, *objects).shape.volumes.claims == (("ebs.csi.aws.com", "default/web-0-scratch"),)
     assert converted(made).shape.volumes.claims == ()
 
 
-LAZY = storage_class()
+WAIT_FOR_FIRST_CONSUMER = storage_class()
 UNBOUND = claim(spec={"storageClassName": "gp3"})
 HOSTNAME_TOPOLOGY = [{"matchLabelExpressions": [{"key": names.HOSTNAME, "values": ["n"]}]}]
 
 
 @pytest.mark.fact("S-100", "S-8")
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "message"),
     [
         ([], "does not exist"),
-        ([claim("data", {"deletionTimestamp": AN_HOUR_AGO}), LAZY], "being deleted"),
+        ([claim("data", {"deletionTimestamp": AN_HOUR_AGO}), WAIT_FOR_FIRST_CONSUMER], "being deleted"),
         ([claim(spec={"volumeName": "vol"}, status={"phase": "Lost"}), volume(**EBS)], "lost"),
         ([bound_claim("data", "vol")], "volume vol does not exist"),
         ([bound_claim("data", "vol"), volume("vol", {"deletionTimestamp": AN_HOUR_AGO})], "being deleted"),
@@ -157,14 +159,14 @@ HOSTNAME_TOPOLOGY = [{"matchLabelExpressions": [{"key": names.HOSTNAME, "values"
         ([UNBOUND, storage_class(allowedTopologies=HOSTNAME_TOPOLOGY)], "topology"),
     ],
 )
-def test_a_pod_whose_volume_will_never_be_there_is_rejected(objects: list[Any], said: str) -> None:
+def test_a_pod_with_an_unusable_volume_is_rejected(objects: list[Any], message: str) -> None:
     (reason,) = converted(with_claims("data"), *objects).problems
     assert reason.code is ReasonCode.VOLUMES
     assert reason.subject == "data"
-    assert said in reason.text
+    assert message in reason.text
 
 
-def test_a_volume_that_cannot_be_read_is_a_reason() -> None:
+def test_a_pod_with_an_unreadable_volume_is_rejected() -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
     strange = volume(**EBS, nodeAffinity={"required": {"nodeSelectorTerms": terms}})
     assert converted(with_claims("data"), bound_claim("data", "vol"), strange).problems

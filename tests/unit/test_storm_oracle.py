@@ -1,4 +1,4 @@
-"""The oracle of the storms sees what is wrong: a judge that never finds anything is worth nothing."""
+"""The checker of the fault simulation reports each kind of problem. One that reports nothing would hide all bugs."""
 
 import dataclasses
 from typing import Any
@@ -28,7 +28,7 @@ def pod(*, running: bool = True, node: str = "") -> Pod:
 
 
 def claim(
-    capacity_type: str = "reserved", *, ready: str = "True", going: bool = False, reason: str = "Ready"
+    capacity_type: str = "reserved", *, ready: str = "True", deleting: bool = False, reason: str = "Ready"
 ) -> NodeClaim:
     labels = {
         "karpenter.sh/nodepool": "pool",
@@ -36,13 +36,13 @@ def claim(
         "node.kubernetes.io/instance-type": "m5.large",
     }
     now = "2026-01-01T00:00:00Z"
-    said = {"type": reason, "status": ready, "lastTransitionTime": now, "reason": "R"}
-    meta = {"labels": labels} | ({"deletionTimestamp": now} if going else {})
-    status = {"providerID": PROVIDER_ID, "nodeName": "n", "conditions": [said]}
+    condition = {"type": reason, "status": ready, "lastTransitionTime": now, "reason": "R"}
+    meta = {"labels": labels} | ({"deletionTimestamp": now} if deleting else {})
+    status = {"providerID": PROVIDER_ID, "nodeName": "n", "conditions": [condition]}
     return objects.nodeclaim("c", meta, status)
 
 
-def machine(reservation: str = "cr-1") -> Instance:
+def instance(reservation: str = "cr-1") -> Instance:
     return Instance(
         id="i-1",
         account="1",
@@ -67,25 +67,25 @@ def storm(pool: Pool = POOL, app: App = APP) -> Storm:
     return Storm(1, (SLOTS,), (pool,), (app,), (), (), 1)
 
 
-WELL = Scene(
+VALID = Scene(
     storm=storm(),
     wanted={"app": 1},
     pods=(pod(),),
     claims=(claim(),),
     nodes=(objects.node("n", spec={"providerID": PROVIDER_ID}),),
-    machines=(machine(),),
+    machines=(instance(),),
     reservations={"slots": reservation()},
 )
-EMPTY = dataclasses.replace(WELL, pods=(pod(running=False),), claims=(), nodes=(), machines=())
+EMPTY = dataclasses.replace(VALID, pods=(pod(running=False),), claims=(), nodes=(), machines=())
 FREE = {"slots": reservation(available=1)}
 
 
-def test_a_world_in_which_all_is_well_has_no_problems() -> None:
-    assert oracle.problems(WELL) == []
+def test_a_valid_scene_has_no_problems() -> None:
+    assert oracle.problems(VALID) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"pods": ()}, "app has 0 pods of 1"),
         ({"claims": ()}, "machine i-1 has 0 claims"),
@@ -93,15 +93,15 @@ def test_a_world_in_which_all_is_well_has_no_problems() -> None:
         ({"machines": ()}, "claim c has no machine"),
         ({"nodes": ()}, "machine i-1 has no node"),
         ({"claims": (claim(ready="Unknown"),)}, "claim c is not Ready"),
-        ({"claims": (claim(going=True),)}, "claim c is still being deleted"),
-        ({"claims": (claim(going=True),), "held": frozenset({"app"})}, "claim c is still being deleted"),
+        ({"claims": (claim(deleting=True),)}, "claim c is still being deleted"),
+        ({"claims": (claim(deleting=True),), "held": frozenset({"app"})}, "claim c is still being deleted"),
         ({"claims": (claim("on-demand"),)}, "wrong about being reserved: cr-1"),
-        ({"machines": (machine(""),)}, "wrong about being reserved: it is not"),
+        ({"machines": (instance(""),)}, "wrong about being reserved: it is not"),
         ({"reservations": {"slots": reservation(elsewhere=1)}}, "1 machines and 1 others in 1 slots"),
     ],
 )
-def test_what_is_wrong_is_said(change: dict[str, Any], says: str) -> None:
-    assert any(says in problem for problem in oracle.problems(dataclasses.replace(WELL, **change)))
+def test_each_problem_is_reported(change: dict[str, Any], message: str) -> None:
+    assert any(message in problem for problem in oracle.problems(dataclasses.replace(VALID, **change)))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said(change: dict[str, Any], says: str) -> None:
         ({"capacity_types": ("on-demand",)}, {}, {"slots": reservation()}, True),
     ],
 )
-def test_a_pod_that_waits_is_a_problem_if_it_could_run(
+def test_a_pending_pod_is_a_problem_if_it_could_run(
     pool: dict[str, Any], app: dict[str, Any], reservations: dict[str, Reservation], *, can_run: bool
 ) -> None:
     made = storm(dataclasses.replace(POOL, **pool), dataclasses.replace(APP, **app))
@@ -129,26 +129,26 @@ def test_a_pod_that_waits_is_a_problem_if_it_could_run(
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
 
 
-def test_a_node_that_a_disruption_budget_holds_may_be_on_its_way_out() -> None:
-    going = dataclasses.replace(WELL, claims=(claim(going=True),), pods=(pod(node="n"),))
-    assert oracle.problems(dataclasses.replace(going, held=frozenset({"app"}))) == []
+def test_a_deleting_node_that_a_disruption_budget_blocks_is_no_problem() -> None:
+    deleting = dataclasses.replace(VALID, claims=(claim(deleting=True),), pods=(pod(node="n"),))
+    assert oracle.problems(dataclasses.replace(deleting, held=frozenset({"app"}))) == []
 
 
 @pytest.mark.parametrize(("zone", "can_run"), [("us-west-2a", True), ("us-west-2b", False)])
-def test_a_disk_holds_its_pod_in_its_zone(zone: str, *, can_run: bool) -> None:
+def test_a_pod_can_run_only_in_the_zone_of_its_disk(zone: str, *, can_run: bool) -> None:
     scene = dataclasses.replace(EMPTY, reservations=FREE, disks={"a": zone})
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
 
 
 @pytest.mark.parametrize(("now_s", "can_run"), [(599, True), (600, False)])
-def test_a_block_that_is_drained_is_no_place(now_s: int, *, can_run: bool) -> None:
+def test_a_pod_cannot_run_in_a_draining_capacity_block(now_s: int, *, can_run: bool) -> None:
     made = dataclasses.replace(storm(), slots=(dataclasses.replace(SLOTS, block=True),))
-    there = {"slots": reservation(available=1, kind="capacity-block", end_s=3000)}
-    scene = dataclasses.replace(EMPTY, storm=made, reservations=there, now_s=now_s)
+    block = {"slots": reservation(available=1, kind="capacity-block", end_s=3000)}
+    scene = dataclasses.replace(EMPTY, storm=made, reservations=block, now_s=now_s)
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
 
 
-def test_nodes_that_are_disrupted_are_counted_by_pool() -> None:
+def test_disrupted_nodes_are_counted_per_nodepool() -> None:
     watch = Watch(storm(dataclasses.replace(POOL, away_max=0)))
     watch.see(claim(), is_gone=False)
     assert watch.problems([]) == []
@@ -157,7 +157,7 @@ def test_nodes_that_are_disrupted_are_counted_by_pool() -> None:
     assert watch.problems([]) == ["1 nodes of pool were being disrupted at once, of at most 0"]
 
 
-def test_a_pod_that_is_deleted_without_being_evicted_is_a_problem_unless_a_block_ends() -> None:
+def test_a_pod_deleted_without_eviction_is_a_problem_unless_a_capacity_block_ends() -> None:
     evicted, deleted = "POST /namespaces/default/pods/a/eviction", "DELETE /namespaces/default/pods/a"
     (problem,) = Watch(storm()).problems([evicted, deleted])
     assert problem == f"a pod was deleted instead of evicted: {deleted}"

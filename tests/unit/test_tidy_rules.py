@@ -1,10 +1,10 @@
-"""Each rule of tests/tidy catches what it is for, and lets pass what it should."""
+"""Each rule of tests/tidy reports what it forbids and accepts everything else."""
 
 from textwrap import dedent
 
 import pytest
 
-from tidy import calls, clouds, code, files, words
+from tidy import callers, calls, clouds, code, files, words
 
 SRC = "src/holdfast/core/solve.py"
 
@@ -28,7 +28,7 @@ SRC = "src/holdfast/core/solve.py"
         "import os\nprint('hello')",
     ],
 )
-def test_a_clock_dice_or_print_in_the_wrong_room_is_found(source: str) -> None:
+def test_a_clock_random_number_or_print_in_the_wrong_package_is_found(source: str) -> None:
     [found] = calls.findings(source, SRC)
     assert found.startswith(f"{SRC}:2: ")
 
@@ -46,11 +46,11 @@ def test_a_clock_dice_or_print_in_the_wrong_room_is_found(source: str) -> None:
         ("import os.path\nos.path.join('a')", SRC),
     ],
 )
-def test_what_is_in_its_room_or_no_clock_passes(source: str, path: str) -> None:
+def test_allowed_calls_and_similar_names_pass(source: str, path: str) -> None:
     assert calls.findings(source, path) == []
 
 
-def test_unseeded_dice_are_found_in_tests_too() -> None:
+def test_unseeded_random_numbers_are_found_in_tests_too() -> None:
     assert calls.findings("import random\nrandom.choice([1])", "tests/unit/test_solve.py")
 
 
@@ -63,18 +63,18 @@ def test_a_catch_all_is_found(handler: str) -> None:
     ]
 
 
-def test_suppressing_everything_is_a_catch_all() -> None:
+def test_suppressing_all_exceptions_is_a_catch_all() -> None:
     assert code.catch_alls("with contextlib.suppress(Exception):\n    f()", SRC)
 
 
-def test_a_catch_of_one_kind_passes() -> None:
+def test_catching_one_exception_type_passes() -> None:
     assert code.catch_alls("try:\n    f()\nexcept ValueError:\n    pass", SRC) == []
 
 
 @pytest.mark.parametrize(
     "source", ["seen = {}", "_seen: list[str] = []", "cache = collections.deque()", "def f():\n    global x"]
 )
-def test_state_of_a_module_is_found(source: str) -> None:
+def test_mutable_state_of_a_module_is_found(source: str) -> None:
     assert code.module_state(source, SRC)
 
 
@@ -95,12 +95,12 @@ def test_constants_and_locals_are_no_state(source: str) -> None:
 @pytest.mark.parametrize(
     "comment", ["# TODO: more", "# a FIXME", "# XXX", "# type: ignore", "#type:ignore # why"]
 )
-def test_a_comment_that_leaves_work_or_hides_an_error_is_found(comment: str) -> None:
+def test_a_todo_or_a_bare_type_ignore_is_found(comment: str) -> None:
     assert code.comments(f"x = 1  {comment}", SRC)
 
 
 @pytest.mark.parametrize("source", ["x = 'TODO'", "x = 1  # type: ignore[assignment]", "x = 1  # todos"])
-def test_strings_and_named_errors_pass(source: str) -> None:
+def test_strings_and_type_ignores_with_a_code_pass(source: str) -> None:
     assert code.comments(source, SRC) == []
 
 
@@ -144,7 +144,7 @@ def test_a_module_without_a_docstring_is_found() -> None:
         "eks = sqs = ssm = 1",
     ],
 )
-def test_a_cloud_that_is_named_is_found(source: str) -> None:
+def test_the_name_of_a_cloud_is_found(source: str) -> None:
     assert clouds.findings(source, SRC)
     assert clouds.findings(source, "src/holdfast/cloud/aws/fleet.py") == []
 
@@ -152,12 +152,12 @@ def test_a_cloud_that_is_named_is_found(source: str) -> None:
 @pytest.mark.parametrize(
     "source", ["dreams = learned = 1", "# capacity that blocks", "warn(laws, kamis, awsome)"]
 )
-def test_words_that_only_contain_a_cloud_pass(source: str) -> None:
+def test_words_that_only_contain_the_name_of_a_cloud_pass(source: str) -> None:
     assert clouds.findings(source, "src/holdfast/model/offering.py") == []
 
 
 @pytest.mark.parametrize("folder", ["work", "root", "home/ada", "Users/ada"])
-def test_a_path_of_one_machine_is_found(folder: str) -> None:
+def test_a_path_of_one_computer_is_found(folder: str) -> None:
     [found] = files.machine_paths(f"see\n`/{folder}/notes.md`", "README.md")
     assert found.startswith(f"README.md:2: a path of one machine (/{folder.partition('/')[0]}/")
 
@@ -168,11 +168,11 @@ def test_other_paths_pass(text: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["work", "root", "home"])
-def test_a_folder_of_such_a_name_below_another_passes(folder: str) -> None:
+def test_a_relative_path_with_such_a_folder_passes(folder: str) -> None:
     assert files.machine_paths(f"frame/{folder}/x", "README.md") == []
 
 
-def test_an_address_in_a_lock_is_found() -> None:
+def test_a_download_address_in_a_lock_file_is_found() -> None:
     assert files.addresses("a==1 \\\n    --hash=sha256:00", "requirements/runtime.txt") == []
     assert files.addresses("a @ https://x.example/a.whl", "requirements/runtime.txt")
 
@@ -197,5 +197,30 @@ def test_a_banned_word_is_found_in_names_comments_and_texts(source: str) -> None
     assert "write:" in found
 
 
-def test_names_on_the_wire_are_allowed() -> None:
+def test_names_of_api_fields_are_allowed() -> None:
     assert words.findings('machineID = "HOME"  # the instance', SRC) == []
+
+
+def callers_of_a(docstring: str) -> list[str]:
+    sources = {
+        "x.a": f'"""A module.\n\n{docstring}\n"""',
+        "x.b": "from x import a",
+        "x.c": "from x.a import f",
+        "x.d": "",
+    }
+    return callers.findings(sources)
+
+
+@pytest.mark.parametrize(
+    "docstring", ["Called by `b` and `c`, once a minute.", "Called by `x.b`.", "No caller."]
+)
+def test_callers_that_import_the_module_pass(docstring: str) -> None:
+    assert callers_of_a(docstring) == []
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    ["Called by `b` and `d`.", "Called by the planner.", "Used by `b`.", "Callers: `b`.", "Built by x."],
+)
+def test_a_caller_that_does_not_import_the_module_is_found(docstring: str) -> None:
+    assert len(callers_of_a(docstring)) == 1

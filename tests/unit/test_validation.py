@@ -1,4 +1,4 @@
-"""What the validator says: the right place, words that help, and never a traceback."""
+"""Findings of the validator: the right path, a helpful message, and never a traceback."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 # --- Fields -----------------------------------------------------------------------------------------
 
 
-def test_a_field_that_is_missing_is_named() -> None:
+def test_a_missing_field_is_reported() -> None:
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}}
     assert objects.lines(pool) == [".spec.template: Required value"]
 
@@ -55,9 +55,7 @@ def test_a_field_that_is_missing_is_named() -> None:
         ),
     ],
 )
-def test_an_unknown_field_is_met_with_the_place_or_the_name_that_was_meant(
-    spec: dict[str, Any], line: str
-) -> None:
+def test_an_unknown_field_is_reported_with_the_likely_path_or_name(spec: dict[str, Any], line: str) -> None:
     assert objects.lines(objects.spec("NodePool", **spec)) == [line]
 
 
@@ -94,7 +92,7 @@ def test_unknown_fields_are_found_in_lists_and_at_the_top() -> None:
         ),
     ],
 )
-def test_a_wrong_value_is_shown_with_what_would_be_right(spec: dict[str, Any], line: str) -> None:
+def test_an_invalid_value_is_reported_with_what_is_valid(spec: dict[str, Any], line: str) -> None:
     assert objects.lines(objects.spec("NodePool", **spec)) == [line]
 
 
@@ -117,14 +115,14 @@ def test_a_long_value_is_not_shown_in_full(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", [None, 1, "text", True, [], [1]], ids=repr)
-def test_a_wrong_type_for_the_whole_spec_is_one_finding_there(kind: str, wrong: object) -> None:
+def test_a_spec_of_the_wrong_type_is_one_finding_at_spec(kind: str, wrong: object) -> None:
     obj = objects.build(kind) | {"spec": wrong}
     assert objects.refused_at(obj) == [".spec"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_refuses_a_value_of_another_type(kind: str) -> None:
-    """A mapping where text, a number or a list belongs; text where a mapping or a list does."""
+    """The test sets text where a mapping or a list is expected, and a mapping everywhere else."""
     for path, schema in schemas.nodes(schemas.of(kind)):
         if path.split(".")[0] not in ("spec", "status") or "[]" in path or "{}" in path:
             continue
@@ -133,7 +131,7 @@ def test_every_field_refuses_a_value_of_another_type(kind: str) -> None:
 
 
 def test_null_means_unset() -> None:
-    """The API server drops nulls before it looks, kubectl relies on it."""
+    """The API server drops nulls before validation, and kubectl relies on it."""
     pool = objects.build("NodePool")
     pool["spec"] |= {"weight": None, "limits": None, "disruption": None}
     pool["spec"]["template"]["spec"]["taints"] = None
@@ -163,7 +161,7 @@ def test_null_in_a_list_is_refused() -> None:
         ),
     ],
 )
-def test_a_list_that_is_a_set_or_a_map_has_each_item_once(
+def test_a_duplicate_item_of_a_set_or_map_list_is_refused(
     kind: str, patch: dict[str, Any], line: str
 ) -> None:
     assert objects.lines(objects.build(kind, patch)) == [line]
@@ -183,9 +181,7 @@ def test_items_of_any_type_are_compared() -> None:
         ("EC2NodeClass", {"ipPrefixCount": 2**31}, ".spec.ipPrefixCount"),
     ],
 )
-def test_an_integer_that_does_not_fit_is_refused_at_its_place(
-    kind: str, spec: dict[str, Any], place: str
-) -> None:
+def test_an_integer_out_of_range_is_refused_at_its_path(kind: str, spec: dict[str, Any], place: str) -> None:
     assert objects.refused_at(objects.spec(kind, **spec)) == [place]
     smaller = json.loads(
         json.dumps(spec).replace(str(2**63), str(2**63 - 1)).replace(str(2**31), "2147483647")
@@ -197,7 +193,7 @@ def test_an_integer_that_does_not_fit_is_refused_at_its_place(
     "time",
     ["2026-03-01", "2026-03-01 08:00:00Z", "0000-01-01T00:00:00Z", "2026-12-31T23:59:60Z", "soon", ""],
 )
-def test_a_time_that_is_none_is_refused(time: str) -> None:
+def test_an_invalid_time_is_refused(time: str) -> None:
     assert objects.refused_at(with_condition(lastTransitionTime=time)) == [
         ".status.conditions[0].lastTransitionTime"
     ]
@@ -206,20 +202,20 @@ def test_a_time_that_is_none_is_refused(time: str) -> None:
 @pytest.mark.parametrize(
     "time", ["2026-03-01T08:00:00Z", "2026-03-01T08:00:00.123456789Z", "2026-03-01T09:00:00+01:00"]
 )
-def test_a_time_is_rfc3339(time: str) -> None:
+def test_an_rfc3339_time_is_valid(time: str) -> None:
     assert objects.is_valid(with_condition(lastTransitionTime=time))
 
 
-# --- Rules ------------------------------------------------------------------------------------------
+# --- CEL rules --------------------------------------------------------------------------------------
 
 
-def test_rules_are_not_asked_about_what_the_schema_has_refused() -> None:
+def test_cel_rules_are_skipped_for_values_that_the_schema_refuses() -> None:
     requirements = [{"key": "team", "operator": "In", "values": "web"}]
     claim = objects.spec("NodeClaim", requirements=requirements)
     assert objects.lines(claim) == ['.spec.requirements[0].values: must be a list, not "web"']
 
 
-def test_rules_that_compare_are_for_updates_only() -> None:
+def test_transition_rules_apply_to_updates_only() -> None:
     claim = objects.spec("NodeClaim", expireAfter="24h")
     assert objects.lines(claim) == []
     assert objects.lines(claim, objects.build("NodeClaim")) == [
@@ -227,13 +223,13 @@ def test_rules_that_compare_are_for_updates_only() -> None:
     ]
 
 
-def test_an_update_that_writes_a_default_out_changes_nothing() -> None:
+def test_an_update_that_sets_a_default_value_is_no_change() -> None:
     old, new = objects.build("NodeClaim"), objects.spec("NodeClaim", expireAfter="720h")
     assert objects.lines(new, old) == []
     assert objects.lines(old, new) == []
 
 
-def test_findings_are_sorted_and_each_is_there_once() -> None:
+def test_findings_are_sorted_and_unique() -> None:
     pool = objects.build("NodePool", {"spec": {"weight": 0, "zzz": 1, "limits": {"cpu": []}}})
     found = objects.findings(pool)
     assert objects.lines(pool) == sorted(objects.lines(pool))
@@ -249,17 +245,17 @@ def test_a_name_is_a_dns_subdomain(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a..b", "a" * 254, "a/b", "a\n", "ä", 5, ["a"]])
-def test_what_is_no_name_is_refused(name: object) -> None:
+def test_an_invalid_name_is_refused(name: object) -> None:
     (line,) = meta(name=name)
     assert line.startswith(".metadata.name: ")
 
 
-def test_a_name_may_be_left_to_the_server() -> None:
+def test_generate_name_replaces_the_name() -> None:
     assert meta(name=None, generateName="web-") == []
     assert meta(name=None) == [".metadata.name: Required value"]
 
 
-def test_kinds_of_the_whole_cluster_have_no_namespace() -> None:
+def test_cluster_scoped_kinds_have_no_namespace() -> None:
     (line,) = meta(namespace="default")
     assert line.startswith(".metadata.namespace: ")
 
@@ -304,17 +300,17 @@ def test_annotations_are_text() -> None:
         ({"generateName": 5}, ".metadata.generateName"),
     ],
 )
-def test_metadata_of_another_type_is_refused_at_its_place(fields: dict[str, Any], place: str) -> None:
+def test_metadata_of_the_wrong_type_is_refused_at_its_path(fields: dict[str, Any], place: str) -> None:
     assert place in objects.refused_at(objects.build("NodePool", {"metadata": fields}))
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "name", []], ids=repr)
-def test_an_object_without_metadata_is_told_so_once(wrong: object) -> None:
+def test_missing_metadata_is_one_finding(wrong: object) -> None:
     obj = objects.build("NodePool") | {"metadata": wrong}
     assert objects.lines(obj) == [".metadata: required: a mapping with at least a name"]
 
 
-# --- Anything at all --------------------------------------------------------------------------------
+# --- Random values ----------------------------------------------------------------------------------
 
 SCALARS = (
     st.none()
@@ -333,8 +329,8 @@ ANYTHING = st.recursive(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=150, derandomize=True, deadline=None, database=None)
 @given(data=st.data())
-def test_any_change_is_a_finding_or_an_object(kind: str, data: st.DataObject) -> None:
-    """What has no finding can be decoded, so nothing that was accepted is a traceback afterwards."""
+def test_a_changed_object_has_a_finding_or_can_be_decoded(kind: str, data: st.DataObject) -> None:
+    """An object without findings can be decoded, so no accepted object causes a traceback later."""
     obj = objects.build(kind)
     paths = [path for path, _ in schemas.nodes(schemas.of(kind)) if path and "[]" not in path]
     path = data.draw(st.sampled_from([*paths, "metadata.labels", "metadata.finalizers", "metadata.uid"]))
@@ -345,7 +341,7 @@ def test_any_change_is_a_finding_or_an_object(kind: str, data: st.DataObject) ->
 
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(value=ANYTHING, spec=ANYTHING, metadata=ANYTHING)
-def test_no_value_is_a_traceback(value: Any, spec: Any, metadata: Any) -> None:
+def test_no_value_causes_a_traceback(value: Any, spec: Any, metadata: Any) -> None:
     text = json.dumps({"metadata": metadata, "spec": spec, "status": value, "x": value})
     for document in documents.read(text.encode()):
         for validator in validation.validators().values():

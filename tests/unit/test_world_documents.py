@@ -1,4 +1,4 @@
-"""A World in a file: what its schema names, what it refers to, and what is made of it."""
+"""Manifests of kind World: findings of the schema, references, and the CloudSetup that results."""
 
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,11 @@ def example() -> dict[str, Any]:
     return dict(yaml.safe_load(found))
 
 
-def test_a_world_of_nothing_is_a_plain_region() -> None:
+def test_an_empty_spec_gives_the_default_cloud_setup() -> None:
     assert read() == CloudSetup()
 
 
-def test_the_example_in_docs_becomes_what_it_says() -> None:
+def test_the_example_in_docs_gives_its_cloud_setup() -> None:
     value = example()
     assert scenario_schema.findings(value, World) == []
     assert world_reading.begin_s(of(value)) == START_S
@@ -91,7 +91,7 @@ def test_the_example_in_docs_becomes_what_it_says() -> None:
     )
 
 
-def test_a_spot_price_of_one_zone_goes_before_that_of_all() -> None:
+def test_a_spot_price_of_one_zone_overrides_that_of_all_zones() -> None:
     both = [
         {"instanceType": "m5.large", "capacityType": "spot", "zone": "us-west-2a", "price": "0.02"},
         {"instanceType": "m5.large", "capacityType": "spot", "price": "0.03"},
@@ -102,7 +102,7 @@ def test_a_spot_price_of_one_zone_goes_before_that_of_all() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(world.FAULT_FIELDS))
-def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) -> None:
+def test_every_fault_type_becomes_a_fault_of_the_simulator_with_its_fields(kind: str) -> None:
     values: dict[str, Any] = {
         "operation": "DescribeInstances", "lag": "1m", "instanceType": "m5.large", "zone": "us-west-2a",
         "capacityType": "spot", "code": "X", "reservation": "cr-1", "count": 3, "atMost": 0, "after": "2m",
@@ -111,14 +111,14 @@ def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) 
     (fault,) = read(reservations=[ODCR], faults=[{"type": kind, **own}]).faults
     assert type(fault).__name__ == kind
     plain = {"from_s", "until_s", "chance", "times"}
-    told = {getattr(fault, name) for name in fault.__dataclass_fields__ if name not in plain}
+    field_values = {getattr(fault, name) for name in fault.__dataclass_fields__ if name not in plain}
     known = {"DescribeInstances", 60, "m5.large", "usw2-az2", "spot", "X", "cr-1", 3, 0, 120}
-    assert len(told) == len(own)
-    assert told <= known
+    assert len(field_values) == len(own)
+    assert field_values <= known
 
 
 @pytest.mark.parametrize(
-    ("spec", "where", "said"),
+    ("spec", "where", "message"),
     [
         ({"regions": "us-west-2"}, ".spec.regions", "did you mean region?"),
         ({"accounts": []}, ".spec.accounts", "1"),
@@ -157,16 +157,14 @@ def test_every_kind_of_fault_is_one_of_the_simulator_with_its_fields(kind: str) 
         ),
     ],
 )
-def test_what_is_wrong_with_a_field_is_named_with_its_place(
-    spec: dict[str, Any], where: str, said: str
-) -> None:
+def test_an_invalid_field_is_reported_with_its_path(spec: dict[str, Any], where: str, message: str) -> None:
     found = {text_of(f.path): f.message for f in scenario_schema.findings(document(**spec), World)}
     assert list(found) == [where]
-    assert said in found[where]
+    assert message in found[where]
 
 
 @pytest.mark.parametrize(
-    ("spec", "where", "said"),
+    ("spec", "where", "message"),
     [
         ({"region": "mars-1"}, ".spec.region", "not a region that is shipped"),
         ({"accounts": [{"id": "111122223333"}] * 2}, ".spec.accounts[1].id", "there twice"),
@@ -227,7 +225,9 @@ def test_what_is_wrong_with_a_field_is_named_with_its_place(
         ({"timings": {"stale": "11m"}}, ".spec.timings.stale", "600s"),
     ],
 )
-def test_what_a_world_refers_to_must_be_there(spec: dict[str, Any], where: str, said: str) -> None:
+def test_an_inconsistent_or_unknown_reference_is_reported_with_its_path(
+    spec: dict[str, Any], where: str, message: str
+) -> None:
     value = document(**spec)
     assert scenario_schema.findings(value, World) == []
     found = world_reading.read(of(value), START_S)
@@ -235,10 +235,10 @@ def test_what_a_world_refers_to_must_be_there(spec: dict[str, Any], where: str, 
     (finding,) = found
     assert isinstance(finding, Finding)
     assert text_of(finding.path) == where
-    assert said in finding.message
+    assert message in finding.message
 
 
-def test_a_wrong_world_is_a_line_with_its_place_and_one(tmp_path: Path) -> None:
+def test_validate_prints_file_line_and_path_and_exits_with_1(tmp_path: Path) -> None:
     file = tmp_path / "world.yaml"
     file.write_text(yaml.safe_dump(document(reservations=[ODCR | {"zone": "us-west-2z"}]), sort_keys=False))
     result = CliRunner().invoke(main, ["validate", "-f", str(file)])
