@@ -1,4 +1,4 @@
-"""Every test of the Kube door runs in each world there is; and what tests of processes need to be set."""
+"""Runs every test of the Kube port against each API server, and resets signals for tests that start processes."""
 
 import signal
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 @pytest.fixture
 def hangups() -> Iterator[None]:
-    """Processes that are started end when their terminal is closed, though the tests may run under nohup."""
+    """Child processes exit on SIGHUP, although the tests may run under nohup, which ignores it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

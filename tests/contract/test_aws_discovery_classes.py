@@ -1,4 +1,4 @@
-"""Subnets, security groups, images, instance profiles and placement groups of a class, over the full wire."""
+"""Subnets, security groups, images, instance profiles and placement groups of an EC2NodeClass, over the full wire."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -79,12 +79,12 @@ def test_subnets_with_most_free_addresses_come_first(terms: list[dict[str, Any]]
     )
     found = world.resolve(world.node_class(subnetSelectorTerms=terms)).status.subnets
     assert [one.id for one in found] == ids
-    by_id = {one.id: (one.zone, one.zone_id) for one in found}
-    assert by_id.get("subnet-a", ("us-west-2a", "usw2-az2")) == ("us-west-2a", "usw2-az2")
+    zones = {one.id: (one.zone, one.zone_id) for one in found}
+    assert "subnet-a" not in zones or zones["subnet-a"] == ("us-west-2a", "usw2-az2")
 
 
 @pytest.mark.fact("aws-1.4.1", "aws-1.5.5")
-def test_a_class_without_subnets_is_not_ready_and_says_why() -> None:
+def test_class_without_subnets_is_not_ready_and_has_a_reason() -> None:
     world = World()
     found = world.resolve(world.node_class(subnetSelectorTerms=[{"tags": {"who": "nobody"}}]))
     status, reason, message = condition(found, resolve.SUBNETS)
@@ -94,17 +94,17 @@ def test_a_class_without_subnets_is_not_ready_and_says_why() -> None:
     assert condition(found, "Ready")[0] == "False"
 
 
-def test_a_class_that_loses_its_subnets_loses_them_in_its_status() -> None:
+def test_status_drops_subnets_that_are_no_longer_selected() -> None:
     world = World()
     before = world.resolve(world.node_class())
-    lost = world.resolve(replace_spec(world, before, subnetSelectorTerms=[{"id": "subnet-gone"}]))
+    after = world.resolve(replace_spec(world, before, subnetSelectorTerms=[{"id": "subnet-gone"}]))
     assert before.status.subnets
-    assert lost.status.subnets == ()
+    assert after.status.subnets == ()
 
 
 def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2NodeClass:
-    """The class as a user edited it."""
-    return world.node_class(status=to_wire(node_class).get("status", {}), **spec)
+    """The class after an edit by the user."""
+    return world.node_class(node_class.metadata.name, status=to_wire(node_class).get("status", {}), **spec)
 
 
 # --- Security groups ----------------------------------------------------------------------------------
@@ -121,15 +121,16 @@ def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2Node
         ([{"id": "sg-3"}, {"name": "nodes-b"}, {"tags": {"team": "b"}}], ["sg-2", "sg-3"]),
     ],
 )
-def test_security_groups_come_sorted_by_id(terms: list[dict[str, Any]], ids: list[str]) -> None:
+def test_security_groups_are_sorted_by_id(terms: list[dict[str, Any]], ids: list[str]) -> None:
     groups = (group("sg-2", "nodes-b", team="b"), group("sg-1", "nodes-a", team="a"), group("sg-3", "other"))
     world = World(security_groups=groups)
     found = world.resolve(world.node_class(securityGroupSelectorTerms=terms)).status.security_groups
     assert [one.id for one in found] == ids
-    assert {one.id: one.name for one in found}.get("sg-2", "nodes-b") == "nodes-b"
+    names_by_id = {"sg-1": "nodes-a", "sg-2": "nodes-b", "sg-3": "other"}
+    assert {one.id: one.name for one in found} == {id_: names_by_id[id_] for id_ in ids}
 
 
-def test_a_class_without_security_groups_says_so() -> None:
+def test_class_without_security_groups_has_a_false_condition() -> None:
     world = World()
     found = world.resolve(world.node_class(securityGroupSelectorTerms=[{"name": "nobody"}]))
     assert condition(found, resolve.SECURITY_GROUPS)[:2] == ("False", "SecurityGroupsNotFound")
@@ -143,8 +144,8 @@ NVIDIA, NEURON = {f"{GPU} Exists"}, {f"{ACCELERATOR} Exists"}
 AMD64, ARM64 = {f"{names.ARCH} In amd64"}, {f"{names.ARCH} In arm64"}
 
 
-def wanted_by(node_class: EC2NodeClass) -> list[tuple[str, set[str]]]:
-    """Each image by the end of its name, with what it is for."""
+def images_of(node_class: EC2NodeClass) -> list[tuple[str, set[str]]]:
+    """Each image by the end of its name, with its requirements."""
     return sorted(
         (
             (ami.name or "").split("-", 1)[1].removesuffix(f"-{KUBERNETES}"),
@@ -154,8 +155,8 @@ def wanted_by(node_class: EC2NodeClass) -> list[tuple[str, set[str]]]:
     )
 
 
-def in_order(image: tuple[str, set[str]]) -> tuple[str, list[str]]:
-    """Sets print in another order in every run."""
+def sort_key(image: tuple[str, set[str]]) -> tuple[str, list[str]]:
+    """Sorts the sets: their order differs between runs."""
     return image[0], sorted(image[1])
 
 
@@ -207,17 +208,17 @@ def in_order(image: tuple[str, set[str]]) -> tuple[str, list[str]]:
         ),
     ],
 )
-def test_an_alias_is_the_images_that_aws_publishes(
+def test_alias_resolves_to_the_images_that_aws_publishes(
     alias: str, kubernetes: str, images: list[tuple[str, set[str]]]
 ) -> None:
     world = World(kubernetes=kubernetes)
     found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
-    assert sorted(wanted_by(found), key=in_order) == sorted(images, key=in_order)
+    assert sorted(images_of(found), key=sort_key) == sorted(images, key=sort_key)
 
 
 @pytest.mark.fact("aws-1.4.1")
 @pytest.mark.parametrize(("alias", "kubernetes"), [("al2@latest", "1.33"), ("windows2025@latest", "1.34")])
-def test_an_alias_without_images_for_this_kubernetes_says_so(alias: str, kubernetes: str) -> None:
+def test_alias_without_images_for_the_kubernetes_version_is_unsupported(alias: str, kubernetes: str) -> None:
     world = World(kubernetes=kubernetes)
     found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
     status, reason, message = condition(found, resolve.AMIS)
@@ -226,7 +227,7 @@ def test_an_alias_without_images_for_this_kubernetes_says_so(alias: str, kuberne
 
 
 @pytest.mark.fact("aws-8.1.1")
-def test_a_version_of_an_alias_is_that_image() -> None:
+def test_alias_with_a_version_resolves_to_that_image() -> None:
     name = f"amazon-eks-node-al2023-x86_64-standard-{KUBERNETES}-v20260101"
     path = f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/{name}/image_id"
     rocket = f"/aws/service/bottlerocket/aws-k8s-{KUBERNETES}/arm64/1.46.0/image_id"
@@ -242,7 +243,7 @@ def test_a_version_of_an_alias_is_that_image() -> None:
     ("terms", "ids"),
     [
         ([{"id": "ami-1"}, {"id": "ami-2"}], ["ami-2", "ami-1"]),  # newest first
-        ([{"name": "golden-*"}], ["ami-2", "ami-1"]),  # ours and Amazon's
+        ([{"name": "golden-*"}], ["ami-2", "ami-1"]),  # of this account and of Amazon
         ([{"name": "golden-*", "owner": "self"}], ["ami-1"]),
         ([{"name": "golden-*", "owner": OTHER}], ["ami-3"]),
         ([{"tags": {"stage": "prod"}}], ["ami-1"]),
@@ -251,7 +252,9 @@ def test_a_version_of_an_alias_is_that_image() -> None:
         ([{"ssmParameter": "/nowhere"}], []),
     ],
 )
-def test_images_by_id_name_owner_tags_and_parameter(terms: list[dict[str, Any]], ids: list[str]) -> None:
+def test_images_are_selected_by_id_name_owner_tags_and_parameter(
+    terms: list[dict[str, Any]], ids: list[str]
+) -> None:
     world = World(
         images=(
             image("ami-1", name="golden-1", owner=ACCOUNT, tags={"stage": "prod"}, created_s=START_S - 300),
@@ -278,7 +281,7 @@ def test_images_by_id_name_owner_tags_and_parameter(terms: list[dict[str, Any]],
         ([image("ami-1", name="a"), image("ami-2", name="b")], "ami-2"),
     ],
 )
-def test_of_images_for_the_same_instances_the_best_is_kept(images: list[Image], best: str) -> None:
+def test_best_of_the_images_for_the_same_instances_is_selected(images: list[Image], best: str) -> None:
     for order in (images, images[::-1]):
         world = World(images=tuple(order))
         terms = [{"id": "ami-1"}, {"id": "ami-2"}]
@@ -289,15 +292,13 @@ def test_of_images_for_the_same_instances_the_best_is_kept(images: list[Image], 
 
 
 @pytest.mark.fact("aws-8.1.2")
-def test_a_parameter_is_asked_for_once_a_day_missing_ones_too_and_again_when_its_image_is_deprecated() -> (
-    None
-):
+def test_parameters_are_read_once_a_day_and_again_when_their_image_is_deprecated() -> None:
     world = World(images=(image("ami-1", deprecated_s=START_S + 3 * 3600), image("ami-2")))
     path = (
         f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
     world.parameters.clear()
-    world.parameters[path] = "ami-1"  # four of the five do not exist
+    world.parameters[path] = "ami-1"  # the other four do not exist
     node_class = world.resolve(world.node_class())
     assert world.asked("GetParameter") == 5
     for _ in range(30):
@@ -326,7 +327,7 @@ def test_images_are_read_every_five_minutes_for_all_classes() -> None:
 
 
 @pytest.mark.fact("aws-8.4.1", "aws-8.4.2")
-def test_subnets_and_security_groups_are_read_at_once_for_all_classes() -> None:
+def test_subnets_and_security_groups_are_read_once_for_all_classes() -> None:
     world = World()
     classes = [world.node_class(f"c{n}") for n in range(3)]
     for _ in range(10):
@@ -336,7 +337,9 @@ def test_subnets_and_security_groups_are_read_at_once_for_all_classes() -> None:
     for operation, times in (("DescribeSubnets", 10), ("DescribeSecurityGroups", 2)):
         asked = [call.params for call in world.endpoint.log if call.operation == operation]
         assert len(asked) == times
-        assert all(set(params) <= {"MaxResults"} for params in asked)  # no filters: matched here
+        assert all(
+            set(params) <= {"MaxResults"} for params in asked
+        )  # no filters: Holdfast matches the terms itself
 
 
 # --- Instance profiles --------------------------------------------------------------------------------
@@ -348,7 +351,7 @@ def profiles(world: World) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.fact("aws-8.3.1", "aws-1.3.4")
-def test_a_role_gets_a_profile_of_its_own_once() -> None:
+def test_role_gets_one_instance_profile() -> None:
     world = World()
     node_class = world.resolve(world.node_class(role=f"some/path/{ROLE}"))
     ((name, profile),) = profiles(world).items()
@@ -362,7 +365,7 @@ def test_a_role_gets_a_profile_of_its_own_once() -> None:
 
 
 @pytest.mark.fact("aws-8.3.1")
-def test_another_role_is_another_profile() -> None:
+def test_another_role_gets_another_instance_profile() -> None:
     world = World()
     first = world.resolve(world.node_class())
     second = world.resolve(replace_spec(world, first, role="OtherRole"))
@@ -371,7 +374,7 @@ def test_another_role_is_another_profile() -> None:
 
 
 @pytest.mark.fact("aws-8.3.1")
-def test_a_role_that_iam_does_not_know_leaves_no_profile_and_is_said() -> None:
+def test_unknown_role_is_reported_and_leaves_no_instance_profile() -> None:
     world = World()
     node_class = world.node_class(role="nobody")
     for _ in range(3):
@@ -385,7 +388,7 @@ def test_a_role_that_iam_does_not_know_leaves_no_profile_and_is_said() -> None:
 
 
 @pytest.mark.fact("aws-8.3.2")
-def test_a_profile_that_the_user_names_is_used_as_it_is() -> None:
+def test_instance_profile_of_the_spec_is_used_without_calls_to_iam() -> None:
     world = World()
     found = world.resolve(world.node_class(role=None, instanceProfile="mine"))
     assert found.status.instance_profile == "mine"
@@ -393,7 +396,7 @@ def test_a_profile_that_the_user_names_is_used_as_it_is() -> None:
 
 
 @pytest.mark.fact("aws-8.3.3")
-def test_iam_is_asked_every_quarter_of_an_hour_at_most() -> None:
+def test_instance_profile_is_read_at_most_every_15_minutes() -> None:
     world = World()
     node_class = world.node_class()
     for _ in range(15):
@@ -405,7 +408,7 @@ def test_iam_is_asked_every_quarter_of_an_hour_at_most() -> None:
 
 
 @pytest.mark.parametrize("operation", ["CreateInstanceProfile", "AddRoleToInstanceProfile"])
-def test_a_lost_answer_is_made_good_by_the_next_try(operation: str) -> None:
+def test_next_resolve_completes_the_profile_after_a_lost_answer(operation: str) -> None:
     world = World()
     world.endpoint.faults = LostOnce(operation)
     node_class = world.resolve(world.node_class())
@@ -417,8 +420,8 @@ def test_a_lost_answer_is_made_good_by_the_next_try(operation: str) -> None:
     assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
 
 
-class ProfileNotSeenYet(NoFaults):
-    """IAM is eventually consistent: the first call after a profile is made does not find it."""
+class ProfileNotVisibleYet(NoFaults):
+    """IAM is eventually consistent: the first call after a profile is created does not find it."""
 
     def __init__(self) -> None:
         self._left = 1
@@ -430,9 +433,9 @@ class ProfileNotSeenYet(NoFaults):
         return ApiError("NoSuchEntity", "Instance Profile holdfast_1 cannot be found.", 404)
 
 
-def test_a_profile_that_iam_does_not_see_yet_is_not_taken_for_a_missing_role() -> None:
+def test_profile_that_iam_does_not_find_yet_is_not_reported_as_a_missing_role() -> None:
     world = World()
-    world.endpoint.faults = ProfileNotSeenYet()
+    world.endpoint.faults = ProfileNotVisibleYet()
     node_class = world.resolve(world.node_class())
     assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "Unknown"
     assert len(profiles(world)) == 1
@@ -440,40 +443,39 @@ def test_a_profile_that_iam_does_not_see_yet_is_not_taken_for_a_missing_role() -
 
 
 @pytest.mark.fact("aws-1.6.4")
-def test_what_was_made_for_a_class_goes_with_it() -> None:
+def test_instance_profile_of_a_released_class_is_deleted() -> None:
     world = World()
-    kept = world.resolve(world.node_class("kept"))
-    gone = world.resolve(world.node_class("gone"))
-    world.resolve(replace_spec(world, gone, role="OtherRole"))
+    other_class = world.resolve(world.node_class("kept"))
+    released_class = world.resolve(world.node_class("gone"))
+    with_new_role = world.resolve(replace_spec(world, released_class, role="OtherRole"))
+    both_roles = {released_class.status.instance_profile, with_new_role.status.instance_profile}
+    assert set(profiles(world)) == {other_class.status.instance_profile} | both_roles
     for _ in range(2):
-        run(world.discovery.release(gone))
-    assert set(profiles(world)) == {kept.status.instance_profile} | {
-        name for name, profile in profiles(world).items() if "uid-default" in profile["Path"]
-    }
-    assert gone.status.instance_profile not in profiles(world)
+        run(world.discovery.release(with_new_role))
+    assert set(profiles(world)) == {other_class.status.instance_profile}
 
 
 @pytest.mark.fact("aws-6.6.3")
-def test_profiles_that_nobody_names_are_collected_when_they_are_old() -> None:
+def test_unused_instance_profiles_are_deleted_when_they_are_old() -> None:
     world = World()
-    kept, old = world.resolve(world.node_class("kept")), world.resolve(world.node_class("old"))
-    in_use = {str(kept.status.instance_profile)}
+    used, unused = world.resolve(world.node_class("kept")), world.resolve(world.node_class("old"))
+    in_use = {str(used.status.instance_profile)}
     run(world.discovery.collect_profiles(in_use))
     assert len(profiles(world)) == 2
     world.clock.advance(3601)
     run(world.discovery.collect_profiles(in_use))
-    assert len(profiles(world)) == 2  # a launch may have begun with it
+    assert len(profiles(world)) == 2  # a launch in flight may use it
     world.clock.advance(600)
     run(world.discovery.collect_profiles(in_use))
     assert set(profiles(world)) == in_use
-    assert old.status.instance_profile not in profiles(world)
+    assert unused.status.instance_profile not in profiles(world)
 
 
 # --- Placement groups ---------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-1.4.1")
-def test_a_placement_group_has_to_be_there() -> None:
+def test_missing_placement_group_makes_the_class_unready() -> None:
     made = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="tight")
     world = World(placement_groups=(made,))
     for selector, verdict in (
@@ -499,19 +501,21 @@ def test_a_placement_group_has_to_be_there() -> None:
         ("DescribeImages", resolve.AMIS, "amis"),
     ],
 )
-def test_what_cannot_be_read_is_left_as_it_was(operation: str, condition_type: str, field: str) -> None:
+def test_failed_read_leaves_status_and_condition_unchanged(
+    operation: str, condition_type: str, field: str
+) -> None:
     world = World(rules=[faults.Broken(operation=operation, from_s=START_S + 60)])
     before = world.resolve(world.node_class())
     world.clock.advance(600)
     patch = run(world.discovery.resolve(before))
-    assert len(patch) == 4 + 2  # the other three, the profile, and conditions beside nothing of reservations
+    assert len(patch) == 4 + 2  # every field but the one that could not be read
     after = world.resolve(before)
     assert getattr(after.status, field) == getattr(before.status, field) != ()
     assert condition(after, condition_type) == condition(before, condition_type)
     assert any(reason == "CouldNotRead" and operation in text for _, reason, text in world.records.events)
 
 
-def test_what_was_never_read_is_unknown_and_says_why() -> None:
+def test_condition_is_unknown_with_the_error_before_the_first_successful_read() -> None:
     world = World(rules=[faults.Denied(operation="DescribeSubnets")])
     found = world.resolve(world.node_class())
     status, reason, message = condition(found, resolve.SUBNETS)

@@ -1,4 +1,4 @@
-"""What the settings, our own connection and EKS say of the cluster; EKS is asked over the full wire."""
+"""Endpoint, CA bundle and service CIDR from the settings, the controller's connection and EKS, over the full wire."""
 
 import base64
 from typing import Any
@@ -19,23 +19,23 @@ FAMILIES = ("al2023@latest", "bottlerocket@latest", "windows2022@latest")
 
 
 def world(**fields: Any) -> World:
-    """EKS knows the cluster `demo`."""
+    """An AWS whose EKS has the cluster `demo`."""
     made = World()
     known = aws_world.eks_cluster("demo", endpoint="https://demo.example", **fields)
     made.endpoint.services = {**made.endpoint.services, "eks": eks.Eks([known])}
     return made
 
 
-def of(made: World, name: str = "demo", **given: Any) -> Identity:
+def identity_of(made: World, name: str = "demo", **given: Any) -> Identity:
     return Identity(made.calls, Given(name=name, **given), made.clock)
 
 
-def read(made: World, name: str = "demo", **given: Any) -> Cluster:
-    return run(of(made, name, **given).read())
+def read_cluster(made: World, name: str = "demo", **given: Any) -> Cluster:
+    return run(identity_of(made, name, **given).read())
 
 
 def verdict(made: World, found: Identity, alias: str = "al2023@latest", **spec: Any) -> tuple[str, str]:
-    """Status and reason of the condition that a class of that image has."""
+    """Status and reason of ValidationSucceeded for a class with that image."""
     setup = Setup(cluster="demo", tags={}, kubernetes=lambda: "1.36", identity=found)
     made.discovery = Discovery(made.calls, setup, caches=made.caches, clock=made.clock, recorder=made.records)
     terms = {"amiSelectorTerms": [{"alias": alias}]} | spec
@@ -43,38 +43,38 @@ def verdict(made: World, found: Identity, alias: str = "al2023@latest", **spec: 
 
 
 @pytest.mark.fact("aws-9.2.2", "aws-1.5.1")
-def test_what_the_settings_leave_out_is_learned_from_eks() -> None:
-    found = read(world())
+def test_missing_settings_are_read_from_eks() -> None:
+    found = read_cluster(world())
     assert (found.endpoint, found.ca_bundle) == ("https://demo.example", aws_world.CA_BUNDLE)
     assert (found.service_cidr, found.ipv6) == ("10.100.0.0/16", False)
 
 
 @pytest.mark.fact("aws-9.2.2")
-def test_a_setting_wins() -> None:
-    mine = {"endpoint": "https://mine.example", "ca_bundle": ca_bundle("mine"), "dns_ip": "10.100.0.10"}
-    found = read(world(), **mine)
-    assert (found.endpoint, found.ca_bundle, found.dns_ip) == tuple(mine.values())
+def test_setting_has_precedence_over_eks() -> None:
+    settings = {"endpoint": "https://mine.example", "ca_bundle": ca_bundle("mine"), "dns_ip": "10.100.0.10"}
+    found = read_cluster(world(), **settings)
+    assert (found.endpoint, found.ca_bundle, found.dns_ip) == tuple(settings.values())
     assert found.service_cidr == "10.100.0.0/16"
     assert not found.is_another
 
 
-def test_the_ca_bundle_is_the_one_of_our_own_connection() -> None:
+def test_ca_bundle_of_the_controllers_own_connection_is_used() -> None:
     pem = base64.b64decode(aws_world.CA_BUNDLE).decode()
     rotated = identity.encoded(pem + base64.b64decode(ca_bundle("next")).decode())
-    found = read(world(), connection_ca_bundle=rotated)
+    found = read_cluster(world(), connection_ca_bundle=rotated)
     assert (found.ca_bundle, found.is_another) == (rotated, False)
 
 
-def test_a_cluster_of_eks_with_another_ca_is_another_cluster() -> None:
+def test_eks_cluster_with_another_ca_is_a_mismatch() -> None:
     made = world()
-    found = of(made, connection_ca_bundle=ca_bundle("ours"))
+    found = identity_of(made, connection_ca_bundle=ca_bundle("ours"))
     assert verdict(made, found) == ("False", "ClusterMismatch")
     assert run(found.read()).endpoint
 
 
-def test_eks_is_not_asked_for_what_is_set() -> None:
+def test_eks_is_not_called_when_everything_is_set() -> None:
     made = world()
-    found = read(
+    found = read_cluster(
         made,
         "mine",
         endpoint="https://mine.example",
@@ -99,44 +99,46 @@ def test_eks_is_not_asked_for_what_is_set() -> None:
     ],
     ids=["nothing", "endpoint", "endpoint and CA bundle"],
 )
-def test_each_family_needs_what_its_image_needs(given: dict[str, str], refused: dict[str, str]) -> None:
+def test_missing_cluster_data_fails_the_image_families_that_need_it(
+    given: dict[str, str], refused: dict[str, str]
+) -> None:
     for alias in FAMILIES:
         made = world()
         made.endpoint.faults = Denied()
         expected = ("False", refused[alias]) if alias in refused else ("True", "ValidationSucceeded")
-        assert verdict(made, of(made, **given), alias) == expected
+        assert verdict(made, identity_of(made, **given), alias) == expected
 
 
-def test_custom_user_data_needs_nothing() -> None:
+def test_custom_image_family_needs_no_cluster_data() -> None:
     made = world()
     image = made.ec2.world.setup.images[0].id
     spec: dict[str, Any] = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": image}]}
-    assert verdict(made, of(made, "typo"), **spec)[0] == "True"
+    assert verdict(made, identity_of(made, "typo"), **spec)[0] == "True"
 
 
 @pytest.mark.fact("aws-9.2.2")
-def test_a_name_that_eks_does_not_know_is_refused_for_every_family() -> None:
+def test_unknown_cluster_name_fails_every_image_family() -> None:
     for alias in FAMILIES:
         made = world()
-        found = of(made, "typo", endpoint="https://mine.example")
+        found = identity_of(made, "typo", endpoint="https://mine.example")
         assert verdict(made, found, alias) == ("False", "ClusterNotFound")
 
 
-def test_eks_is_asked_again_at_most_once_a_minute() -> None:
+def test_eks_is_called_at_most_once_a_minute() -> None:
     made = world()
-    found = of(made, "typo")
+    found = identity_of(made, "typo")
     for _ in range(600):
         run(found.read())
         made.clock.advance(1)
-    assert 10 <= made.asked("DescribeCluster") <= 10 + 5  # sooner after the first failures
+    assert 10 <= made.asked("DescribeCluster") <= 10 + 5  # the first retries come sooner
 
 
 @pytest.mark.parametrize(
     "bundle", ["", "%%%", "Y2E=", base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()]
 )
-def test_what_is_no_ca_bundle_is_not_taken_for_one(bundle: str) -> None:
+def test_invalid_ca_bundle_is_ignored(bundle: str) -> None:
     assert not identity.certificates(bundle)
-    assert read(world(certificate_authority=bundle)).ca_bundle == ""
+    assert read_cluster(world(certificate_authority=bundle)).ca_bundle == ""
 
 
 class Denied(NoFaults):

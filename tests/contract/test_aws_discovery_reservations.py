@@ -1,4 +1,4 @@
-"""Which reservations a class gets, asked over the full wire of a simulated EC2."""
+"""Which reservations an EC2NodeClass selects, over the full wire of a simulated EC2."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,8 +29,8 @@ DESCRIBE = "DescribeCapacityReservations"
 EVERYTHING = {"tags": {"any": "*"}}
 
 
-class Fleet(World):
-    """Four reservations: two of ours, two that another account owns and shares."""
+class FiveReservations(World):
+    """Two reservations of this account, two that another account shares with it, and one that is not shared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,16 +55,19 @@ class Fleet(World):
     [
         (lambda f: [{"id": f.id("web")}], ["web"]),
         (lambda f: [{"id": f.id("shared")}], ["shared"]),
-        (lambda f: [{"id": f.id("hidden")}], []),  # not shared with us: EC2 says it does not exist
+        (lambda f: [{"id": f.id("hidden")}], []),  # not shared: EC2 answers that it does not exist
         (lambda _: [{"id": "cr-0a1b2c3d4e5f60718"}], []),
         (lambda _: [{"ownerID": OTHER}], ["bare", "shared"]),
         (lambda _: [{"ownerID": ACCOUNT}], ["ml", "web"]),
         (lambda _: [{"tags": {"team": "ml"}}], ["ml"]),
-        (lambda _: [{"tags": {"team": "*"}}], ["ml", "web"]),  # EC2 shows nobody but the owner its tags
+        (lambda _: [{"tags": {"team": "*"}}], ["ml", "web"]),  # EC2 shows tags only to the owner
         (lambda _: [{"tags": {"team": "*", "stage": "prod"}}], ["ml"]),
         (lambda _: [{"tags": {"team": "ml", "stage": "test"}}], []),
         (lambda _: [{"instanceMatchCriteria": "targeted"}], ["web"]),
-        (lambda _: [{"instanceMatchCriteria": "open"}], ["bare", "ml", "shared"]),  # no owner: shared too
+        (
+            lambda _: [{"instanceMatchCriteria": "open"}],
+            ["bare", "ml", "shared"],
+        ),  # no ownerID: shared ones too
         (lambda _: [{"ownerID": OTHER, "instanceMatchCriteria": "open"}], ["bare", "shared"]),
         (lambda _: [{"ownerID": OTHER, "instanceMatchCriteria": "targeted"}], []),
         (lambda _: [{"ownerID": ACCOUNT, "tags": {"team": "ml"}}], ["ml"]),
@@ -73,27 +76,29 @@ class Fleet(World):
         (lambda f: [{"id": f.id("ml")}, {"tags": {"team": "ml"}}, {"ownerID": ACCOUNT}], ["ml", "web"]),
     ],
 )
-def test_terms_select_what_they_say(terms: Callable[[Fleet], list[dict[str, Any]]], names: list[str]) -> None:
-    fleet = Fleet()
-    assert fleet.selected(*terms(fleet)) == names
-    assert fleet.asked(DESCRIBE) <= 3  # all of them, and ids that are not among them
+def test_selector_terms_select_the_matching_reservations(
+    terms: Callable[[FiveReservations], list[dict[str, Any]]], names: list[str]
+) -> None:
+    reservations = FiveReservations()
+    assert reservations.selected(*terms(reservations)) == names
+    assert reservations.asked(DESCRIBE) <= 3  # one listing, then ids that it does not have
 
 
 @pytest.mark.fact("Q-2", "aws-1.4.3", "AW-05", "aws-2.3.3")
-def test_a_term_that_selects_nothing_is_said_and_is_no_error() -> None:
-    fleet = Fleet()
+def test_term_that_selects_nothing_is_reported_in_a_true_condition() -> None:
+    reservations = FiveReservations()
     unknown = "cr-0a1b2c3d4e5f60718"
-    found = fleet.selecting({"id": unknown}, {"tags": {"team": "nobody"}}, {"tags": {"team": "ml"}})
+    found = reservations.selecting({"id": unknown}, {"tags": {"team": "nobody"}}, {"tags": {"team": "ml"}})
     status, _, message = condition(found, RESERVATIONS)
     assert status == "True"
     assert f"EC2 knows no reservation {unknown}" in message
     assert "no reservation has tag team=nobody; this account sees 4" in message
     assert condition(found, "Ready")[0] == "True"
-    assert [fleet.names[key] for key in listed(found)] == ["ml"]
+    assert [reservations.names[key] for key in listed(found)] == ["ml"]
 
 
 @pytest.mark.fact("Q-3", "aws-1.3.5", "aws-2.4.2", "aws-2.4.4")
-def test_the_status_lists_them_by_id_and_forgets_those_that_are_gone() -> None:
+def test_status_lists_reservations_by_id_and_drops_cancelled_ones() -> None:
     world = World()
     plain = world.reserve()
     block = world.reserve(
@@ -105,10 +110,10 @@ def test_the_status_lists_them_by_id_and_forgets_those_that_are_gone() -> None:
         owner=OTHER,
         shared_with=(ACCOUNT,),
     )
-    lent = world.reserve(interruptible=True, source_id=plain.id)
+    interruptible = world.reserve(interruptible=True, source_id=plain.id)
     node_class = world.selecting({"instanceMatchCriteria": "open"}, {"ownerID": OTHER})
     by_id = {entry.id: entry for entry in node_class.status.capacity_reservations}
-    assert list(by_id) == sorted([plain.id, block.id, lent.id])
+    assert list(by_id) == sorted([plain.id, block.id, interruptible.id])
     entry = by_id[block.id]
     assert (entry.availability_zone, entry.instance_type, entry.owner_id) == (
         "us-west-2b",
@@ -123,8 +128,8 @@ def test_the_status_lists_them_by_id_and_forgets_those_that_are_gone() -> None:
     assert entry.end_time is not None
     assert entry.end_time.timestamp() == block.end_s
     assert (by_id[plain.id].end_time, by_id[plain.id].interruptible) == (None, None)
-    assert by_id[lent.id].interruptible
-    for reservation in (plain, block, lent):
+    assert by_id[interruptible.id].interruptible
+    for reservation in (plain, block, interruptible):
         control.set_state(world.ec2.world, reservation.id, "cancelled")
     world.clock.advance(MINUTE)
     assert listed(world.resolve(node_class)) == []
@@ -144,7 +149,9 @@ def test_the_status_lists_them_by_id_and_forgets_those_that_are_gone() -> None:
         ("unsupported", "it is unsupported"),
     ],
 )
-def test_only_active_reservations_are_used_and_the_others_are_named(state: str, listed_as: str) -> None:
+def test_only_active_reservations_are_listed_and_unusable_ones_are_reported(
+    state: str, listed_as: str
+) -> None:
     world = World()
     future_s = world.clock.now_s() + 3600
     made = world.reserve(state=state, start_s=world.clock.now_s() if state == "active" else future_s)
@@ -162,7 +169,7 @@ def test_only_active_reservations_are_used_and_the_others_are_named(state: str, 
     ("kind", "minutes_left", "state"),
     [
         ("capacity-block", 41, "active"),
-        ("capacity-block", 31, "active"),  # drained by us, not reclaimed by EC2 yet
+        ("capacity-block", 31, "active"),  # Holdfast drains it, EC2 does not reclaim it yet
         ("capacity-block", 30, "expiring"),
         ("capacity-block", 1, "expiring"),
         ("capacity-block", 0, None),
@@ -170,7 +177,9 @@ def test_only_active_reservations_are_used_and_the_others_are_named(state: str, 
         ("default", 0, None),
     ],
 )
-def test_a_block_is_expiring_when_ec2_takes_it_back(kind: str, minutes_left: int, state: str | None) -> None:
+def test_capacity_block_is_expiring_from_30_minutes_before_its_end(
+    kind: str, minutes_left: int, state: str | None
+) -> None:
     world = World(timings=ec2_setup.Timings(expiry_lag_s=3600))
     end_s = world.clock.now_s() + 7200
     made = world.reserve(kind=kind, criteria="targeted", end_s=end_s)
@@ -179,7 +188,7 @@ def test_a_block_is_expiring_when_ec2_takes_it_back(kind: str, minutes_left: int
     assert [entry.state for entry in found] == ([state] if state else [])
 
 
-# --- What does not fit ------------------------------------------------------------------------------
+# --- Incompatible reservations ----------------------------------------------------------------------
 
 
 @pytest.mark.fact("AW-06", "aws-2.2.4", "aws-4.3.6")
@@ -194,9 +203,7 @@ def test_a_block_is_expiring_when_ec2_takes_it_back(kind: str, minutes_left: int
         ),
     ],
 )
-def test_a_reservation_that_does_not_fit_the_class_is_said_and_not_used(
-    fields: dict[str, Any], why: str
-) -> None:
+def test_incompatible_reservation_is_reported_and_not_listed(fields: dict[str, Any], why: str) -> None:
     world = World()
     made = world.reserve(**fields)
     found = world.selecting({"id": made.id})
@@ -206,7 +213,7 @@ def test_a_reservation_that_does_not_fit_the_class_is_said_and_not_used(
     assert f"{made.id} cannot be used: {why}" in message
 
 
-def test_a_platform_fits_the_family_that_runs_it() -> None:
+def test_platform_of_a_reservation_must_match_the_image_family() -> None:
     world = World()
     windows, rhel = world.reserve(platform="Windows"), world.reserve(platform="Red Hat Enterprise Linux")
     terms = [{"id": windows.id}, {"id": rhel.id}]
@@ -215,7 +222,7 @@ def test_a_platform_fits_the_family_that_runs_it() -> None:
     assert set(listed(world.selecting(*terms, **custom))) == {
         windows.id,
         rhel.id,
-    }  # nobody knows what it runs
+    }  # the platform of a custom image is unknown
 
 
 def test_a_reservation_in_the_placement_group_of_the_class_is_used() -> None:
@@ -229,7 +236,7 @@ def test_a_reservation_in_the_placement_group_of_the_class_is_used() -> None:
         assert f"{outside.id} cannot be used" in condition(found, RESERVATIONS)[2]
 
 
-def test_a_reservation_where_the_class_has_no_subnet_is_listed_and_said() -> None:
+def test_reservation_in_a_zone_without_subnets_is_listed_and_reported() -> None:
     world = World()
     made = world.reserve(zone_id=ZONE_B)
     only_a = [{"id": next(s.id for s in world.ec2.world.setup.subnets if s.zone_id == ZONE_A)}]
@@ -245,7 +252,7 @@ def test_a_reservation_where_the_class_has_no_subnet_is_listed_and_said() -> Non
 
 
 @pytest.mark.fact("Q-42")
-def test_a_class_whose_slots_are_all_taken_says_so_until_one_frees() -> None:
+def test_slots_condition_is_false_while_all_reservations_are_full() -> None:
     world = World()
     made = [world.reserve(total=2), world.reserve(total=1)]
     node_class = world.selecting({"ownerID": ACCOUNT})
@@ -255,13 +262,13 @@ def test_a_class_whose_slots_are_all_taken_says_so_until_one_frees() -> None:
     world.clock.advance(MINUTE)
     node_class = world.resolve(node_class)
     assert condition(node_class, SLOTS)[:2] == ("False", "LimitExceeded")
-    assert condition(node_class, "Ready")[0] == "True"  # fallback must go on
+    assert condition(node_class, "Ready")[0] == "True"  # the fallback to on-demand must still work
     control.give(world.ec2.world, made[0].id, 1)
     world.clock.advance(MINUTE)
     assert condition(world.resolve(node_class), SLOTS)[0] == "True"
 
 
-def test_where_none_is_selected_nothing_is_said_of_slots() -> None:
+def test_class_without_terms_has_no_slots_condition() -> None:
     world = World()
     world.reserve()
     found = world.resolve(world.node_class())
@@ -269,13 +276,13 @@ def test_where_none_is_selected_nothing_is_said_of_slots() -> None:
 
 
 @pytest.mark.fact("Q-7", "aws-15.1")
-def test_counts_are_those_of_every_reservation_in_every_state() -> None:
+def test_counts_include_reservations_in_every_state() -> None:
     world = World()
     full, later = (
         world.reserve(total=3),
         world.reserve(start_s=world.clock.now_s() + 3600, criteria="targeted"),
     )
-    gone = world.reserve(state="cancelled")
+    cancelled = world.reserve(state="cancelled")
     control.take(world.ec2.world, full.id, 3)
     world.selecting({"id": full.id})
     world.clock.advance(5 * MINUTE)
@@ -284,12 +291,12 @@ def test_counts_are_those_of_every_reservation_in_every_state() -> None:
     assert {(r.id, r.available, r.total, r.state) for r in counts.reservations} == {
         (full.id, 0, 3, State.ACTIVE),
         (later.id, 2, 2, State.PENDING),
-        (gone.id, 2, 2, State.GONE),
+        (cancelled.id, 2, 2, State.GONE),
     }
 
 
 @pytest.mark.fact("AW-02", "W-16", "M-8")
-def test_counts_are_told_to_whoever_measures() -> None:
+def test_slot_counts_are_gauges() -> None:
     world = World()
     made = world.reserve(total=3)
     control.take(world.ec2.world, made.id, 1)
@@ -299,11 +306,11 @@ def test_counts_are_told_to_whoever_measures() -> None:
     assert world.records.gauges[reader.FREE_SLOTS, about] == 2
 
 
-def test_a_reservation_that_ec2_no_longer_shows_has_no_slots() -> None:
+def test_gauge_of_a_reservation_that_is_no_longer_shared_is_zero() -> None:
     world = World()
-    kept, made = world.reserve(), world.reserve(owner=OTHER, shared_with=(ACCOUNT,))
-    node_class = world.selecting({"id": kept.id})
-    control.share(world.ec2.world, made.id)
+    own, unshared = world.reserve(), world.reserve(owner=OTHER, shared_with=(ACCOUNT,))
+    node_class = world.selecting({"id": own.id})
+    control.share(world.ec2.world, unshared.id)
     world.clock.advance(MINUTE)
     world.resolve(node_class)
     by_id = {
@@ -311,14 +318,14 @@ def test_a_reservation_that_ec2_no_longer_shows_has_no_slots() -> None:
         for (name, labels), value in world.records.gauges.items()
         if name == reader.SLOTS
     }
-    assert by_id == {kept.id: 2, made.id: 0}
+    assert by_id == {own.id: 2, unshared.id: 0}
 
 
-# --- How often EC2 is asked, and what happens when it does not answer ---------------------------------
+# --- Call rate and failed reads -------------------------------------------------------------------------
 
 
 @pytest.mark.fact("AW-01", "aws-2.3.1", "aws-2.5.3", "aws-9.1.6")
-def test_one_reading_a_minute_serves_everybody() -> None:
+def test_one_read_a_minute_serves_all_classes() -> None:
     world = World()
     made = [world.reserve(tags={"team": "ml"}) for _ in range(30)]
     terms = [{"id": one.id} for one in made[:20]] + [{"tags": {"team": "ml"}}]
@@ -333,7 +340,7 @@ def test_one_reading_a_minute_serves_everybody() -> None:
 
 
 @pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3", "aws-2.1.1")
-def test_everything_is_asked_for_at_once_and_ids_without_a_page_size() -> None:
+def test_all_reservations_are_read_in_one_call_and_unknown_ids_without_page_size() -> None:
     world = World()
     known, unknown = world.reserve().id, "cr-0a1b2c3d4e5f60718"
     world.selecting({"id": known}, {"id": known}, {"id": unknown}, {"tags": {"team": "ml"}})
@@ -341,7 +348,7 @@ def test_everything_is_asked_for_at_once_and_ids_without_a_page_size() -> None:
     assert asked == [{"MaxResults": 1000}, {"CapacityReservationIds": [unknown]}]
 
 
-def test_an_id_that_ec2_does_not_know_costs_a_call_now_and_then_not_every_minute() -> None:
+def test_unknown_id_is_not_read_again_every_minute() -> None:
     world = World()
     world.reserve()
     terms = [{"id": f"cr-0000000000000000{n}"} for n in range(5)]
@@ -354,7 +361,7 @@ def test_an_id_that_ec2_does_not_know_costs_a_call_now_and_then_not_every_minute
 
 
 @pytest.mark.fact("aws-2.3.6")
-def test_without_terms_ec2_is_not_asked() -> None:
+def test_reservations_are_not_read_without_selector_terms() -> None:
     world = World()
     world.reserve()
     world.resolve(world.node_class())
@@ -368,7 +375,7 @@ def test_reading_instance_types_does_not_change_which_reservations_are_read() ->
     node_class = world.selecting({"id": made.id})
     restarted = World()
     restarted.reserve()
-    run(restarted.discovery.instance_types(node_class))  # of a class that no watch cache has
+    run(restarted.discovery.instance_types(node_class))  # the watch cache does not have this class
     asked = restarted.asked(DESCRIBE)
     assert run(restarted.discovery.reservations()).reservations == ()
     run(restarted.discovery.schedule.step())
@@ -377,7 +384,9 @@ def test_reading_instance_types_does_not_change_which_reservations_are_read() ->
 
 @pytest.mark.fact("aws-6.2.7")
 @pytest.mark.parametrize("reserved_capacity", [True, False])
-def test_a_block_that_a_node_is_in_is_read_though_no_class_selects_it(*, reserved_capacity: bool) -> None:
+def test_capacity_block_of_a_nodeclaim_is_read_although_no_class_selects_it(
+    *, reserved_capacity: bool
+) -> None:
     world = World(settings=Settings(reserved_capacity=reserved_capacity))
     block = world.reserve(kind="capacity-block", criteria="targeted", end_s=world.clock.now_s() + 86_400)
     labels = {aws.CAPACITY_RESERVATION_TYPE: "capacity-block", aws.CAPACITY_RESERVATION_ID: block.id}
@@ -386,7 +395,7 @@ def test_a_block_that_a_node_is_in_is_read_though_no_class_selects_it(*, reserve
 
 
 @pytest.mark.fact("Q-33", "aws-2.6.1")
-def test_with_the_gate_off_nothing_is_read_and_the_status_stays() -> None:
+def test_disabled_feature_gate_reads_nothing_and_leaves_the_status() -> None:
     world = World(settings=Settings(reserved_capacity=False))
     made = world.reserve()
     before = world.node_class(
@@ -420,7 +429,7 @@ def test_with_the_gate_off_nothing_is_read_and_the_status_stays() -> None:
         faults.Lost(operation=DESCRIBE, from_s=1),
     ],
 )
-def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
+def test_failed_read_leaves_the_status_unchanged(fault: faults.OfCall) -> None:
     start_s = World().clock.now_s()
     world = World(rules=[replace(fault, from_s=start_s + 30)])
     made = world.reserve()
@@ -435,27 +444,27 @@ def test_a_reading_that_fails_changes_nothing(fault: faults.OfCall) -> None:
 
 
 @pytest.mark.fact("aws-3.1", "Q-4", "AW-03", "aws-3.10")
-def test_the_catalog_keeps_the_last_counts_and_waits_for_the_first() -> None:
+def test_catalog_uses_the_last_counts_and_fails_before_the_first_read() -> None:
     world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
     made = world.reserve()
     node_class = world.selecting({"id": made.id})
     control.take(world.ec2.world, made.id, 1)
     world.clock.advance(2 * MINUTE)
-    offered = run(world.discovery.instance_types(node_class))
-    assert [o.count for it in offered for o in it.offerings if o.reservation_id == made.id] == [2]
-    with pytest.raises(errors.Unreachable):  # a guess of 0 would buy what is paid for already
+    types = run(world.discovery.instance_types(node_class))
+    assert [o.count for it in types for o in it.offerings if o.reservation_id == made.id] == [2]
+    with pytest.raises(errors.Unreachable):  # a guess of 0 would launch on demand although slots are paid for
         run(world.restarted().instance_types(node_class))
 
 
 class SecondPageFails(NoFaults):
-    """Every listing ends in the middle."""
+    """Every listing fails after its first page."""
 
     def fault(self, _: str, __: str, params: Mapping[str, Any]) -> ApiError | None:
         return ApiError("InternalError", "no", 500) if "NextToken" in params else None
 
 
 class Unreadable:
-    """EC2 that does not say the type of one reservation."""
+    """An EC2 whose answer lacks the instance type of one reservation."""
 
     def __init__(self, service: Service, reservation_id: str) -> None:
         self._service = service
@@ -470,7 +479,7 @@ class Unreadable:
 
 
 @pytest.mark.fact("aws-6.2.6")
-def test_a_reservation_that_cannot_be_read_is_said_once_stays_as_it_was_and_spoils_no_other() -> None:
+def test_unreadable_reservation_is_logged_once_and_only_its_counts_stay_old() -> None:
     world = World()
     first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
     node_class = world.selecting(MINE)
@@ -494,7 +503,7 @@ def test_a_reservation_that_cannot_be_read_is_said_once_stays_as_it_was_and_spoi
 
 
 @pytest.mark.fact("aws-6.2.6")
-def test_a_reservation_that_never_could_be_read_is_not_there() -> None:
+def test_reservation_that_was_never_readable_is_not_listed() -> None:
     world = World()
     first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
     service = world.endpoint.services["ec2"]
@@ -503,9 +512,9 @@ def test_a_reservation_that_never_could_be_read_is_not_there() -> None:
 
 
 @pytest.mark.fact("Q-4")
-def test_half_a_listing_changes_nothing() -> None:
+def test_incomplete_listing_leaves_the_status_unchanged() -> None:
     world = World()
-    for _ in range(1001):  # a page is a thousand
+    for _ in range(1001):  # a page has 1000
         world.reserve(total=1)
     node_class = world.selecting({"ownerID": ACCOUNT})
     assert len(listed(node_class)) == 1001

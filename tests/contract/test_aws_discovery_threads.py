@@ -1,4 +1,4 @@
-"""Discovery as it runs in production: real sockets, a pool of threads, the SDK's own way to its endpoint."""
+"""Discovery as in production: real sockets, a thread pool, and the endpoint from the SDK's own configuration."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from manual_ports import KeptRecords, ManualClock, SeededIds
 
 
 @pytest.mark.fact("aws-2.3.2")
-def test_many_classes_at_once_over_http_share_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_resolved_concurrently_over_http_share_each_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     made = world.reserve(total=3)
     terms = [{"id": made.id}]
@@ -31,14 +31,14 @@ def test_many_classes_at_once_over_http_share_what_is_read(monkeypatch: pytest.M
         for one in classes:
             world.watched(one)
 
-        async def everything() -> list[list[int]]:
+        async def resolve_and_count() -> list[list[int]]:
             resolved = await asyncio.gather(*(_resolved(discovery, one) for one in classes))
             assert [listed(one) for one in resolved] == [[made.id]] * 5
             catalogs = await asyncio.gather(*(discovery.instance_types(one) for one in resolved))
             return [[o.count for it in types for o in it.offerings if o.reservation_id] for types in catalogs]
 
         try:
-            assert asyncio.run(everything()) == [[3]] * 5
+            assert asyncio.run(resolve_and_count()) == [[3]] * 5
         finally:
             threads.close()
             clients.close()

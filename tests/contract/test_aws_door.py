@@ -1,4 +1,4 @@
-"""What else the Cloud door does, on the wire: names machines, learns from nodes, hands on notices, cleans up."""
+"""The Cloud port over the wire: tags, memory of nodes, interruption notices, metrics and cleanup."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def world() -> LaunchWorld:
 
 
 def claim_of(instance: Instance, **annotations: str) -> NodeClaim:
-    """The claim of a machine once its node is there."""
+    """The NodeClaim of an instance whose node has joined."""
     return nodeclaim(
         instance.claim or "",
         {"labels": dict(instance.labels), "annotations": {**dict(instance.annotations), **annotations}},
@@ -49,31 +49,31 @@ def claim_of(instance: Instance, **annotations: str) -> NodeClaim:
 
 
 @pytest.mark.fact("aws-6.6.1")
-def test_a_machine_is_told_its_claim_and_node_once(world: LaunchWorld) -> None:
+def test_instance_is_tagged_once_with_its_claim_and_node(world: LaunchWorld) -> None:
     instance = world.one(world.resolve(world.node_class()), ON_DEMAND)
-    stamps = run(world.cloud.tag(claim_of(instance)))
+    annotations = run(world.cloud.tag(claim_of(instance)))
     tags = world.machine(instance).tags
     assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("node-1", instance.claim)
     assert tags["eks:eks-cluster-name"] == CLUSTER
     assert [each.claim for each in world.described()] == [instance.claim]
-    assert stamps == {
+    assert annotations == {
         "karpenter.k8s.aws/tagged": "true",
         "compatibility.karpenter.k8s.aws/cluster-name-tagged": "true",
     }
-    for stamped in ({}, stamps):
-        run(world.cloud.tag(claim_of(instance, **stamped)))
+    for existing in ({}, annotations):
+        run(world.cloud.tag(claim_of(instance, **existing)))
     assert world.asked("CreateTags") == 1
 
 
 @pytest.mark.fact("aws-6.6.1")
-def test_a_tag_that_somebody_wrote_stays(world: LaunchWorld) -> None:
+def test_name_tag_of_the_class_is_not_overwritten(world: LaunchWorld) -> None:
     instance = world.one(world.resolve(world.node_class(tags={"Name": "mine"})), ON_DEMAND)
     run(world.cloud.tag(claim_of(instance)))
     tags = world.machine(instance).tags
     assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("mine", instance.claim)
 
 
-def test_a_machine_that_is_gone_is_not_tagged(world: LaunchWorld) -> None:
+def test_tagging_a_terminated_instance_raises_not_found(world: LaunchWorld) -> None:
     instance = world.one(world.resolve(world.node_class()), ON_DEMAND)
     control.kill(world.ec2.world, instance.provider_id.rpartition("/")[2])
     world.clock.advance(600)
@@ -85,20 +85,20 @@ def test_a_machine_that_is_gone_is_not_tagged(world: LaunchWorld) -> None:
 
 
 def memory(world: LaunchWorld, **spec: Any) -> int:
-    (known,) = world.types(world.resolve(world.node_class(**spec)), "m5.large")
-    return known.capacity[resources.MEMORY]
+    (instance_type,) = world.types(world.resolve(world.node_class(**spec)), "m5.large")
+    return instance_type.capacity[resources.MEMORY]
 
 
 @pytest.mark.fact("aws-7.3.2")
-def test_the_least_memory_that_nodes_of_a_type_had_takes_the_place_of_the_estimate(
+def test_smallest_observed_memory_of_a_type_replaces_the_estimate(
     world: LaunchWorld,
 ) -> None:
     node_class = world.resolve(world.node_class())
     estimate = memory(world)
     assert estimate < 8 * GIB
     claim = claim_of(world.one(node_class, ON_DEMAND, types=("m5.large",)))
-    for seen, expected in ((estimate + 300, 300), (estimate + 100, 100), (estimate + 200, 100)):
-        run(world.cloud.learn(claim, node_class, resources.of({resources.MEMORY: seen})))
+    for observed, expected in ((estimate + 300, 300), (estimate + 100, 100), (estimate + 200, 100)):
+        run(world.cloud.learn(claim, node_class, resources.of({resources.MEMORY: observed})))
         assert memory(world) == estimate + expected
     other_images = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
     assert memory(world, **other_images) == estimate
@@ -107,7 +107,7 @@ def test_the_least_memory_that_nodes_of_a_type_had_takes_the_place_of_the_estima
 
 
 @pytest.mark.fact("aws-7.3.2")
-def test_a_node_with_an_image_that_its_class_no_longer_has_teaches_nothing(world: LaunchWorld) -> None:
+def test_memory_of_a_node_with_an_old_image_is_ignored(world: LaunchWorld) -> None:
     estimate = memory(world)
     old = claim_of(world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",)))
     newer = world.resolve(world.node_class(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
@@ -119,7 +119,7 @@ def test_a_node_with_an_image_that_its_class_no_longer_has_teaches_nothing(world
 
 
 class NoticeWorld(LaunchWorld):
-    """With an interruption queue, to which EC2's events go."""
+    """Has an interruption queue that receives EC2's events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,21 +138,21 @@ class NoticeWorld(LaunchWorld):
 
 
 @pytest.mark.fact("aws-6.4.1", "aws-6.4.2")
-def test_a_notice_comes_again_until_it_is_acknowledged() -> None:
+def test_notice_is_redelivered_until_it_is_acknowledged() -> None:
     world = NoticeWorld()
     instance = world.one(world.resolve(world.node_class()), capacity_type("spot"))
-    machine = world.machine(instance)
-    world.event("EC2 Spot Instance Interruption Warning", **{"instance-id": machine.id})
+    ec2_instance = world.machine(instance)
+    world.event("EC2 Spot Instance Interruption Warning", **{"instance-id": ec2_instance.id})
     (notice,) = world.notices()
     assert (notice.reason, notice.terminates_instances, notice.instance_ids) == (
         "spot_interrupted",
         True,
-        (machine.id,),
+        (ec2_instance.id,),
     )
     assert instance.provider_id.endswith(notice.instance_ids[0])
     assert notice.ends_s == notice.sent_s + 120
     now_s = world.clock.monotonic_s()
-    pool = (machine.instance_type, instance.zone, "spot")
+    pool = (ec2_instance.instance_type, instance.zone, "spot")
     assert world.discovery.unavailable.pools.members(now_s) == {pool}
     world.clock.advance(30)
     (again,) = world.notices()
@@ -161,7 +161,7 @@ def test_a_notice_comes_again_until_it_is_acknowledged() -> None:
     assert world.notices() == []
 
 
-def test_a_recommendation_ends_nothing() -> None:
+def test_rebalance_recommendation_terminates_no_instance() -> None:
     world = NoticeWorld()
     world.event("EC2 Instance Rebalance Recommendation", **{"instance-id": "i-0123456789abcdef0"})
     (notice,) = world.notices()
@@ -169,23 +169,25 @@ def test_a_recommendation_ends_nothing() -> None:
 
 
 @pytest.mark.fact("aws-6.4.7", "AW-22")
-def test_news_about_a_reservation_makes_it_be_counted_again_and_nothing_else() -> None:
-    """One machine of an interruptible reservation is taken back: the other slots stay as EC2 counts them."""
+def test_interruption_in_a_reservation_only_triggers_a_new_count() -> None:
+    """EC2 reclaims one instance of an interruptible reservation; the other slots stay as EC2 counts them."""
     world = NoticeWorld()
-    lent = world.reserve(total=4, tags=TAGS, interruptible=True)
+    reservation = world.reserve(total=4, tags=TAGS, interruptible=True)
     node_class = world.selecting(MINE)
     instance = world.one(node_class, capacity_type("reserved"))
-    control.take(world.ec2.world, lent.id, 1)
+    control.take(world.ec2.world, reservation.id, 1)
     detail = {"instance-id": world.machine(instance).id, "instance-action": "terminate"}
     world.event("EC2 Capacity Reservation Instance Interruption Warning", **detail)
     (notice,) = world.notices()
     assert notice.terminates_instances
-    (known,) = world.types(node_class, "m5.large")
-    assert [o.count for o in known.offerings if o.reservation_id == lent.id and o.launchable] == [2]
+    (instance_type,) = world.types(node_class, "m5.large")
+    assert [
+        o.count for o in instance_type.offerings if o.reservation_id == reservation.id and o.launchable
+    ] == [2]
 
 
 @pytest.mark.fact("aws-6.4.6")
-def test_the_warning_of_a_block_ends_nobody_and_its_dates_are_read_again() -> None:
+def test_expiration_warning_of_a_block_terminates_no_instance_and_triggers_a_read() -> None:
     world = NoticeWorld()
     end_s = world.clock.now_s() + 2 * 3600
     block = world.reserve("p5.48xlarge", kind="capacity-block", tags=TAGS, end_s=end_s)
@@ -199,7 +201,7 @@ def test_the_warning_of_a_block_ends_nobody_and_its_dates_are_read_again() -> No
     assert [one.end_s for one in run(world.cloud.reservations()).reservations] == [end_s + DAY_S]
 
 
-def test_a_notice_is_handed_on_although_our_own_use_of_it_failed() -> None:
+def test_notice_is_returned_although_describe_instances_is_denied() -> None:
     world = NoticeWorld()
     instance = world.one(world.resolve(world.node_class()), capacity_type("spot"))
     world.ec2.world.faults.add(faults.Denied(operation="DescribeInstances", times=99))
@@ -213,7 +215,7 @@ def test_without_a_queue_there_are_no_notices_and_no_fast_polling(world: LaunchW
     assert world.clock.monotonic_s() - began_s == 20
 
 
-# --- What is told of it all ---------------------------------------------------------------------------
+# --- Metrics ------------------------------------------------------------------------------------------
 
 
 def gauge(world: LaunchWorld, metric: str, capacity_type: str, zone: str = "us-west-2a") -> float | None:
@@ -222,7 +224,7 @@ def gauge(world: LaunchWorld, metric: str, capacity_type: str, zone: str = "us-w
 
 
 @pytest.mark.fact("aws-7.5.7")
-def test_each_minute_gauges_say_what_can_be_had_and_for_how_much(world: LaunchWorld) -> None:
+def test_gauges_of_availability_and_price_are_set_every_minute(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     node_class = world.selecting(MINE)
 
@@ -250,13 +252,13 @@ def test_each_minute_gauges_say_what_can_be_had_and_for_how_much(world: LaunchWo
 
 
 @pytest.mark.fact("aws-9.1.7")
-def test_the_size_of_every_batch_is_told_and_how_long_it_took(world: LaunchWorld) -> None:
+def test_size_and_duration_of_every_batch_are_metrics(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     made = world.launch(world.requests(node_class, ON_DEMAND, count=3))
     ids = [each.provider_id for each in made if isinstance(each, Instance)]
 
     async def all_at_once() -> None:
-        await asyncio.gather(*map(world.cloud.terminate, ids))  # each is looked at first
+        await asyncio.gather(*map(world.cloud.terminate, ids))  # describes each instance first
 
     run(all_at_once())
     for batcher in ("create_fleet", "describe_instances", "terminate_instances"):
@@ -271,18 +273,18 @@ def test_the_size_of_every_batch_is_told_and_how_long_it_took(world: LaunchWorld
 
 @pytest.mark.fact("aws-6.6.3")
 def test_instance_profiles_that_neither_a_class_nor_a_claim_uses_are_removed(world: LaunchWorld) -> None:
-    kept, claimed, old = (world.resolve(world.node_class(name)) for name in ("kept", "claimed", "old"))
+    existing, claimed, unused = (world.resolve(world.node_class(name)) for name in ("kept", "claimed", "old"))
     instance = world.one(claimed, ON_DEMAND)
     for wait_s in (3601, 600):  # found unused twice
         world.clock.advance(wait_s)
-        run(world.cloud.collect([kept], [claim_of(instance)]))
-    made = [str(each.status.instance_profile) for each in (kept, claimed, old)]
+        run(world.cloud.collect([existing], [claim_of(instance)]))
+    made = [str(each.status.instance_profile) for each in (existing, claimed, unused)]
     assert [world.iam.has_profile(name) for name in made] == [True, True, False]
 
 
 @pytest.mark.fact("aws-6.6.4")
-def test_no_reservation_is_ever_made_changed_or_cancelled() -> None:
-    """Of all operations that EC2 has, none that writes a reservation is named anywhere in the provider."""
+def test_provider_never_creates_modifies_or_cancels_a_reservation() -> None:
+    """No operation of EC2 that writes a reservation is named in the source of the provider."""
     model = botocore.session.get_session().get_service_model("ec2")
     reads = ("Describe", "Get", "List")
     writes = {

@@ -1,4 +1,4 @@
-"""Machines as EC2 sees them: described in batches, ended once, rebooted once, compared with their class."""
+"""Instances over the wire: described in batches, terminated once, rebooted once, checked for drift."""
 
 import asyncio
 import dataclasses
@@ -34,23 +34,23 @@ def launched(world: LaunchWorld, count: int = 1) -> list[Instance]:
 
 
 @pytest.mark.fact("aws-15.1")
-def test_an_instance_is_described_as_it_is(world: LaunchWorld) -> None:
+def test_instance_has_the_state_type_image_and_labels_of_ec2(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     assert run(world.cloud.instance(instance.provider_id)).state is InstanceState.STARTING
     world.clock.advance(60)
     found = run(world.cloud.instance(instance.provider_id))
-    machine = world.machine(instance)
+    ec2_instance = world.machine(instance)
     assert found.state is InstanceState.RUNNING
-    assert (found.instance_type, found.image_id) == (machine.instance_type, machine.spec.image_id)
+    assert (found.instance_type, found.image_id) == (ec2_instance.instance_type, ec2_instance.spec.image_id)
     assert found.launch_token == instance.launch_token
     labels = dict(found.labels)
     assert labels["karpenter.sh/nodepool"] == "default"
     assert labels["karpenter.k8s.aws/ec2nodeclass"] == "default"
-    assert labels["topology.k8s.aws/zone-id"] == machine.zone_id
+    assert labels["topology.k8s.aws/zone-id"] == ec2_instance.zone_id
     assert set(labels) <= set(dict(instance.labels))
 
 
-def test_instances_of_other_clusters_are_not_ours(world: LaunchWorld) -> None:
+def test_instances_of_other_clusters_are_not_listed(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     (raw,) = world.ec2.world.instances
     world.ec2.world.put_instance(raw, tags={**raw.tags, "eks:eks-cluster-name": "another"})
@@ -58,7 +58,7 @@ def test_instances_of_other_clusters_are_not_ours(world: LaunchWorld) -> None:
     assert run(world.cloud.instance(instance.provider_id)).provider_id == instance.provider_id
 
 
-def test_many_questions_are_one_call(world: LaunchWorld) -> None:
+def test_concurrent_reads_of_instances_share_one_call(world: LaunchWorld) -> None:
     instances = launched(world, 20)
     before = world.asked("DescribeInstances")
 
@@ -69,7 +69,7 @@ def test_many_questions_are_one_call(world: LaunchWorld) -> None:
     assert world.asked("DescribeInstances") == before + 1
 
 
-def test_a_listing_of_many_pages_is_shared_for_longer(
+def test_listing_of_many_pages_is_cached_for_longer(
     world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ec2_instances, "PAGE", 5)
@@ -88,18 +88,30 @@ def test_a_listing_of_many_pages_is_shared_for_longer(
 
 
 @pytest.mark.fact("aws-9.1.5")
-def test_ending_many_is_one_call_and_one_that_is_gone_does_not_spoil_it(world: LaunchWorld) -> None:
+def test_missing_instance_does_not_fail_the_termination_of_the_other_instances(world: LaunchWorld) -> None:
     instances = launched(world, 3)
-    gone = "aws:///us-west-2a/i-0123456789abcdef0"
+    missing = "aws:///us-west-2a/i-0123456789abcdef0"
 
     async def all_at_once() -> list[Any]:
-        ids = [*(each.provider_id for each in instances), gone]
+        ids = [*(each.provider_id for each in instances), missing]
         return await asyncio.gather(*(world.cloud.terminate(each) for each in ids), return_exceptions=True)
 
     outcomes = run(all_at_once())
     assert outcomes[:3] == [None, None, None]
     assert isinstance(outcomes[3], errors.NotFound)
-    assert {machine.state for machine in world.machines} == {"shutting-down"}
+    assert {ec2_instance.state for ec2_instance in world.machines} == {"shutting-down"}
+
+
+@pytest.mark.fact("aws-9.1.5")
+def test_instances_that_end_together_are_terminated_in_one_call(world: LaunchWorld) -> None:
+    instances = launched(world, 3)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(world.cloud.terminate(each.provider_id) for each in instances))
+
+    run(all_at_once())
+    assert world.asked("TerminateInstances") == 1
+    assert {ec2_instance.state for ec2_instance in world.machines} == {"shutting-down"}
 
 
 @pytest.mark.fact("aws-6.7.1")
@@ -114,7 +126,7 @@ def test_instance_that_ec2_does_not_terminate_is_counted(world: LaunchWorld) -> 
 
 
 @pytest.mark.fact("aws-6.7.1")
-def test_ending_twice_is_once_and_what_has_ended_is_not_found(world: LaunchWorld) -> None:
+def test_terminate_is_idempotent_and_a_terminated_instance_is_not_found(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     run(world.cloud.terminate(instance.provider_id))
     run(world.cloud.terminate(instance.provider_id))
@@ -124,17 +136,17 @@ def test_ending_twice_is_once_and_what_has_ended_is_not_found(world: LaunchWorld
         run(world.cloud.instance(instance.provider_id))
     with pytest.raises(errors.NotFound):
         run(world.cloud.terminate(instance.provider_id))
-    assert world.asked("TerminateInstances") == 1  # what ends already is only looked at
+    assert world.asked("TerminateInstances") == 1  # a terminating instance is only described
 
 
-def test_what_was_just_launched_and_cannot_be_seen_yet_is_ended(world: LaunchWorld) -> None:
+def test_launched_instance_that_is_not_described_yet_is_terminated(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=10, times=1))
     run(world.cloud.terminate(instance.provider_id))
     assert world.machine(instance).state == "shutting-down"
 
 
-def test_what_was_just_launched_and_cannot_be_seen_yet_is_not_gone(world: LaunchWorld) -> None:
+def test_launched_instance_that_is_not_described_yet_is_not_ready(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=10, times=1))
     with pytest.raises(errors.NotReady):
@@ -142,7 +154,7 @@ def test_what_was_just_launched_and_cannot_be_seen_yet_is_not_gone(world: Launch
     assert run(world.cloud.instance(instance.provider_id)).provider_id == instance.provider_id
 
 
-def test_a_reboot_keeps_the_instance_and_twice_is_once(world: LaunchWorld) -> None:
+def test_repeated_reboot_request_reboots_the_instance_once(world: LaunchWorld) -> None:
     (instance,) = launched(world)
     world.clock.advance(60)
     for _ in range(2):
@@ -154,7 +166,7 @@ def test_a_reboot_keeps_the_instance_and_twice_is_once(world: LaunchWorld) -> No
 
 
 @pytest.mark.fact("aws-3.8", "aws-3.5", "AW-23", "aws-14.7")
-def test_a_slot_is_free_when_ec2_says_so_however_often_its_instance_is_ended(world: LaunchWorld) -> None:
+def test_slot_is_free_only_when_ec2_counts_it_even_after_repeated_termination(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     instance = world.one(world.selecting(MINE), capacity_type("reserved"))
 
@@ -175,7 +187,7 @@ def test_a_slot_is_free_when_ec2_says_so_however_often_its_instance_is_ended(wor
 
 
 @pytest.mark.fact("aws-4.5.1", "aws-5.6.3", "aws-5.10.1")
-def test_ec2_deals_instances_out_over_the_partitions_of_a_group_and_labels_say_which() -> None:
+def test_instances_have_labels_of_their_placement_group_and_partition() -> None:
     group = ec2_setup.PlacementGroup(
         id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="wide", strategy="partition", partitions=2
     )
@@ -189,7 +201,7 @@ def test_ec2_deals_instances_out_over_the_partitions_of_a_group_and_labels_say_w
     assert {labels["karpenter.k8s.aws/placement-group-partition"] for labels in found} == {"1", "2"}
 
 
-# --- What a machine is, as time goes by ---------------------------------------------------------------
+# --- Changes of the capacity type ---------------------------------------------------------------------
 
 
 @pytest.mark.fact("Q-26", "aws-14.4")
@@ -203,7 +215,9 @@ def test_an_instance_whose_reservation_was_cancelled_is_on_demand(world: LaunchW
 
 
 @pytest.mark.fact("aws-5.10.3")
-def test_an_instance_in_an_open_reservation_is_promoted_when_its_class_selects_it(world: LaunchWorld) -> None:
+def test_instance_in_an_open_reservation_becomes_reserved_when_its_class_selects_it(
+    world: LaunchWorld,
+) -> None:
     slots = world.reserve(total=1, criteria="open", tags=TAGS)
     world.one(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
     assert [each.capacity_type for each in world.described()] == ["on-demand"]
@@ -233,18 +247,18 @@ def drift(world: LaunchWorld, instance: Instance, node_class: EC2NodeClass) -> s
 
 
 @pytest.mark.fact("aws-6.3.1")
-def test_a_new_instance_has_not_drifted_and_each_difference_has_its_name(world: LaunchWorld) -> None:
+def test_each_difference_from_the_class_has_its_own_drift_reason(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     instance = world.one(node_class, ON_DEMAND)
     assert drift(world, instance, node_class) is None
     spec = msgspec.structs.replace(node_class.spec, user_data="echo new")
     assert drift(world, instance, msgspec.structs.replace(node_class, spec=spec)) == "NodeClassDrift"
-    others = [msgspec.structs.replace(ami, id="ami-other") for ami in node_class.status.amis]
-    assert drift(world, instance, changed(node_class, amis=tuple(others))) == "AMIDrift"
+    other_amis = [msgspec.structs.replace(ami, id="ami-other") for ami in node_class.status.amis]
+    assert drift(world, instance, changed(node_class, amis=tuple(other_amis))) == "AMIDrift"
     group = msgspec.structs.replace(node_class.status.security_groups[0], id="sg-other")
     assert drift(world, instance, changed(node_class, security_groups=(group,))) == "SecurityGroupDrift"
-    away = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
-    assert drift(world, instance, changed(node_class, subnets=away)) == "SubnetDrift"
+    subnets_of_other_zones = tuple(s for s in node_class.status.subnets if s.zone != instance.zone)
+    assert drift(world, instance, changed(node_class, subnets=subnets_of_other_zones)) == "SubnetDrift"
 
 
 @pytest.mark.fact("aws-6.3.1")
@@ -260,13 +274,15 @@ def test_instance_in_the_placement_group_of_its_class_has_not_drifted() -> None:
         node_class = world.resolve(world.node_class(placementGroupSelector=selector))
         instance = world.one(node_class, ON_DEMAND)
         assert drift(world, instance, node_class) is None
-        stamped = dataclasses.replace(instance, annotations=())  # Karpenter's claims have no hash of ours
+        without_hash = dataclasses.replace(
+            instance, annotations=()
+        )  # claims of Karpenter have no hash of Holdfast
         other = world.resolve(world.node_class(placementGroupSelector={"name": "group-1"}))
-        assert drift(world, stamped, other) == "PlacementGroupDrift"
+        assert drift(world, without_hash, other) == "PlacementGroupDrift"
 
 
 @pytest.mark.fact("aws-6.3.3")
-def test_many_instances_that_have_not_drifted_cost_no_call_and_one_that_has_is_looked_at_anew(
+def test_drift_check_calls_ec2_only_for_instances_that_seem_drifted(
     world: LaunchWorld,
 ) -> None:
     slots = world.reserve(total=2, tags=TAGS)
@@ -278,7 +294,7 @@ def test_many_instances_that_have_not_drifted_cost_no_call_and_one_that_has_is_l
     assert world.asked("DescribeInstances") == asked
     world.calls_ec2("CancelCapacityReservation", CapacityReservationId=slots.id)
     unselected = changed(node_class, capacity_reservations=())
-    assert drift(world, made[0], unselected) is None  # the listing still has it in the reservation
+    assert drift(world, made[0], unselected) is None  # the cached listing still shows it in the reservation
     assert world.asked("DescribeInstances") == asked + 1
     world.clock.advance(120)
     drift(world, made[0], node_class)
@@ -288,14 +304,14 @@ def test_many_instances_that_have_not_drifted_cost_no_call_and_one_that_has_is_l
 @pytest.mark.fact("aws-6.3.5")
 def test_hash_of_another_version_causes_no_drift(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
-    ours = claim_of(world.one(node_class, ON_DEMAND))
+    claim = claim_of(world.one(node_class, ON_DEMAND))
     hashes = {"karpenter.k8s.aws/ec2nodeclass-hash": "123"}
     version = {"karpenter.k8s.aws/ec2nodeclass-hash-version": "v6"}
 
     def with_annotations(more: dict[str, str]) -> NodeClaim:
-        annotations = ours.metadata.annotations | more
+        annotations = claim.metadata.annotations | more
         return msgspec.structs.replace(
-            ours, metadata=msgspec.structs.replace(ours.metadata, annotations=annotations)
+            claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations)
         )
 
     assert run(world.cloud.drift(with_annotations(hashes | version), node_class)) is None
@@ -315,7 +331,7 @@ def test_a_reserved_instance_drifts_when_its_reservation_is_no_longer_selected(w
 
 
 @pytest.mark.fact("Q-41")
-def test_in_direct_mode_an_instance_never_drifts_out_of_its_reservation(world: LaunchWorld) -> None:
+def test_instance_in_direct_mode_has_no_capacity_reservation_drift(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="targeted")
     target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
     node_class = world.resolve(world.node_class(capacityReservationSpec=target))

@@ -1,4 +1,4 @@
-"""Machines that fail and machines that AWS has plans for, as the Cloud door tells of them, on the wire."""
+"""Instances with failed status checks or scheduled events, as the Cloud port reports them, over the wire."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.sim.ec2 import control, faults
 
-ASKED = "DescribeInstanceStatus"
+OPERATION = "DescribeInstanceStatus"
 DAY_S = 86_400
 
 
@@ -19,8 +19,8 @@ def world() -> LaunchWorld:
     return LaunchWorld()
 
 
-def machines(world: LaunchWorld, count: int) -> list[str]:
-    """Ids of machines that run, in order."""
+def running_instances(world: LaunchWorld, count: int) -> list[str]:
+    """Ids of running instances, sorted."""
     node_class = world.resolve(world.node_class())
     found = world.launch(world.requests(node_class, capacity_type("on-demand"), count=count))
     world.clock.advance(60)
@@ -28,13 +28,13 @@ def machines(world: LaunchWorld, count: int) -> list[str]:
     return sorted(one.provider_id.rpartition("/")[2] for one in found if isinstance(one, Instance))
 
 
-def told(world: LaunchWorld) -> list[tuple[str, str, int | None]]:
+def reported_statuses(world: LaunchWorld) -> list[tuple[str, str, int | None]]:
     statuses: tuple[InstanceStatus, ...] = tuple(run(world.cloud.instance_statuses()))
     return [(one.instance_id, one.category, one.failing_since_s) for one in statuses]
 
 
-def ail(world: LaunchWorld, ids: list[str]) -> list[tuple[str, str, int | None]]:
-    """One of each kind, and what is told of them."""
+def impair_and_schedule(world: LaunchWorld, ids: list[str]) -> list[tuple[str, str, int | None]]:
+    """Impairs or schedules one instance of each kind; returns the statuses that must be reported."""
     began_s = world.clock.now_s()
     control.impair(world.ec2.world, ids[0], "instance")
     control.impair(world.ec2.world, ids[1], "system")
@@ -53,53 +53,57 @@ def ail(world: LaunchWorld, ids: list[str]) -> list[tuple[str, str, int | None]]
 
 
 @pytest.mark.fact("aws-6.5.1")
-def test_one_call_tells_of_everything_that_fails_or_is_scheduled_and_of_no_volume(world: LaunchWorld) -> None:
-    ids = machines(world, 6)
-    assert told(world) == []
-    asked = world.asked(ASKED)
-    expected = ail(world, ids)
-    assert told(world) == expected
-    assert world.asked(ASKED) == asked + 1
+def test_one_call_reports_failed_checks_and_scheduled_events_but_no_volumes(world: LaunchWorld) -> None:
+    ids = running_instances(world, 6)
+    assert reported_statuses(world) == []
+    asked = world.asked(OPERATION)
+    expected = impair_and_schedule(world, ids)
+    assert reported_statuses(world) == expected
+    assert world.asked(OPERATION) == asked + 1
 
 
 @pytest.mark.fact("aws-6.5.1")
-def test_in_a_large_account_questions_with_short_answers_take_turns(
+def test_large_account_is_read_with_one_filtered_call_at_a_time(
     world: LaunchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instance_status, "PAGE", 5)
-    ids = machines(world, 12)
-    assert told(world) == []
-    asked = world.asked(ASKED)
-    expected = ail(world, ids)
-    readings = [told(world) for _ in range(5)]
-    assert world.asked(ASKED) == asked + 5
+    ids = running_instances(world, 12)
+    assert reported_statuses(world) == []
+    asked = world.asked(OPERATION)
+    expected = impair_and_schedule(world, ids)
+    readings = [reported_statuses(world) for _ in range(5)]
+    assert world.asked(OPERATION) == asked + 5
     assert {one for reading in readings for one in reading} == set(expected)
     failing = [one for one in expected if one[1] == "instance_status"]
-    assert sum(set(failing) <= set(reading) for reading in readings) == 2  # of five
+    assert sum(set(failing) <= set(reading) for reading in readings) == 2  # of the five calls
 
 
 @pytest.mark.parametrize(
     "code", ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"]
 )
 @pytest.mark.fact("aws-6.5.1")
-def test_an_event_is_told_of_until_it_is_over(world: LaunchWorld, code: str) -> None:
-    (machine,) = machines(world, 1)
-    control.schedule_event(world.ec2.world, machine, code, world.clock.now_s() + DAY_S)
+def test_scheduled_event_is_reported_until_it_is_over(world: LaunchWorld, code: str) -> None:
+    (instance_id,) = running_instances(world, 1)
+    control.schedule_event(world.ec2.world, instance_id, code, world.clock.now_s() + DAY_S)
     (status,) = run(world.cloud.instance_statuses())
-    assert (status.instance_id, status.category, status.failing_since_s) == (machine, "event_status", None)
+    assert (status.instance_id, status.category, status.failing_since_s) == (
+        instance_id,
+        "event_status",
+        None,
+    )
     assert code in status.message
     world.clock.advance(DAY_S)
-    assert told(world) == []
+    assert reported_statuses(world) == []
 
 
-def test_machines_of_other_accounts_are_not_told_of(world: LaunchWorld) -> None:
-    (machine,) = machines(world, 1)
-    raw = world.ec2.world.instances[machine]
+def test_instances_of_other_accounts_are_not_reported(world: LaunchWorld) -> None:
+    (instance_id,) = running_instances(world, 1)
+    raw = world.ec2.world.instances[instance_id]
     world.ec2.world.put_instance(raw, account=OTHER, impaired={"instance": world.clock.now_s()})
-    assert told(world) == []
+    assert reported_statuses(world) == []
 
 
-def test_a_missing_right_is_said_as_such() -> None:
-    world = LaunchWorld(rules=[faults.Denied(operation=ASKED)])
-    with pytest.raises(errors.Unauthorized, match=ASKED):
+def test_missing_permission_raises_unauthorized() -> None:
+    world = LaunchWorld(rules=[faults.Denied(operation=OPERATION)])
+    with pytest.raises(errors.Unauthorized, match=OPERATION):
         run(world.cloud.instance_statuses())

@@ -1,4 +1,4 @@
-"""The events that EC2 emits are the ones that the interruption queue's reader understands."""
+"""The reader of the interruption queue parses the events that the simulated EC2 emits."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from holdfast.sim.ec2 import control
 
 
 def notices(region: Region) -> list[Notice]:
-    """All that was emitted so far, as it would be read from the queue."""
+    """All events emitted so far, parsed as if read from the queue."""
     return [interruption.read(msgspec.json.encode(event).decode()) for event in region.events]
 
 
@@ -26,7 +26,7 @@ def launched(region: Region, **data: Any) -> str:
 
 
 @pytest.mark.fact("aws-6.4.2")
-def test_what_happens_to_one_instance_names_it() -> None:
+def test_events_of_one_instance_have_its_id() -> None:
     region = Region()
     instance_id = launched(region)
     region.events.clear()
@@ -40,7 +40,7 @@ def test_what_happens_to_one_instance_names_it() -> None:
 
 
 @pytest.mark.fact("aws-6.4.2")
-def test_an_instance_that_is_ended_says_so() -> None:
+def test_termination_emits_instance_terminated_events() -> None:
     region = Region()
     instance_id = launched(region)
     region.wait(HOUR_S)
@@ -51,26 +51,26 @@ def test_an_instance_that_is_ended_says_so() -> None:
     assert {notice.instance_ids for notice in notices(region)} == {(instance_id,)}
 
 
-def test_a_capacity_block_warns_before_its_end() -> None:
+def test_capacity_block_emits_a_warning_before_its_end() -> None:
     region = Region()
     block = region.reserve(
         "p5.48xlarge", kind="capacity-block", criteria="targeted", end_s=START_S + 2 * HOUR_S
     )
     region.wait(HOUR_S + 25 * MINUTE_S)
-    warned = [notice for notice in notices(region) if notice.kind is Kind.BLOCK_EXPIRING]
-    assert [notice.reservation_ids for notice in warned] == [(block.id,)]
+    warnings = [notice for notice in notices(region) if notice.kind is Kind.BLOCK_EXPIRING]
+    assert [notice.reservation_ids for notice in warnings] == [(block.id,)]
 
 
-def test_an_interruptible_reservation_warns_of_each_instance() -> None:
+def test_reclaimed_interruptible_reservation_emits_a_warning_for_its_instance() -> None:
     region = Region()
     source = region.reserve(total=2)
     answer = region.call(
         "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
     )
     assert answer
-    lent = next(each for each in region.world.reservations if each.interruptible)
+    interruptible = next(each for each in region.world.reservations if each.interruptible)
     template = region.targeting(
-        lent, "capacity-reservations-only", market="interruptible-capacity-reservation"
+        interruptible, "capacity-reservations-only", market="interruptible-capacity-reservation"
     )
     fleet = region.fleet(
         {
@@ -87,5 +87,5 @@ def test_an_interruptible_reservation_warns_of_each_instance() -> None:
         TargetInstanceCount=0,
     )
     region.wait(1)
-    warned = [n for n in notices(region) if n.kind is Kind.RESERVATION_INTERRUPTED]
-    assert [notice.instance_ids for notice in warned] == [(instance.id,)]
+    warnings = [n for n in notices(region) if n.kind is Kind.RESERVATION_INTERRUPTED]
+    assert [notice.instance_ids for notice in warnings] == [(instance.id,)]

@@ -1,4 +1,4 @@
-"""The interruption queue over the wire: what is read, what is dropped, and what comes back."""
+"""The interruption queue over the wire: received, dropped and redelivered messages."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ class QueueWorld(World):
         return run(self.queue.receive())
 
     def later(self) -> list[Received]:
-        """What comes back once received messages are seen again."""
+        """The messages that are received after the visibility timeout."""
         self.clock.advance(60)
         return self.receive()
 
@@ -46,7 +46,7 @@ def world() -> QueueWorld:
 
 
 @pytest.mark.fact("aws-6.4.1")
-def test_a_notice_comes_back_until_it_is_deleted(world: QueueWorld) -> None:
+def test_notice_is_redelivered_until_it_is_deleted(world: QueueWorld) -> None:
     world.event(**{"instance-id": "i-1"})
     (first,) = world.receive()
     assert (first.notice.kind, first.notice.instance_ids) == (Kind.SPOT_INTERRUPTED, ("i-1",))
@@ -58,23 +58,23 @@ def test_a_notice_comes_back_until_it_is_deleted(world: QueueWorld) -> None:
 
 
 @pytest.mark.fact("aws-6.4.1", "aws-6.4.8")
-def test_what_is_no_event_is_counted_and_dropped(world: QueueWorld) -> None:
+def test_malformed_message_is_counted_and_dropped(world: QueueWorld) -> None:
     world.send("not an event")
-    world.event()  # of no instance
+    world.event()  # without an instance
     world.event(**{"instance-id": "i-1"})
     assert [each.notice.instance_ids for each in world.receive()] == [("i-1",)]
     assert world.records.total(MALFORMED) == 2
     assert len(world.later()) == 1
 
 
-def test_events_that_nobody_asked_for_are_dropped(world: QueueWorld) -> None:
+def test_event_of_an_unknown_type_is_dropped(world: QueueWorld) -> None:
     world.event("An Event Of Next Year")
     assert world.receive() == []
     assert world.records.total(RECEIVED, message_type="no_op") == 1
     assert world.later() == []
 
 
-def test_a_queue_that_is_not_there_is_not_found(world: QueueWorld) -> None:
+def test_missing_queue_raises_not_found(world: QueueWorld) -> None:
     missing = Queue(world.calls, "another", recorder=world.records)
     with pytest.raises(errors.NotFound):
         run(missing.receive())

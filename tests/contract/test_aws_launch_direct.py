@@ -1,4 +1,4 @@
-"""Direct mode: what the class says about reservations goes into every template, and EC2 does the rest."""
+"""Direct mode: `capacityReservationSpec` of the class is in every launch template, and EC2 chooses the reservation."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def direct(world: LaunchWorld, **spec: Any) -> Any:
     return world.resolve(world.node_class(capacityReservationSpec=spec))
 
 
-def facts(world: LaunchWorld) -> list[tuple[str, str | None, str | None]]:
-    """Capacity type, reservation and setting, as the labels of each machine say."""
+def reservation_labels(world: LaunchWorld) -> list[tuple[str, str | None, str | None]]:
+    """Capacity type, reservation and setting of each instance, from its labels."""
     return [
         (each.capacity_type, dict(each.labels).get(ID), dict(each.labels).get(SETTING))
         for each in world.described()
@@ -32,29 +32,29 @@ def facts(world: LaunchWorld) -> list[tuple[str, str | None, str | None]]:
 
 
 @pytest.mark.fact("Q-39", "Q-41")
-def test_open_joins_an_open_reservation_and_says_so(world: LaunchWorld) -> None:
+def test_preference_open_joins_an_open_reservation_and_labels_the_instance(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="open")
     node_class = direct(world, capacityReservationPreference="open")
     for _ in range(2):
         world.one(node_class, capacity_type("on-demand"), types=("m5.large",))
-    joined = sorted(facts(world), key=lambda fact: fact[1] or "")
+    joined = sorted(reservation_labels(world), key=lambda entry: entry[1] or "")
     assert joined == [("on-demand", None, "open"), ("on-demand", slots.id, "open")]
 
 
 @pytest.mark.fact("Q-39", "Q-41")
-def test_none_stays_out_of_every_reservation(world: LaunchWorld) -> None:
+def test_preference_none_joins_no_reservation(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="open")
     world.one(direct(world, capacityReservationPreference="none"), types=("m5.large",))
     assert world.free(slots) == 1
-    assert [fact[1:] for fact in facts(world)] == [(None, "none")]
+    assert [entry[1:] for entry in reservation_labels(world)] == [(None, "none")]
 
 
 @pytest.mark.fact("Q-39", "Q-40", "Q-41")
-def test_a_target_by_id_is_launched_into_or_fails(world: LaunchWorld) -> None:
+def test_target_by_id_launches_into_the_reservation_or_fails(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="targeted")
     node_class = direct(world, capacityReservationTarget={"capacityReservationId": slots.id})
     world.one(node_class, types=("m5.large",))
-    assert facts(world) == [("on-demand", slots.id, "target")]
+    assert reservation_labels(world) == [("on-demand", slots.id, "target")]
     (found,) = world.launch(world.requests(node_class, types=("m5.large",)))
     assert isinstance(found, errors.ReservationExhausted)
     assert found.reservation_ids == (slots.id,)
@@ -69,12 +69,12 @@ def test_a_target_by_group_overflows_to_on_demand(world: LaunchWorld) -> None:
     node_class = direct(world, capacityReservationTarget={"capacityReservationResourceGroupArn": group.id})
     for _ in range(2):
         world.one(node_class, types=("m5.large",))
-    assert sorted(fact[1] or "" for fact in facts(world)) == ["", slots.id]
-    assert {fact[2] for fact in facts(world)} == {"target"}
+    assert sorted(entry[1] or "" for entry in reservation_labels(world)) == ["", slots.id]
+    assert {entry[2] for entry in reservation_labels(world)} == {"target"}
 
 
 @pytest.mark.fact("Q-40")
-def test_a_target_never_buys_spot(world: LaunchWorld) -> None:
+def test_target_never_launches_spot(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, criteria="targeted")
     target = {"capacityReservationId": slots.id}
     node_class = direct(world, capacityReservationTarget=target)
@@ -86,7 +86,7 @@ def test_a_target_never_buys_spot(world: LaunchWorld) -> None:
 
 
 @pytest.mark.fact("Q-40", "Q-43")
-def test_what_a_target_lacks_says_nothing_about_what_can_be_bought(world: LaunchWorld) -> None:
+def test_target_without_capacity_does_not_make_on_demand_unavailable(world: LaunchWorld) -> None:
     group = control.add_group(world.ec2.world, account=ACCOUNT, name="ml")
     node_class = direct(world, capacityReservationTarget={"capacityReservationResourceGroupArn": group.id})
     world.ec2.world.faults.add(faults.NoCapacity(market="on-demand"))

@@ -1,4 +1,4 @@
-"""Doing it twice does it once: lost answers, crashes, stale reads, partial answers."""
+"""Launches are idempotent in spite of lost answers, crashes, stale reads and partial answers."""
 
 import asyncio
 import base64
@@ -29,36 +29,36 @@ def ids(found: list[Instance | Exception]) -> list[str]:
     return [each.provider_id for each in found if isinstance(each, Instance)]
 
 
-def lost(world: LaunchWorld, operation: str = "CreateFleet") -> None:
+def lose_answer(world: LaunchWorld, operation: str = "CreateFleet") -> None:
     world.ec2.world.faults.add(faults.Lost(operation=operation, times=1))
 
 
-def stale(world: LaunchWorld, seconds: int) -> None:
-    """From now on DescribeInstances shows what was true so long ago."""
+def make_reads_stale(world: LaunchWorld, seconds: int) -> None:
+    """From now on DescribeInstances returns the state of so many seconds ago."""
     world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=seconds))
 
 
-def test_a_lost_answer_and_a_retry_are_one_instance(world: LaunchWorld) -> None:
+def test_retry_after_a_lost_answer_launches_no_second_instance(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
-    lost(world)
+    lose_answer(world)
     (first,) = world.launch(requests)
     assert isinstance(first, errors.Unreachable)
     assert len(ids(world.launch(requests))) == 1
     assert len(world.machines) == 1
 
 
-def test_a_lost_answer_that_nobody_can_see_yet_is_one_instance(world: LaunchWorld) -> None:
-    """The tags are not described yet; the client token finds it."""
+def test_retry_launches_no_second_instance_before_the_first_is_described(world: LaunchWorld) -> None:
+    """The tags are not described yet; EC2 finds the instance by the client token."""
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
-    lost(world)
+    lose_answer(world)
     world.launch(requests)
-    stale(world, 60)
+    make_reads_stale(world, 60)
     assert len(ids(world.launch(requests))) == 1
     assert len(world.machines) == 1
 
 
-def labelled(request: LaunchRequest, found: Instance | Exception) -> LaunchRequest:
-    """The claim after its first write: it has the labels of its machine, and nothing says yet that it has one."""
+def with_labels(request: LaunchRequest, found: Instance | Exception) -> LaunchRequest:
+    """The claim after its first write: it has the labels of its instance, and no status yet."""
     assert isinstance(found, Instance)
     assert isinstance(request.claim, NodeClaim)
     labels = {**request.claim.metadata.labels, **dict(found.labels)}
@@ -66,45 +66,45 @@ def labelled(request: LaunchRequest, found: Instance | Exception) -> LaunchReque
     return dataclasses.replace(request, claim=msgspec.structs.replace(request.claim, metadata=meta))
 
 
-def test_a_claim_that_could_be_written_only_half_is_told_the_same_before_anybody_can_see_it(
+def test_half_written_claim_gets_its_instance_again_before_it_is_described(
     world: LaunchWorld,
 ) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
-    told = world.launch(requests)
-    stale(world, 60)
-    assert world.launch([labelled(requests[0], told[0])]) == told
+    first = world.launch(requests)
+    make_reads_stale(world, 60)
+    assert world.launch([with_labels(requests[0], first[0])]) == first
     assert len(world.machines) == 1
 
 
-def test_a_crash_before_a_claim_was_written_whole_is_one_instance_once_it_can_be_seen(
+def test_half_written_claim_gets_its_instance_again_after_a_restart(
     world: LaunchWorld,
 ) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
-    told = world.launch(requests)
+    first = world.launch(requests)
     world.new_process()
-    stale(world, 5)
-    assert ids(world.launch([labelled(requests[0], told[0])])) == ids(told)
+    make_reads_stale(world, 5)
+    assert ids(world.launch([with_labels(requests[0], first[0])])) == ids(first)
     assert len(world.machines) == 1
 
 
 @pytest.mark.parametrize("operation", ["DescribeInstances", "CreateFleet"])
-def test_what_an_earlier_call_launched_stays_unknown_while_ec2_does_not_answer(
+def test_retry_is_unreachable_while_ec2_does_not_answer_about_the_first_launch(
     world: LaunchWorld, operation: str
 ) -> None:
-    """Nobody may take it for an answer, and launch another one."""
+    """Any other error would let the caller launch a second instance."""
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
-    lost(world)
+    lose_answer(world)
     world.launch(requests)
-    stale(world, 60)
+    make_reads_stale(world, 60)
     world.ec2.world.faults.add(faults.Throttled(operation=operation))
     (found,) = world.launch(requests)
     assert isinstance(found, errors.Unreachable)
 
 
 @pytest.mark.fact("aws-9.1.2", "NC-5")
-def test_a_fleet_of_fifty_whose_answer_is_lost_and_a_crash_are_fifty_instances(world: LaunchWorld) -> None:
+def test_lost_answer_for_fifty_claims_and_a_restart_launch_fifty_instances(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=50)
-    lost(world)
+    lose_answer(world)
     assert all(isinstance(each, errors.Unreachable) for each in world.launch(requests))
     assert len(world.machines) == 50
     world.new_process()
@@ -114,16 +114,16 @@ def test_a_fleet_of_fifty_whose_answer_is_lost_and_a_crash_are_fifty_instances(w
     assert len(world.fleets()) == 1
 
 
-def test_a_crash_after_some_claims_were_told_gives_the_others_the_rest(world: LaunchWorld) -> None:
+def test_after_a_restart_the_remaining_claims_get_the_remaining_instances(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)
-    told = ids(world.launch(requests))[:2]
+    owned = ids(world.launch(requests))[:2]
     world.new_process()
-    rest = ids(world.launch(requests[2:], owned=told))
-    assert not set(rest) & set(told)
-    assert len({*rest, *told}) == len(world.machines) == 5
+    rest = ids(world.launch(requests[2:], owned=owned))
+    assert not set(rest) & set(owned)
+    assert len({*rest, *owned}) == len(world.machines) == 5
 
 
-def test_a_claim_that_asks_again_is_told_the_same(world: LaunchWorld) -> None:
+def test_repeated_launch_of_a_claim_returns_the_same_instance(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=3)
     found = ids(world.launch(requests))
     assert ids(world.launch(requests[1:])) == found[1:]
@@ -131,7 +131,7 @@ def test_a_claim_that_asks_again_is_told_the_same(world: LaunchWorld) -> None:
     assert len(world.machines) == 3
 
 
-def test_a_claim_that_asks_with_another_token_gets_another_instance(world: LaunchWorld) -> None:
+def test_launch_with_another_token_launches_another_instance(world: LaunchWorld) -> None:
     (request,) = world.requests(world.resolve(world.node_class()), ON_DEMAND)
     first = ids(world.launch([request]))
     second = ids(world.launch([dataclasses.replace(request, token=world.ids.token())]))
@@ -139,44 +139,44 @@ def test_a_claim_that_asks_with_another_token_gets_another_instance(world: Launc
     assert len(world.machines) == 2
 
 
-def test_an_answer_whose_instances_other_claims_own_launches_others(world: LaunchWorld) -> None:
-    """EC2 repeats its answer to a call of the same name; the next try has another name."""
+def test_instances_of_other_claims_are_not_reused_for_the_same_token(world: LaunchWorld) -> None:
+    """EC2 repeats its answer to a call with the same token; the next try has another token."""
     node_class = world.resolve(world.node_class())
     requests = world.requests(node_class, ON_DEMAND, count=2)
-    told = ids(world.launch(requests))
+    owned = ids(world.launch(requests))
     world.new_process()
-    others = [dataclasses.replace(each, claim=world.claim(ON_DEMAND)) for each in requests]
-    found = ids(world.launch(others, owned=told))
-    assert len({*found, *told}) == 4 == len(world.machines)
+    requests_of_other_claims = [dataclasses.replace(each, claim=world.claim(ON_DEMAND)) for each in requests]
+    found = ids(world.launch(requests_of_other_claims, owned=owned))
+    assert len({*found, *owned}) == 4 == len(world.machines)
 
 
-def test_an_instance_is_adopted_by_a_claim_that_has_none(world: LaunchWorld) -> None:
+def test_instance_of_a_lost_answer_is_assigned_to_the_claim_without_one(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     first = world.requests(node_class, ON_DEMAND)
     second = world.requests(node_class, ON_DEMAND, token=first[0].token, types=("m5.large",))
-    told = ids(world.launch(first))
-    lost(world)
+    launched = ids(world.launch(first))
+    lose_answer(world)
     assert isinstance(world.launch(second)[0], errors.Unreachable)
     found = ids(world.launch([*first, *second]))
-    assert found[0] == told[0] != found[1]
+    assert found[0] == launched[0] != found[1]
     assert len(world.machines) == 2
 
 
-def test_a_crash_while_only_some_machines_can_be_seen_launches_none_twice(world: LaunchWorld) -> None:
-    """Fewer claims are left than the first call was for, so the call differs; what it launched is waited for."""
+def test_restart_with_a_stale_listing_launches_no_instance_twice(world: LaunchWorld) -> None:
+    """Fewer claims remain than the first call had, so the calls differ; the second waits for the instances of the first."""
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)
-    lost(world)
+    lose_answer(world)
     world.launch(requests)
-    owned = [f"aws:///us-west-2a/{machine.id}" for machine in world.machines[:2]]
+    owned = [f"aws:///us-west-2a/{ec2_instance.id}" for ec2_instance in world.machines[:2]]
     world.new_process()
     world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=600, times=1))
     assert len(ids(world.launch(requests[2:], owned=owned))) == 3
     assert len(world.machines) == 5
 
 
-def test_an_earlier_call_that_got_less_is_made_up_for(world: LaunchWorld) -> None:
+def test_retry_launches_the_missing_instances_of_a_partial_launch(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)
-    lost(world)
+    lose_answer(world)
     world.ec2.world.faults.add(faults.Partial(at_most=2, times=1))
     world.launch(requests)
     assert len(world.machines) == 2
@@ -186,7 +186,7 @@ def test_an_earlier_call_that_got_less_is_made_up_for(world: LaunchWorld) -> Non
 
 
 @pytest.mark.fact("aws-5.8.11", "aws-9.1.4")
-def test_a_partial_answer_is_dealt_out_and_each_of_the_rest_gets_a_reason(world: LaunchWorld) -> None:
+def test_claims_without_an_instance_of_a_partial_answer_get_an_error_each(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=5)
     world.ec2.world.faults.add(faults.Partial(at_most=3, times=1))
     found = world.launch(requests)
@@ -197,7 +197,7 @@ def test_a_partial_answer_is_dealt_out_and_each_of_the_rest_gets_a_reason(world:
 
 
 @pytest.mark.fact("aws-9.1.2", "aws-9.1.3")
-def test_claims_that_ask_for_the_same_share_a_call_and_others_do_not(world: LaunchWorld) -> None:
+def test_only_claims_with_equal_requests_share_a_call(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     token = world.ids.token()
     alike = world.requests(node_class, ON_DEMAND, count=3, token=token)
@@ -210,18 +210,18 @@ def test_claims_that_ask_for_the_same_share_a_call_and_others_do_not(world: Laun
     assert len({each.provider_id for each in found if isinstance(each, Instance)}) == 5
 
 
-def test_claims_of_one_token_that_are_launched_apart_get_machines_of_their_own(world: LaunchWorld) -> None:
-    """EC2 tells the second call what it told the first, since both have one name."""
+def test_claims_of_one_token_in_separate_calls_get_different_instances(world: LaunchWorld) -> None:
+    """EC2 gives both calls the same answer, because they have the same token."""
     one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
 
-    async def apart() -> list[Instance | Exception]:
+    async def launch_separately() -> list[Instance | Exception]:
         first, second = await asyncio.gather(world.cloud.launch([one]), world.cloud.launch([two]))
         return [*first, *second]
 
-    assert len(set(ids(run(apart())))) == len(world.machines) == 2
+    assert len(set(ids(run(launch_separately())))) == len(world.machines) == 2
 
 
-def test_after_a_crash_a_claim_is_not_told_of_a_machine_that_another_owns(world: LaunchWorld) -> None:
+def test_after_a_restart_a_claim_gets_no_instance_of_another_claim(world: LaunchWorld) -> None:
     one, two = world.requests(world.resolve(world.node_class()), ON_DEMAND, count=2)
     (first,) = ids(world.launch([one]))
     world.new_process()
@@ -230,7 +230,7 @@ def test_after_a_crash_a_claim_is_not_told_of_a_machine_that_another_owns(world:
     assert len(world.machines) == 2
 
 
-def test_machines_of_one_token_go_to_claims_they_suit(world: LaunchWorld) -> None:
+def test_instances_of_one_token_are_assigned_to_claims_of_their_capacity_type(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     token = world.ids.token()
     requests = [
@@ -247,7 +247,7 @@ def test_machines_of_one_token_go_to_claims_they_suit(world: LaunchWorld) -> Non
 
 
 @pytest.mark.fact("aws-5.1.3")
-def test_a_template_that_somebody_deleted_is_made_again(world: LaunchWorld) -> None:
+def test_deleted_launch_template_is_created_again(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     world.one(node_class, ON_DEMAND)
     for template in list(world.ec2.world.templates):
@@ -257,15 +257,15 @@ def test_a_template_that_somebody_deleted_is_made_again(world: LaunchWorld) -> N
 
 
 @pytest.mark.fact("AW-10", "aws-5.5.4")
-def test_templates_are_made_once_and_kept(world: LaunchWorld) -> None:
+def test_launch_templates_are_created_once_and_reused(world: LaunchWorld) -> None:
     node_class = world.resolve(world.node_class())
     types = world.types(node_class)
 
-    async def both() -> None:
+    async def launch_concurrently() -> None:
         requests = [world.request(node_class, types, ON_DEMAND) for _ in range(4)]
         await asyncio.gather(*(world.cloud.launch([request]) for request in requests))
 
-    run(both())
+    run(launch_concurrently())
     made = len(list(world.ec2.world.templates))
     assert world.asked("CreateLaunchTemplate") == made
     world.clock.advance(86_400)
@@ -287,12 +287,12 @@ def test_size_of_user_data_is_a_gauge_and_is_logged_close_to_the_limit(
     size = len(base64.b64decode(world.template(instance)["UserData"]))
     gauge = world.records.gauges["karpenter_ec2nodeclasses_userdata_bytes", (("ec2nodeclass", "default"),)]
     assert gauge == size
-    warned = [log for log in logs if log["log_level"] == "warning" and log.get("bytes") == size]
-    assert bool(warned) is (size >= 14_745)
+    warnings = [log for log in logs if log["log_level"] == "warning" and log.get("bytes") == size]
+    assert bool(warnings) is (size >= 14_745)
     assert (size >= 14_745) is (characters == 14_000)
 
 
-def test_templates_of_a_deleted_class_are_removed_and_no_others(world: LaunchWorld) -> None:
+def test_release_deletes_only_the_launch_templates_of_the_class(world: LaunchWorld) -> None:
     node_class, other = (world.resolve(world.node_class(name)) for name in ("default", "other"))
     world.one(node_class, ON_DEMAND)
     world.one(other, ON_DEMAND)
@@ -303,7 +303,7 @@ def test_templates_of_a_deleted_class_are_removed_and_no_others(world: LaunchWor
 
 
 @pytest.mark.fact("aws-5.8.9")
-def test_no_permission_to_launch_is_the_users_to_mend(world: LaunchWorld) -> None:
+def test_denied_launch_raises_unauthorized(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND)
     world.ec2.world.faults.add(faults.Denied(operation="CreateFleet", times=1))
     (found,) = world.launch(requests)
@@ -311,7 +311,7 @@ def test_no_permission_to_launch_is_the_users_to_mend(world: LaunchWorld) -> Non
 
 
 @pytest.mark.fact("aws-5.8.4")
-def test_a_pool_that_ec2_has_none_of_is_left_alone_for_a_while(world: LaunchWorld) -> None:
+def test_offering_without_capacity_becomes_unavailable(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
     world.ec2.world.faults.add(faults.NoCapacity(instance_type="m5.large", market="on-demand"))
     (found,) = world.launch(requests)
@@ -322,7 +322,7 @@ def test_a_pool_that_ec2_has_none_of_is_left_alone_for_a_while(world: LaunchWorl
 
 
 @pytest.mark.fact("aws-5.8.5")
-def test_an_account_that_may_not_use_spot_is_not_offered_any_for_a_while(world: LaunchWorld) -> None:
+def test_missing_service_linked_role_makes_spot_unavailable(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), capacity_type("spot"))
     world.refuses(code="AuthFailure.ServiceLinkedRoleCreationNotPermitted")
     (found,) = world.launch(requests)
@@ -330,7 +330,7 @@ def test_an_account_that_may_not_use_spot_is_not_offered_any_for_a_while(world: 
     assert world.discovery.unavailable.capacity_types.members(world.clock.monotonic_s()) == {"spot"}
 
 
-def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorld) -> None:
+def test_unknown_error_code_is_retryable_and_counted(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
     world.refuses(code="BrandNewCode")
     (found,) = world.launch(requests)
@@ -340,7 +340,7 @@ def test_a_code_that_nobody_has_met_is_tried_again_and_counted(world: LaunchWorl
 
 
 @pytest.mark.fact("aws-5.8.1")
-def test_every_error_of_an_answer_is_counted(world: LaunchWorld) -> None:
+def test_every_error_of_a_fleet_is_counted(world: LaunchWorld) -> None:
     requests = world.requests(world.resolve(world.node_class()), ON_DEMAND, types=("m5.large",))
     world.refuses(code="InsufficientInstanceCapacity")
     world.launch(requests)

@@ -1,4 +1,4 @@
-"""Whether a class may be launched from, and into which subnet its machines go, on the wire."""
+"""Whether an EC2NodeClass can be launched from, and the subnet, tags and labels of its instances, over the wire."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,8 +20,8 @@ ON_DEMAND = capacity_type("on-demand")
 IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-west-2a"]}
 
 
-def roomy_world(*free: int) -> LaunchWorld:
-    """A world whose zone a has a subnet for each of these numbers of addresses."""
+def region_with_subnets(*free: int) -> LaunchWorld:
+    """A region whose zone us-west-2a has one subnet for each of these numbers of free addresses."""
     plain = ec2_setup.plain(REGION)
     first = next(s for s in plain.subnets if s.zone_id == "usw2-az2" and s.account == ec2_setup.ACCOUNT)
     made = [
@@ -33,15 +33,15 @@ def roomy_world(*free: int) -> LaunchWorld:
 
 
 def subnets(world: LaunchWorld) -> list[str]:
-    """Where each machine is, in the order of their launch."""
-    return [machine.subnet_id[-1] for machine in world.machines]
+    """The subnet of each instance, in the order of launch."""
+    return [ec2_instance.subnet_id[-1] for ec2_instance in world.machines]
 
 
 def changed(node_class: EC2NodeClass, **meta: Any) -> EC2NodeClass:
     return msgspec.structs.replace(node_class, metadata=msgspec.structs.replace(node_class.metadata, **meta))
 
 
-# --- Whether a class may be launched from -------------------------------------------------------------
+# --- Readiness of the class ---------------------------------------------------------------------------
 
 
 def outcome(world: LaunchWorld, node_class: EC2NodeClass) -> Instance | Exception:
@@ -50,7 +50,7 @@ def outcome(world: LaunchWorld, node_class: EC2NodeClass) -> Instance | Exceptio
 
 
 @pytest.mark.fact("aws-1.6.5", "aws-5.1.1")
-def test_a_class_that_is_being_deleted_launches_nothing_and_its_claims_are_planned_again() -> None:
+def test_launch_from_a_deleting_class_fails_with_insufficient_capacity() -> None:
     world = LaunchWorld()
     node_class = world.resolve(world.node_class())
     found = outcome(world, changed(node_class, deletion_timestamp=datetime(2026, 11, 15, tzinfo=UTC)))
@@ -60,16 +60,16 @@ def test_a_class_that_is_being_deleted_launches_nothing_and_its_claims_are_plann
 
 
 @pytest.mark.fact("aws-1.6.6")
-def test_a_class_that_is_not_ready_is_waited_for() -> None:
+def test_launch_from_an_unready_class_fails_with_not_ready() -> None:
     world = LaunchWorld()
     resolved = world.resolve(world.node_class())
     unready = world.resolve(world.node_class(role="NoSuchRole"))
-    not_looked_at = msgspec.structs.replace(
+    without_conditions = msgspec.structs.replace(
         resolved, status=msgspec.structs.replace(resolved.status, conditions=())
     )
     for node_class, words in (
         (unready, "is not Ready"),
-        (not_looked_at, "is not known yet"),
+        (without_conditions, "is not known yet"),
         (changed(resolved, generation=2), "was changed"),
     ):
         found = outcome(world, node_class)
@@ -80,7 +80,7 @@ def test_a_class_that_is_not_ready_is_waited_for() -> None:
 
 
 @pytest.mark.fact("aws-5.4.2")
-def test_a_class_without_subnets_is_told_so() -> None:
+def test_launch_from_a_class_without_subnets_fails_with_not_ready() -> None:
     world = LaunchWorld()
     resolved = world.resolve(world.node_class())
     requests = world.requests(resolved, ON_DEMAND)
@@ -94,9 +94,9 @@ def test_a_class_without_subnets_is_told_so() -> None:
 
 
 @pytest.mark.fact("aws-5.4.1")
-def test_of_a_zones_subnets_the_one_with_most_free_addresses_is_taken_launches_in_flight_counted() -> None:
-    """An m5.large has 29 pods, each of which takes an address."""
-    world = roomy_world(200, 250)
+def test_subnet_with_most_free_addresses_after_launches_in_flight_is_used() -> None:
+    """An m5.large runs 29 pods, and each pod uses one address."""
+    world = region_with_subnets(200, 250)
     node_class = world.resolve(world.node_class())
     for _ in range(4):
         world.one(node_class, ON_DEMAND, IN_A, types=("m5.large",))
@@ -104,20 +104,20 @@ def test_of_a_zones_subnets_the_one_with_most_free_addresses_is_taken_launches_i
 
 
 @pytest.mark.fact("aws-5.4.1")
-def test_a_zone_that_was_not_taken_is_not_charged() -> None:
-    world = roomy_world(200, 250)
+def test_launch_reserves_addresses_only_in_the_subnet_that_it_used() -> None:
+    world = region_with_subnets(200, 250)
     node_class = world.resolve(world.node_class())
     before = world.discovery.addresses.free()
     instance = world.one(node_class, ON_DEMAND)
     left = world.discovery.addresses.free()
-    (known,) = world.types(node_class, instance.instance_type)
-    machine = world.machine(instance)
-    taken = {key: before[key] - left[key] for key in before if before[key] != left[key]}
-    assert taken == {machine.subnet_id: known.capacity[resources.PODS]}
+    (instance_type,) = world.types(node_class, instance.instance_type)
+    ec2_instance = world.machine(instance)
+    reserved = {key: before[key] - left[key] for key in before if before[key] != left[key]}
+    assert reserved == {ec2_instance.subnet_id: instance_type.capacity[resources.PODS]}
 
 
-def test_a_launch_that_failed_takes_no_addresses() -> None:
-    world = roomy_world(200, 250)
+def test_failed_launch_reserves_no_addresses() -> None:
+    world = region_with_subnets(200, 250)
     node_class = world.resolve(world.node_class())
     requests = world.requests(node_class, ON_DEMAND)
     before = world.discovery.addresses.free()
@@ -127,21 +127,21 @@ def test_a_launch_that_failed_takes_no_addresses() -> None:
     assert world.discovery.addresses.free() == before
 
 
-def test_a_charge_ends_with_a_reading_that_shows_what_was_taken() -> None:
-    world = roomy_world(200, 250)
+def test_reserved_addresses_are_released_by_a_later_read_of_the_subnets() -> None:
+    world = region_with_subnets(200, 250)
     node_class = world.resolve(world.node_class())
-    machine = world.machine(world.one(node_class, ON_DEMAND, IN_A, types=("m5.large",)))
+    ec2_instance = world.machine(world.one(node_class, ON_DEMAND, IN_A, types=("m5.large",)))
     for seconds, left in ((60, 250 - 1 - 29), (61, 250 - 1)):
         world.clock.advance(seconds)
         run(world.discovery.schedule.step())
-        assert world.discovery.addresses.free()[machine.subnet_id] == left
+        assert world.discovery.addresses.free()[ec2_instance.subnet_id] == left
 
 
-# --- What a launch sends and answers ------------------------------------------------------------------
+# --- Request and result of a launch -------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-5.7.1")
-def test_a_fleet_asks_for_as_many_as_there_are_claims_and_tags_all_that_it_makes() -> None:
+def test_fleet_requests_one_instance_per_claim_and_tags_all_resources() -> None:
     world = LaunchWorld()
     node_class = world.resolve(world.node_class(tags={"team": "ml"}))
     world.launch(world.requests(node_class, ON_DEMAND, count=3))
@@ -152,19 +152,19 @@ def test_a_fleet_asks_for_as_many_as_there_are_claims_and_tags_all_that_it_makes
     wanted = {"team": "ml", "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
     for tags in tagged.values():
         assert wanted.items() <= {tag["Key"]: tag["Value"] for tag in tags}.items()
-    assert all(wanted.items() <= machine.tags.items() for machine in world.machines)
+    assert all(wanted.items() <= ec2_instance.tags.items() for ec2_instance in world.machines)
 
 
 @pytest.mark.fact("aws-5.1.2", "NC-14", "R-32")
-def test_a_launch_is_answered_with_the_labels_and_stamps_of_its_claim() -> None:
+def test_launch_returns_the_labels_and_annotations_of_its_claim() -> None:
     world = LaunchWorld()
     node_class = world.resolve(world.node_class())
     instance = world.one(node_class, ON_DEMAND)
-    machine = world.machine(instance)
-    labels, stamps = dict(instance.labels), dict(instance.annotations)
-    assert labels["node.kubernetes.io/instance-type"] == machine.instance_type
+    ec2_instance = world.machine(instance)
+    labels, annotations = dict(instance.labels), dict(instance.annotations)
+    assert labels["node.kubernetes.io/instance-type"] == ec2_instance.instance_type
     assert labels["karpenter.k8s.aws/instance-family"] == "m5"
     assert labels["karpenter.sh/nodepool"] == "default"
-    assert stamps["karpenter.k8s.aws/instance-profile-name"] == machine.spec.profile
-    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v2"
-    assert stamps["karpenter.k8s.aws/ec2nodeclass-hash"]
+    assert annotations["karpenter.k8s.aws/instance-profile-name"] == ec2_instance.spec.profile
+    assert annotations["karpenter.k8s.aws/ec2nodeclass-hash-version"] == "holdfast-v2"
+    assert annotations["karpenter.k8s.aws/ec2nodeclass-hash"]

@@ -1,4 +1,4 @@
-"""Launches into reservations, on the wire: where the machine runs, from which template, with which labels."""
+"""Launches into reservations, over the wire: the reservation, launch template and labels of the instance."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def world() -> LaunchWorld:
 
 
 def labels(instance: Instance) -> dict[str, str]:
-    """Those that say how it was got."""
+    """The labels of capacity type and reservation, without their prefix."""
     wanted = ("karpenter.sh/capacity-type", "karpenter.k8s.aws/capacity-reservation-")
     return {key.rpartition("/")[2]: value for key, value in instance.labels if key.startswith(wanted)}
 
 
-def of_reservation(
+def reservation_labels(
     reservation_id: str, kind: str = "default", interruptible: str = "false"
 ) -> dict[str, str]:
     return {
@@ -40,12 +40,14 @@ def of_reservation(
 
 def open_slots(world: LaunchWorld, reservation_id: str) -> int:
     """How many slots of a reservation the catalog offers now."""
-    (known,) = world.types(world.selecting(MINE), "m5.large")
-    return sum(o.count for o in known.offerings if o.reservation_id == reservation_id and o.launchable)
+    (instance_type,) = world.types(world.selecting(MINE), "m5.large")
+    return sum(
+        o.count for o in instance_type.offerings if o.reservation_id == reservation_id and o.launchable
+    )
 
 
-def asked_for(world: LaunchWorld) -> list[str]:
-    """The reservations that the templates of the last CreateFleet target; each pair of type and zone is in it once."""
+def targeted_reservations(world: LaunchWorld) -> list[str]:
+    """The reservations that the last CreateFleet targets. Checks that it has each pair of type and zone once."""
     configs = world.fleets()[-1]["LaunchTemplateConfigs"]
     pairs = [
         (one["InstanceType"], one.get("AvailabilityZone") or one["SubnetId"])
@@ -60,12 +62,12 @@ def asked_for(world: LaunchWorld) -> list[str]:
 
 
 @pytest.mark.fact("Q-35", "Q-21")
-def test_every_reservation_that_a_claim_lists_has_a_template(world: LaunchWorld) -> None:
+def test_every_reservation_that_a_claim_lists_has_a_launch_template(world: LaunchWorld) -> None:
     listed = [world.reserve(total=1, tags=TAGS), world.reserve(total=1, tags=TAGS, zone_id=ZONE_B)]
     world.reserve("m5.xlarge", total=1, tags=TAGS)  # not listed
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", *(one.id for one in listed))
     instance = world.one(world.selecting(MINE), RESERVED, ids)
-    assert asked_for(world) == sorted(one.id for one in listed)
+    assert targeted_reservations(world) == sorted(one.id for one in listed)
     assert world.machine(instance).reservation_id in {one.id for one in listed}
 
 
@@ -86,31 +88,31 @@ def test_fleets_have_no_usage_strategy(world: LaunchWorld, kind: str, strategy: 
 @pytest.mark.parametrize(
     "allowed", [("reserved",), ("reserved", "on-demand"), ("reserved", "spot", "on-demand")]
 )
-def test_a_claim_that_allows_reserved_ends_in_the_reservation(
+def test_claim_that_allows_reserved_is_launched_into_the_reservation(
     world: LaunchWorld, allowed: tuple[str, ...]
 ) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     instance = world.one(world.selecting(MINE), capacity_type(*allowed))
-    machine = world.machine(instance)
-    assert (machine.reservation_id, machine.lifecycle) == (slots.id, "")
+    ec2_instance = world.machine(instance)
+    assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (slots.id, "")
     assert world.free(slots) == 1
     assert world.template(instance)["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "capacity-reservations-only",
         "CapacityReservationTarget": {"CapacityReservationId": slots.id},
     }
-    assert labels(instance) == of_reservation(slots.id)
+    assert labels(instance) == reservation_labels(slots.id)
     assert (instance.reservation_id, instance.capacity_type) == (slots.id, "reserved")
     (described,) = world.described()
     assert labels(described) == labels(instance)
 
 
 @pytest.mark.fact("aws-4.4.3", "aws-5.11.4", "Q-25", "Q-31")
-def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: LaunchWorld) -> None:
-    """Row 5 of the appendix: it happens to match an open reservation, and does not join it."""
-    open_slots = world.reserve(total=2, tags=TAGS, criteria="open")
+def test_on_demand_claim_does_not_join_a_matching_open_reservation(world: LaunchWorld) -> None:
+    """Row 5 of the appendix."""
+    reservation = world.reserve(total=2, tags=TAGS, criteria="open")
     instance = world.one(world.selecting(MINE), capacity_type("on-demand"))
     assert world.machine(instance).reservation_id == ""
-    assert world.free(open_slots) == 2
+    assert world.free(reservation) == 2
     assert world.template(instance)["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "none"
     }
@@ -119,21 +121,21 @@ def test_a_pod_that_selects_on_demand_is_launched_beside_the_reservation(world: 
 
 
 @pytest.mark.fact("Q-34", "aws-5.6.2")
-def test_a_capacity_block_is_launched_as_one(world: LaunchWorld) -> None:
+def test_launch_into_a_capacity_block_has_its_market_type_and_labels(world: LaunchWorld) -> None:
     now_s = world.clock.now_s()
     block = world.reserve(
         "p5.48xlarge", total=1, tags=TAGS, kind="capacity-block", criteria="targeted", end_s=now_s + DAY_S
     )
     instance = world.one(world.selecting(MINE), RESERVED, types=("p5.48xlarge",))
-    machine = world.machine(instance)
-    assert (machine.reservation_id, machine.lifecycle) == (block.id, "capacity-block")
+    ec2_instance = world.machine(instance)
+    assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (block.id, "capacity-block")
     assert world.template(instance)["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
-    assert labels(instance) == of_reservation(block.id, "capacity-block")
+    assert labels(instance) == reservation_labels(block.id, "capacity-block")
     assert [labels(each) for each in world.described()] == [labels(instance)]
 
 
 @pytest.mark.fact("Q-36", "Q-35")
-def test_on_a_tie_the_machine_runs_in_the_capacity_block(world: LaunchWorld) -> None:
+def test_capacity_block_is_preferred_on_a_tie(world: LaunchWorld) -> None:
     now_s = world.clock.now_s()
     ordinary = world.reserve("p5.48xlarge", total=4, tags=TAGS)
     block = world.reserve(
@@ -148,50 +150,55 @@ def test_on_a_tie_the_machine_runs_in_the_capacity_block(world: LaunchWorld) -> 
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", ordinary.id, block.id)
     instance = world.one(world.selecting(MINE), RESERVED, ids, types=("p5.48xlarge",))
     assert world.machine(instance).reservation_id == block.id
-    assert asked_for(world) == [block.id]  # reservations of different kinds never share a request
+    assert targeted_reservations(world) == [block.id]  # reservations of different kinds never share a request
     assert (world.free(ordinary), world.free(block)) == (4, 0)
 
 
-def test_an_interruptible_reservation_is_launched_as_one(world: LaunchWorld) -> None:
-    lent = world.reserve(total=1, tags=TAGS, interruptible=True)
+def test_launch_into_an_interruptible_reservation_has_its_lifecycle_and_labels(world: LaunchWorld) -> None:
+    reservation = world.reserve(total=1, tags=TAGS, interruptible=True)
     instance = world.one(world.selecting(MINE), RESERVED)
-    machine = world.machine(instance)
-    assert (machine.reservation_id, machine.lifecycle) == (lent.id, "interruptible-capacity-reservation")
-    assert labels(instance) == of_reservation(lent.id, interruptible="true")
+    ec2_instance = world.machine(instance)
+    assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (
+        reservation.id,
+        "interruptible-capacity-reservation",
+    )
+    assert labels(instance) == reservation_labels(reservation.id, interruptible="true")
     assert [labels(each) for each in world.described()] == [labels(instance)]
 
 
-# --- The appendix, with the requests that we send -----------------------------------------------------
+# --- The appendix, with the requests that Holdfast sends ----------------------------------------------
 
 
 @pytest.mark.fact("Q-31", "Q-6", "Q-35")
-def test_a_full_reservation_is_skipped_for_another_that_has_room(world: LaunchWorld) -> None:
-    """Row 3: both get a template, EC2 takes the one with room."""
+def test_full_reservation_is_skipped_for_another_with_free_slots(world: LaunchWorld) -> None:
+    """Row 3: both reservations have a template, and EC2 uses the one with a free slot."""
     small = world.reserve("m5.large", total=1, tags=TAGS)
     large = world.reserve("m5.xlarge", total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, count=2)
     found = world.launch(requests)
-    assert sorted(machine.reservation_id for machine in world.machines) == sorted([small.id, large.id])
+    assert sorted(ec2_instance.reservation_id for ec2_instance in world.machines) == sorted(
+        [small.id, large.id]
+    )
     assert all(isinstance(each, Instance) for each in found)
     (fleet,) = world.fleets()
     assert len(fleet["LaunchTemplateConfigs"]) == 2
 
 
 @pytest.mark.fact("Q-31", "Q-24", "Q-11")
-def test_all_reservations_full_is_never_on_demand(world: LaunchWorld) -> None:
-    """Row 3: the second claim is told so."""
+def test_full_reservations_never_cause_an_on_demand_launch(world: LaunchWorld) -> None:
+    """Row 3: the second claim gets an error."""
     slots = world.reserve(total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), capacity_type("reserved", "on-demand"), count=2)
     first, second = world.launch(requests)
     assert isinstance(first, Instance)
     assert isinstance(second, errors.ReservationExhausted)
     assert second.reservation_ids == (slots.id,)
-    assert [machine.reservation_id for machine in world.machines] == [slots.id]
+    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id]
 
 
 @pytest.mark.fact("Q-31", "aws-14.4", "W-18", "aws-10.5.3")
-def test_a_class_without_terms_joins_an_open_reservation_only_by_luck(world: LaunchWorld) -> None:
-    """Row 4: and what runs there is not ours to call reserved."""
+def test_instance_of_a_class_without_terms_in_an_open_reservation_is_on_demand(world: LaunchWorld) -> None:
+    """Row 4: EC2 puts the instance there, and the class does not select the reservation."""
     slots = world.reserve(total=2, criteria="open")
     instance = world.one(world.resolve(world.node_class()), capacity_type("on-demand"))
     assert world.machine(instance).reservation_id == slots.id
@@ -201,24 +208,26 @@ def test_a_class_without_terms_joins_an_open_reservation_only_by_luck(world: Lau
 
 
 @pytest.mark.fact("Q-22", "Q-31")
-def test_two_reservations_of_one_type_and_zone_do_not_refuse_the_call(world: LaunchWorld) -> None:
+def test_two_reservations_of_one_type_and_zone_do_not_fail_the_call(world: LaunchWorld) -> None:
     world.reserve(total=2, tags=TAGS)
-    roomy = world.reserve(total=5, tags=TAGS)
+    larger = world.reserve(total=5, tags=TAGS)
     instance = world.one(world.selecting(MINE), RESERVED)
-    assert world.machine(instance).reservation_id == roomy.id
-    assert asked_for(world) == [roomy.id]
+    assert world.machine(instance).reservation_id == larger.id
+    assert targeted_reservations(world) == [larger.id]
 
 
 @pytest.mark.fact("AW-06")
-def test_a_reservation_of_dedicated_tenancy_is_launched_into_with_that_tenancy(world: LaunchWorld) -> None:
+def test_launch_into_a_reservation_of_dedicated_tenancy_is_dedicated(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS, tenancy="dedicated")
     instance = world.one(world.selecting(MINE), RESERVED, DEDICATED)
-    machine = world.machine(instance)
-    assert (machine.reservation_id, machine.spec.tenancy) == (slots.id, "dedicated")
+    ec2_instance = world.machine(instance)
+    assert (ec2_instance.reservation_id, ec2_instance.spec.tenancy) == (slots.id, "dedicated")
     assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
 
 
-def test_a_claim_that_does_not_ask_for_dedicated_tenancy_is_never_dedicated(world: LaunchWorld) -> None:
+def test_claim_without_dedicated_tenancy_is_not_launched_into_a_dedicated_reservation(
+    world: LaunchWorld,
+) -> None:
     world.reserve(total=1, tags=TAGS, tenancy="dedicated")
     (found,) = world.launch(world.requests(world.selecting(MINE), RESERVED))
     assert type(found) is errors.InsufficientCapacity
@@ -237,7 +246,7 @@ def test_a_claim_that_holds_a_slot_is_launched_into_it(world: LaunchWorld) -> No
 
 
 @pytest.mark.fact("Q-24", "AW-04")
-def test_one_refusal_while_slots_are_free_is_tried_again_at_once(world: LaunchWorld) -> None:
+def test_launch_refused_once_while_slots_are_free_is_retried_immediately(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     node_class = world.selecting(MINE)
     requests = world.requests(node_class, capacity_type("reserved", "on-demand"), slot=slots.id)
@@ -246,11 +255,13 @@ def test_one_refusal_while_slots_are_free_is_tried_again_at_once(world: LaunchWo
     (found,) = world.launch(requests)
     assert isinstance(found, Instance)
     assert world.clock.monotonic_s() - began_s < 2
-    assert [machine.reservation_id for machine in world.machines] == [slots.id]
+    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id]
     assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
 
 
-def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(world: LaunchWorld) -> None:
+def test_reservation_that_refuses_in_spite_of_free_slots_is_held_down_for_a_minute(
+    world: LaunchWorld,
+) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
     world.refuses(times=99)
@@ -267,8 +278,8 @@ def test_a_reservation_that_has_room_and_refuses_for_ever_is_left_for_later(worl
 
 
 @pytest.mark.fact("AW-04", "aws-3.7")
-def test_a_slot_that_frees_after_a_hold_down_is_used_with_the_next_reading(world: LaunchWorld) -> None:
-    """What is paid for does not idle: the hold-down ends when a later reading shows a free slot."""
+def test_hold_down_ends_when_the_next_read_shows_a_free_slot(world: LaunchWorld) -> None:
+    """A longer hold-down would leave a paid slot idle."""
     slots = world.reserve(total=2, tags=TAGS)
     node_class = world.selecting(MINE)
     requests = world.requests(node_class, RESERVED, slot=slots.id)
@@ -284,20 +295,20 @@ def test_a_slot_that_frees_after_a_hold_down_is_used_with_the_next_reading(world
 
 
 @pytest.mark.fact("Q-35")
-def test_another_listed_reservation_that_is_free_is_taken_at_once(world: LaunchWorld) -> None:
-    """For a claim without a slot of its own: of one type and zone only the roomiest is asked for at first."""
-    roomy = world.reserve(total=3, tags=TAGS)
+def test_launch_immediately_falls_back_to_another_listed_reservation(world: LaunchWorld) -> None:
+    """For a claim without a hold: of one type and zone, the first call targets only the one with the most free slots."""
+    larger = world.reserve(total=3, tags=TAGS)
     other = world.reserve(total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED)
-    control.take(world.ec2.world, roomy.id, 3)
+    control.take(world.ec2.world, larger.id, 3)
     (found,) = world.launch(requests)
     assert isinstance(found, Instance)
     assert world.machine(found).reservation_id == other.id
-    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {roomy.id}
+    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {larger.id}
 
 
 @pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43", "aws-14.6", "aws-2.5.3", "aws-5.8.6")
-def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_bought(
+def test_full_reservation_is_held_down_and_does_not_make_on_demand_unavailable(
     world: LaunchWorld,
 ) -> None:
     slots = world.reserve(total=2, tags=TAGS)
@@ -315,7 +326,7 @@ def test_a_full_reservation_is_held_down_and_says_nothing_about_what_can_be_boug
 @pytest.mark.parametrize(
     "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]
 )
-def test_a_quota_or_a_subnet_without_addresses_is_no_full_reservation(world: LaunchWorld, code: str) -> None:
+def test_quota_and_subnet_errors_do_not_hold_down_the_reservation(world: LaunchWorld, code: str) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
     world.refuses(code=code)
@@ -324,7 +335,7 @@ def test_a_quota_or_a_subnet_without_addresses_is_no_full_reservation(world: Lau
     assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
 
 
-def test_a_count_that_does_not_show_this_launch_yet_is_no_free_slot(world: LaunchWorld) -> None:
+def test_count_that_does_not_include_this_launch_yet_causes_no_retry(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, count=2, slot=slots.id)
     world.clock.advance(120)
@@ -347,7 +358,7 @@ def test_no_count_is_read_when_every_claim_has_its_instance(world: LaunchWorld) 
     assert (after - before, len(world.fleets())) == (0, 1)
 
 
-def test_a_launch_into_a_block_whose_drain_has_begun_is_not_tried_again(world: LaunchWorld) -> None:
+def test_launch_into_a_draining_capacity_block_is_not_retried(world: LaunchWorld) -> None:
     block = world.reserve(
         "p5.48xlarge",
         total=2,
@@ -364,7 +375,7 @@ def test_a_launch_into_a_block_whose_drain_has_begun_is_not_tried_again(world: L
     assert len(world.fleets()) == 1
 
 
-def test_a_count_that_cannot_be_read_confirms_the_refusal(world: LaunchWorld) -> None:
+def test_refused_launch_is_not_retried_when_counts_cannot_be_read(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
     world.refuses()
@@ -375,7 +386,7 @@ def test_a_count_that_cannot_be_read_confirms_the_refusal(world: LaunchWorld) ->
 
 
 @pytest.mark.fact("aws-5.8.2")
-def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld) -> None:
+def test_subnet_without_addresses_is_unavailable_for_three_minutes(world: LaunchWorld) -> None:
     slots = world.reserve(total=2, tags=TAGS)
     node_class = world.selecting(MINE)
     requests = world.requests(node_class, RESERVED, slot=slots.id)
@@ -387,7 +398,7 @@ def test_a_subnet_without_addresses_is_left_alone_for_a_while(world: LaunchWorld
     assert not world.discovery.unavailable.subnets.members(world.clock.monotonic_s())
 
 
-def test_a_refusal_of_the_whole_request_is_counted_again_too(world: LaunchWorld) -> None:
+def test_refusal_of_the_whole_request_is_retried_while_slots_are_free(world: LaunchWorld) -> None:
     slots = world.reserve(total=1, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
     world.refuses(whole=True)
@@ -397,7 +408,7 @@ def test_a_refusal_of_the_whole_request_is_counted_again_too(world: LaunchWorld)
 
 
 @pytest.mark.fact("Q-24")
-def test_fifty_launches_for_ten_slots_fill_them_and_buy_nothing(world: LaunchWorld) -> None:
+def test_fifty_claims_for_ten_slots_launch_ten_instances_and_none_on_demand(world: LaunchWorld) -> None:
     slots = world.reserve(total=10, tags=TAGS)
     requests = world.requests(
         world.selecting(MINE), capacity_type("reserved", "on-demand"), count=50, slot=slots.id
@@ -407,12 +418,12 @@ def test_fifty_launches_for_ten_slots_fill_them_and_buy_nothing(world: LaunchWor
     refused = [each for each in found if isinstance(each, errors.ReservationExhausted)]
     assert len(refused) == 40
     assert len({id(each) for each in refused}) == 40
-    assert [machine.reservation_id for machine in world.machines] == [slots.id] * 10
+    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id] * 10
     assert world.free(slots) == 0
 
 
 @pytest.mark.fact("Q-24")
-def test_a_slot_that_somebody_else_takes_in_the_last_moment_is_not_oversold() -> None:
+def test_slots_taken_elsewhere_during_the_launch_are_not_oversold() -> None:
     world = LaunchWorld()
     slots = world.reserve(total=10, tags=TAGS)
     requests = world.requests(world.selecting(MINE), RESERVED, count=10, slot=slots.id)

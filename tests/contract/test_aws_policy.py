@@ -1,4 +1,4 @@
-"""The published IAM policy allows what the EC2 provider does, also where no NodePool is known."""
+"""The published IAM policy allows the calls of the EC2 provider, also for a NodeClaim without a NodePool."""
 
 from typing import Any
 
@@ -46,9 +46,9 @@ def test_launch_tag_reboot_terminate_and_release_are_allowed(
     status = {"providerID": launched.provider_id, "nodeName": "node-1", "imageID": launched.image_id}
     run(world.cloud.tag(nodeclaim("own", {"labels": labels}, status)))
     run(world.cloud.reboot(launched.provider_id, "once"))
-    (machine,) = world.machines
-    assert machine.tags["Name"] == "node-1"
-    assert machine.tags["holdfast.dev/reboot"] == "once"
+    (ec2_instance,) = world.machines
+    assert ec2_instance.tags["Name"] == "node-1"
+    assert ec2_instance.tags["holdfast.dev/reboot"] == "once"
     assert [one.provider_id for one in world.described()] == [launched.provider_id]
     run(world.cloud.terminate(launched.provider_id))
     assert [one.state for one in world.machines] == ["shutting-down"]

@@ -1,4 +1,4 @@
-"""What a class is not allowed to do is found out by dry runs, before anything is launched."""
+"""Dry runs find missing permissions of an EC2NodeClass before anything is launched."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def deny(world: LaunchWorld, operation: str, times: int = 99) -> None:
 
 
 @pytest.mark.fact("aws-1.5.9")
-def test_a_class_that_may_be_launched_is_ready_and_nothing_was_launched(world: LaunchWorld) -> None:
+def test_successful_dry_runs_make_the_class_ready_and_launch_nothing(world: LaunchWorld) -> None:
     node_class = resolve(world, world.node_class())
     assert condition(node_class, "Ready")[0] == "True"
     assert world.asked("CreateFleet") == world.asked("RunInstances") == 1
@@ -46,7 +46,9 @@ def test_a_class_that_may_be_launched_is_ready_and_nothing_was_launched(world: L
         ("RunInstances", "RunInstancesAuthCheckFailed"),
     ],
 )
-def test_a_right_that_is_missing_is_named(world: LaunchWorld, operation: str, reason: str) -> None:
+def test_missing_permission_is_the_reason_of_the_condition(
+    world: LaunchWorld, operation: str, reason: str
+) -> None:
     deny(world, operation)
     node_class = resolve(world, world.node_class())
     assert verdict(node_class) == ("False", reason)
@@ -55,20 +57,20 @@ def test_a_right_that_is_missing_is_named(world: LaunchWorld, operation: str, re
 
 
 @pytest.mark.fact("aws-1.5.9")
-def test_an_instance_profile_that_ec2_does_not_know_is_named() -> None:
+def test_unknown_instance_profile_is_the_reason_of_the_condition() -> None:
     world = LaunchWorld(has_profile=lambda name: name != "typo")
     node_class = resolve(world, world.node_class(role=None, instanceProfile="typo"))
     assert verdict(node_class) == ("False", "InstanceProfileNotFound")
 
 
 @pytest.mark.fact("aws-1.5.9")
-def test_user_data_that_is_too_long_is_named(world: LaunchWorld) -> None:
+def test_too_long_user_data_is_the_reason_of_the_condition(world: LaunchWorld) -> None:
     node_class = resolve(world, world.node_class(userData="#" * 20_000))
     assert verdict(node_class) == ("False", "UserDataSizeLimitExceeded")
 
 
 @pytest.mark.fact("aws-1.5.9")
-def test_throttling_is_no_verdict(world: LaunchWorld) -> None:
+def test_throttled_dry_run_leaves_the_condition_unknown(world: LaunchWorld) -> None:
     world.ec2.world.faults.add(faults.Throttled(operation="CreateFleet", times=4))
     node_class = resolve(world, world.node_class())
     assert verdict(node_class) == ("Unknown", "CouldNotRead")
@@ -76,7 +78,7 @@ def test_throttling_is_no_verdict(world: LaunchWorld) -> None:
 
 
 @pytest.mark.fact("aws-1.5.7")
-def test_a_verdict_is_kept_for_half_an_hour_and_a_refusal_for_five_minutes(world: LaunchWorld) -> None:
+def test_success_is_cached_for_30_minutes_and_failure_for_5_minutes(world: LaunchWorld) -> None:
     node_class = resolve(world, world.node_class())
     world.clock.advance(1799)
     node_class = resolve(world, node_class)
@@ -92,7 +94,7 @@ def test_a_verdict_is_kept_for_half_an_hour_and_a_refusal_for_five_minutes(world
 
 
 @pytest.mark.fact("aws-1.5.7")
-def test_a_class_that_was_changed_is_tried_out_again(world: LaunchWorld) -> None:
+def test_changed_class_is_validated_again(world: LaunchWorld) -> None:
     resolve(world, world.node_class())
     deny(world, "RunInstances")
     assert verdict(resolve(world, world.node_class()))[0] == "True"
@@ -108,7 +110,7 @@ def test_dry_runs_can_be_switched_off(world: LaunchWorld) -> None:
 
 
 class DeniesReservations:
-    """EC2 for an account that may launch, and not into reservations."""
+    """EC2 for an account that may launch instances, but not into reservations."""
 
     def __init__(self, world: LaunchWorld) -> None:
         self._ec2 = world.ec2
@@ -125,7 +127,7 @@ class DeniesReservations:
 
 
 @pytest.mark.fact("aws-1.5.10", "AW-18")
-def test_the_right_to_launch_into_reservations_is_tried_out_too(world: LaunchWorld) -> None:
+def test_dry_run_checks_the_permission_to_launch_into_reservations(world: LaunchWorld) -> None:
     world.reserve(total=1, tags=TAGS)
     node_class = world.node_class(capacityReservationSelectorTerms=[MINE])
     assert verdict(resolve(world, node_class))[0] == "True"
@@ -137,17 +139,17 @@ def test_the_right_to_launch_into_reservations_is_tried_out_too(world: LaunchWor
 
 
 @pytest.mark.fact("aws-1.5.9", "aws-1.5.11")
-def test_the_template_of_the_dry_run_is_the_one_that_a_launch_of_the_cheapest_type_uses(
+def test_dry_run_uses_the_launch_template_of_the_cheapest_type(
     world: LaunchWorld,
 ) -> None:
     node_class = resolve(world, world.node_class())
     (template,) = world.ec2.world.templates
-    everything = sorted(
-        (cost, known.name)
-        for known in run(world.cloud.instance_types(node_class))
-        for cost in [o.cost_nano_usd_per_hour for o in known.offerings if o.launchable]
+    types_by_cost = sorted(
+        (cost, instance_type.name)
+        for instance_type in run(world.cloud.instance_types(node_class))
+        for cost in [o.cost_nano_usd_per_hour for o in instance_type.offerings if o.launchable]
         if cost
     )
     (request,) = [call.params for call in world.endpoint.log if call.operation == "RunInstances"]
-    assert request["InstanceType"] == everything[0][1]
+    assert request["InstanceType"] == types_by_cost[0][1]
     assert request["LaunchTemplate"]["LaunchTemplateName"] == template.name

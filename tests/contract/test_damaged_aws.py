@@ -1,7 +1,7 @@
-"""Whatever AWS answers, only errors of `holdfast.errors` come through the Cloud port.
+"""Whatever AWS answers, the Cloud port raises only errors of `holdfast.errors`.
 
-Each operation that the program's source names has a test that makes the call through the port. botocore reads real answers
-of the simulated AWS, each with one damage; every other answer of the run is intact.
+Each operation that the source names is called through the port. botocore reads real answers of the simulated AWS, each
+with one damage; all other answers of the run are intact.
 """
 
 import functools
@@ -42,33 +42,33 @@ LONG = ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotP
 
 @dataclass
 class Wire:
-    """Answers as the simulated AWS gives them, or as it gave them before, with one damage."""
+    """Answers with the damaged one, a recorded one, or one of the simulated AWS."""
 
     endpoint: Endpoint | None = None
     target: str = ""
     answer: Answer | None = None
-    kept: dict[str, list[Answer]] = field(default_factory=dict)
-    seen: Counter[str] = field(default_factory=Counter)
+    recordings: dict[str, list[Answer]] = field(default_factory=dict)
+    call_counts: Counter[str] = field(default_factory=Counter)
     short: bool = False
 
-    def answered(self, request: Any, event_name: str, **_: object) -> AWSResponse:
+    def respond(self, request: Any, event_name: str, **_: object) -> AWSResponse:
         operation = event_name.rpartition(".")[2]
         if operation == self.target and self.answer is not None:
             status, headers, body = self.answer
-        elif self.target and operation in self.kept and self.answer is not None:
-            kept = self.kept[operation]
-            status, headers, body = kept[min(self.seen[operation], len(kept) - 1)]
+        elif self.target and operation in self.recordings and self.answer is not None:
+            recordings = self.recordings[operation]
+            status, headers, body = recordings[min(self.call_counts[operation], len(recordings) - 1)]
         else:
             status, headers, body = self._ask(request, operation)
-        self.seen[operation] += 1
+        self.call_counts[operation] += 1
         return AWSResponse(request.url, status, headers, _Raw(body))
 
     def _ask(self, request: Any, operation: str) -> Answer:
         assert self.endpoint is not None
         real = before_send.BeforeSend(self.endpoint).answer(request)
         body = _short(real.content) if self.short and operation in LONG else real.content
-        self.kept.setdefault(operation, []).append((real.status_code, dict(real.headers), body))
-        return self.kept[operation][-1]
+        self.recordings.setdefault(operation, []).append((real.status_code, dict(real.headers), body))
+        return self.recordings[operation][-1]
 
 
 class _Raw:
@@ -81,7 +81,7 @@ class _Raw:
 
 def _short(body: bytes) -> bytes:
     if body.lstrip().startswith(b"<"):
-        root = ET.fromstring(body)  # noqa: S314 - our own
+        root = ET.fromstring(body)  # noqa: S314 - of the simulated AWS
         damage.shortened_xml(root)
         return ET.tostring(root)
     return json.dumps(damage.shortened_json(json.loads(body))).encode()
@@ -100,14 +100,14 @@ class DamagedWorld(LaunchWorld):
         self.restart()
         self.reserve(tags={"team": "ml"})
         self.used = self.selecting({"tags": {"team": "ml"}})
-        self.reserved, self.bought = (
+        self.reserved, self.on_demand = (
             self.one(self.used, capacity_type(kind)) for kind in ("reserved", "on-demand")
         )
         self.clock.advance(60)
         self.ec2.advance()
-        machine = self.reserved.provider_id.rpartition("/")[2]
-        control.impair(self.ec2.world, machine)
-        send_notice(self, self.bought.provider_id)
+        instance_id = self.reserved.provider_id.rpartition("/")[2]
+        control.impair(self.ec2.world, instance_id)
+        send_notice(self, self.on_demand.provider_id)
         self.requested = self.requests(self.used, capacity_type("on-demand"))
         self.wire.short = True
 
@@ -125,7 +125,7 @@ class DamagedWorld(LaunchWorld):
         def session() -> Any:
             made = botocore.session.Session()
             made.set_credentials("AKIATEST", "secret")
-            made.register("before-send", self.wire.answered)
+            made.register("before-send", self.wire.respond)
             return made
 
         return calls.Clients(REGION, session)
@@ -145,79 +145,79 @@ def world() -> DamagedWorld:
     return DamagedWorld()
 
 
-# --- What makes the program call each operation -------------------------------------------------------
+# --- Functions that make the program call each operation ----------------------------------------------
 
 
-async def resolve(it: DamagedWorld) -> EC2NodeClass:
-    plain = it.node_class(
-        f"class-{it.ids.token()[:8]}",
+async def resolve(aws: DamagedWorld) -> EC2NodeClass:
+    plain = aws.node_class(
+        f"class-{aws.ids.token()[:8]}",
         role="OtherRole",
         placementGroupSelector={"name": "tight"},
         capacityReservationSelectorTerms=[{"tags": {"team": "ml"}}, {"id": "cr-0123456789abcdef0"}],
     )
-    await it.cloud.resolve(plain)
+    await aws.cloud.resolve(plain)
     return plain
 
 
-async def probe(it: DamagedWorld) -> None:
-    await it.cloud.resolve(it.used)
+async def probe(aws: DamagedWorld) -> None:
+    await aws.cloud.resolve(aws.used)
 
 
-async def refresh(it: DamagedWorld) -> None:
-    await it.discovery.schedule.step()
-    await it.cloud.instance_types(it.used)
-    await it.cloud.reservations()
+async def refresh(aws: DamagedWorld) -> None:
+    await aws.discovery.schedule.step()
+    await aws.cloud.instance_types(aws.used)
+    await aws.cloud.reservations()
 
 
-async def launch(it: DamagedWorld) -> None:
-    token = it.ids.token()
-    outcomes = await it.cloud.launch([replace(request, token=token) for request in it.requested])
+async def launch(aws: DamagedWorld) -> None:
+    token = aws.ids.token()
+    outcomes = await aws.cloud.launch([replace(request, token=token) for request in aws.requested])
     assert all(isinstance(one, Instance | errors.HoldfastError) for one in outcomes), outcomes
     for one in outcomes:
         if isinstance(one, Instance):
-            await it.cloud.instance(one.provider_id)
+            await aws.cloud.instance(one.provider_id)
 
 
-async def look(it: DamagedWorld) -> None:
-    await it.cloud.instances()
-    await it.cloud.instance(it.reserved.provider_id)
-    await it.cloud.drift(it.claim_of_reserved, it.used)
+async def describe_instances(aws: DamagedWorld) -> None:
+    await aws.cloud.instances()
+    await aws.cloud.instance(aws.reserved.provider_id)
+    await aws.cloud.drift(aws.claim_of_reserved, aws.used)
 
 
-async def terminate(it: DamagedWorld) -> None:
-    await it.cloud.terminate(it.bought.provider_id)
+async def terminate(aws: DamagedWorld) -> None:
+    await aws.cloud.terminate(aws.on_demand.provider_id)
 
 
-async def tag(it: DamagedWorld) -> None:
-    await it.cloud.tag(it.claim_of_reserved)
+async def tag(aws: DamagedWorld) -> None:
+    await aws.cloud.tag(aws.claim_of_reserved)
 
 
-async def reboot(it: DamagedWorld) -> None:
-    await it.cloud.reboot(it.reserved.provider_id, it.ids.token())
+async def reboot(aws: DamagedWorld) -> None:
+    await aws.cloud.reboot(aws.reserved.provider_id, aws.ids.token())
 
 
-async def statuses(it: DamagedWorld) -> None:
-    await it.cloud.instance_statuses()
+async def statuses(aws: DamagedWorld) -> None:
+    await aws.cloud.instance_statuses()
 
 
-async def notices(it: DamagedWorld) -> None:
-    for one in await it.cloud.notices():
-        await it.cloud.acknowledge(one)
+async def notices(aws: DamagedWorld) -> None:
+    for one in await aws.cloud.notices():
+        await aws.cloud.acknowledge(one)
 
 
-async def release(it: DamagedWorld) -> None:
-    await it.cloud.release(it.used)
-    await it.cloud.collect([], [])
+async def release(aws: DamagedWorld) -> None:
+    await aws.cloud.release(aws.used)
+    await aws.cloud.collect([], [])
 
 
-async def cluster(it: DamagedWorld) -> None:
-    cluster = await Identity(it.calls, Given(name=CLUSTER.name), it.clock).read()
+async def cluster(aws: DamagedWorld) -> None:
+    cluster = await Identity(aws.calls, Given(name=CLUSTER.name), aws.clock).read()
     if cluster.error is not None:
         raise cluster.error
 
 
-Errand = Callable[[DamagedWorld], Awaitable[object]]
-ERRANDS: dict[str, Errand] = {
+CallingFunction = Callable[[DamagedWorld], Awaitable[object]]
+CALLING_FUNCTIONS: dict[str, CallingFunction] = {
     "DescribeCluster": cluster,
     **dict.fromkeys((*LONG, "DescribeCapacityReservations"), refresh),
     **dict.fromkeys(
@@ -236,7 +236,7 @@ ERRANDS: dict[str, Errand] = {
     "RunInstances": probe,
     "CreateLaunchTemplate": launch,
     "CreateFleet": launch,
-    "DescribeInstances": look,
+    "DescribeInstances": describe_instances,
     "CreateTags": tag,
     "RebootInstances": reboot,
     "DescribeInstanceStatus": statuses,
@@ -255,38 +255,38 @@ ERRANDS: dict[str, Errand] = {
 }
 
 
-def test_every_operation_has_its_damages() -> None:
-    assert named_operations() == set(ERRANDS)
+def test_every_operation_has_a_calling_function() -> None:
+    assert named_operations() == set(CALLING_FUNCTIONS)
 
 
-@pytest.mark.parametrize("operation", sorted(ERRANDS))
-def test_no_answer_raises_anything_but_our_errors(operation: str) -> None:
-    it, errand = world(), ERRANDS[operation]
-    it.wire.kept = recorded(errand)
-    real = it.wire.kept.get(operation)
-    assert real, f"{errand.__name__} does not call {operation}"
-    it.wire.target = operation
+@pytest.mark.parametrize("operation", sorted(CALLING_FUNCTIONS))
+def test_damaged_answers_raise_only_errors_of_holdfast(operation: str) -> None:
+    aws, function = world(), CALLING_FUNCTIONS[operation]
+    aws.wire.recordings = recorded(function)
+    real = aws.wire.recordings.get(operation)
+    assert real, f"{function.__name__} does not call {operation}"
+    aws.wire.target = operation
     for answer in _answers(operation, real):
-        it.wire.answer = answer
+        aws.wire.answer = answer
         with damage.OnlyOurErrors(operation, answer[0], answer[1:]):
-            _run(it, errand)
+            _run(aws, function)
 
 
 @functools.cache
-def recorded(errand: Errand) -> dict[str, list[Answer]]:
-    """The real answers to what an errand asks."""
-    it = world()
-    it.wire.target, it.wire.answer, it.wire.kept = LONG[0] if errand is refresh else "", None, {}
-    _run(it, errand)
-    return it.wire.kept
+def recorded(function: CallingFunction) -> dict[str, list[Answer]]:
+    """The real answers to the calls of the function."""
+    aws = world()
+    aws.wire.target, aws.wire.answer, aws.wire.recordings = LONG[0] if function is refresh else "", None, {}
+    _run(aws, function)
+    return aws.wire.recordings
 
 
-def _run(it: DamagedWorld, errand: Errand) -> None:
-    it.restart()
-    it.wire.seen.clear()
+def _run(aws: DamagedWorld, function: CallingFunction) -> None:
+    aws.restart()
+    aws.wire.call_counts.clear()
 
     async def main() -> None:
-        await errand(it)
+        await function(aws)
 
     run(main())
 

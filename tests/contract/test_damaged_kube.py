@@ -1,7 +1,7 @@
-"""Whatever an API server answers, only errors of `holdfast.errors` come through the Kube port and its caches.
+"""Whatever an API server answers, the Kube port and its caches raise only errors of `holdfast.errors`.
 
-For every kind and every call: an intact answer with every field, with one damage. A list or a watch with one damaged object
-still brings the other one.
+Every call of every kind gets an intact answer with every field, then the same answer with one damage. A list or a watch
+with one damaged object still delivers the other one.
 """
 
 import json
@@ -96,13 +96,13 @@ CALLS: dict[str, tuple[Call, Callable[[dict[str, Any]], Any]]] = {
 }
 
 
-async def survives(call: Call, kind: type[Object], answer: Said, obj: Object) -> None:
+async def call_with_answer(call: Call, kind: type[Object], answer: Said, obj: Object) -> None:
     with damage.OnlyOurErrors(f"{call.__name__} of {kind.kind}", answer.status, answer.body):
-        # A delete that is refused reads the object again.
+        # After a refused delete the client reads the object again.
         await call(client(Script(*[answer] * 3), attempts=1), kind, obj)
 
 
-def answered(status: int, body: bytes, *, stream: bool) -> Said:
+def make_answer(status: int, body: bytes, *, stream: bool) -> Said:
     return Said(status, chunks(body) if stream else body)
 
 
@@ -112,22 +112,24 @@ async def chunks(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_answer_raises_anything_but_our_errors(name: str) -> None:
-    call, around = CALLS[name]
+def test_damaged_answers_raise_only_errors_of_holdfast(name: str) -> None:
+    call, wrap = CALLS[name]
 
     async def program() -> None:
         for kind in PLAIN_KINDS:
             plain = filled(kind)
             obj = msgspec.convert(plain, kind)
-            body = json.dumps(around(plain)).encode() + b"\n"
-            await call(client(Script(answered(200, body, stream=name == "watch"))), kind, obj)
+            body = json.dumps(wrap(plain)).encode() + b"\n"
+            await call(client(Script(make_answer(200, body, stream=name == "watch"))), kind, obj)
             seed = f"{kind.kind} {name}"
             for make in damage.some(damage.bodies(body), seed, 3 * damage.DAMAGES):
-                await survives(call, kind, answered(200, make(), stream=name == "watch"), obj)
+                await call_with_answer(call, kind, make_answer(200, make(), stream=name == "watch"), obj)
             for status in damage.STATUSES:
                 for text in (body, *damage.some(damage.FOREIGN, f"{seed} {status}", 3)):
-                    await survives(call, kind, Said(status, text), obj)
-                    await survives(call, kind, answered(200, text + b"\n", stream=name == "watch"), obj)
+                    await call_with_answer(call, kind, Said(status, text), obj)
+                    await call_with_answer(
+                        call, kind, make_answer(200, text + b"\n", stream=name == "watch"), obj
+                    )
 
     time.run(program())
 
@@ -135,24 +137,24 @@ def test_no_answer_raises_anything_but_our_errors(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "body"), [(version, {"major": "1", "minor": "36+"}), (evict, {"kind": "Status"})]
 )
-def test_no_answer_about_no_object_raises_anything_but_our_errors(call: Call, body: Any) -> None:
+def test_damaged_answers_without_an_object_raise_only_errors_of_holdfast(call: Call, body: Any) -> None:
     async def program() -> None:
         text = json.dumps(body).encode()
         obj = msgspec.convert(filled(Pod), Pod)
         for status in damage.STATUSES:
             for changed in (text, *damage.FOREIGN, *(make() for make in damage.bodies(text))):
-                await survives(call, Pod, Said(status, changed), obj)
+                await call_with_answer(call, Pod, Said(status, changed), obj)
 
     time.run(program())
 
 
-def test_no_answer_to_a_binding_raises_anything_but_our_errors() -> None:
+def test_damaged_answers_to_a_binding_raise_only_errors_of_holdfast() -> None:
     async def program() -> None:
         binding = msgspec.convert(filled(Binding), Binding)
         text = json.dumps({"kind": "Status", "status": "Success", "code": 201}).encode()
         assert await client(Script(Said(201, text))).create(binding) is binding
         for changed in (*damage.FOREIGN, *(make() for make in damage.bodies(text))):
-            await survives(create, Binding, Said(201, changed), binding)
+            await call_with_answer(create, Binding, Said(201, changed), binding)
         refused = Said(201, b'{"kind":"Status","status":"Failure","message":"no"}')
         with pytest.raises(errors.Unreachable, match="no"):
             await client(Script(refused)).create(binding)
@@ -161,21 +163,21 @@ def test_no_answer_to_a_binding_raises_anything_but_our_errors() -> None:
 
 
 @pytest.mark.parametrize("kind", PLAIN_KINDS, ids=lambda kind: kind.kind)
-def test_an_object_that_cannot_be_read_costs_only_itself(kind: type[Object]) -> None:
-    """Its name and version can be read: both in a list and in a watch the other object arrives."""
+def test_unreadable_object_does_not_affect_the_other_object(kind: type[Object]) -> None:
+    """The other object arrives both in a list and in a watch."""
 
     async def program() -> None:
         for make in damage.some(damage.bodies(json.dumps(filled(kind, "bad")).encode()), kind.kind):
             try:
                 bad = json.loads(make())
             except ValueError:
-                continue  # no JSON: then it is the answer that is damaged
-            await one_arrives(kind, bad)
+                continue  # not JSON: the whole answer is damaged, not one object
+            await assert_other_arrives(kind, bad)
 
     time.run(program())
 
 
-async def one_arrives(kind: type[Object], bad: Any) -> None:
+async def assert_other_arrives(kind: type[Object], bad: Any) -> None:
     namespace = "" if not kind.namespaced else "1"
     cache: Cache[Any] = Cache(kind, clock=VirtualClock(START))
     body = json.dumps(page(bad, filled(kind, "good"))).encode()
@@ -186,6 +188,6 @@ async def one_arrives(kind: type[Object], bad: Any) -> None:
     later = filled(kind, "later")
     later["metadata"]["resourceVersion"] = "12"
     lines = b"".join(json.dumps(event(one)).encode() + b"\n" for one in (bad, later))
-    async for change in client(Script(answered(200, lines, stream=True))).watch(kind, "9"):
+    async for change in client(Script(make_answer(200, lines, stream=True))).watch(kind, "9"):
         cache.apply(change)
     assert cache.get((namespace, "later")) is not None, bad

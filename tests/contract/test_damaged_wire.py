@@ -1,4 +1,4 @@
-"""Answers that are damaged below their content, over real sockets: what is no HTTP, breaks off, or comes from a proxy."""
+"""Answers that are damaged below their content, over real sockets: not HTTP, cut off, or from a proxy."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ SUBNETS = (
     b"<availabilityZone>us-west-2a</availabilityZone></item></subnetSet></DescribeSubnetsResponse>"
 )
 INTACT = ("intact", "wrong content type", "date overflow", "date garbage", "unknown encoding")
-# The body is whole, and urllib3 does not mind the rest.
+# The body is complete, and urllib3 accepts the rest.
 INTACT_FOR_URLLIB3 = (
     *INTACT,
     "content-length too long",
@@ -40,35 +40,35 @@ INTACT_FOR_URLLIB3 = (
 
 
 def answers(body: bytes) -> dict[str, bytes | None]:
-    """What a peer sends before it closes the connection; None: it resets it."""
+    """What the server sends before it closes the connection; None: it resets the connection."""
 
-    def said(status: str, *headers: str, content: bytes = body) -> bytes:
+    def response(status: str, *headers: str, content: bytes = body) -> bytes:
         lines = (f"HTTP/1.1 {status}", f"content-length: {len(content)}", "connection: close", *headers)
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + content
 
     ok, half = "200 OK", body[: len(body) // 2]
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
     return {
-        "intact": said(ok, "content-type: application/json"),
-        "wrong content type": said(ok, "content-type: image/png"),
-        "date overflow": said(ok, "Date: Fri, 31 Dec 9999 23:59:59 -9959"),
-        "date garbage": said(ok, "Date: \xff\xfe"),
-        "plain-text 500": said("500 Oops", "content-type: text/plain", content=b"Internal Server Error"),
-        "plain-text 403": said("403 No", content=b"no entry"),
-        "plain-text 404": said("404 Not Found", content=b"404 page not found"),
-        "html 200": said(ok, "content-type: text/html", content=b"<html><body>log in</body></html>"),
-        "html 502": said("502 Bad Gateway", content=b"<html><body><p>bad<br></body></html>"),
-        "redirect": said("302 Found", "location: http://127.0.0.1:1/other"),
-        "redirect without location": said("301 Moved"),
-        "compressed bomb": said(ok, "content-encoding: gzip", content=b"\x1f\x8b\x08\x00garbage"),
-        "unknown encoding": said(ok, "content-encoding: zzz"),
-        "empty": said(ok, content=b""),
-        "no content": said("204 No Content", content=b""),
-        "half with its own length": said(ok, content=half),
-        "content-length too long": said(ok).replace(b"content-length: ", b"content-length: 9"),
-        "content-length negative": said(ok).replace(b"content-length: ", b"content-length: -"),
-        "content-length no number": said(ok).replace(b"content-length: ", b"content-length: x"),
-        "two lengths": said(ok, "content-length: 3"),
+        "intact": response(ok, "content-type: application/json"),
+        "wrong content type": response(ok, "content-type: image/png"),
+        "date overflow": response(ok, "Date: Fri, 31 Dec 9999 23:59:59 -9959"),
+        "date garbage": response(ok, "Date: \xff\xfe"),
+        "plain-text 500": response("500 Oops", "content-type: text/plain", content=b"Internal Server Error"),
+        "plain-text 403": response("403 No", content=b"no entry"),
+        "plain-text 404": response("404 Not Found", content=b"404 page not found"),
+        "html 200": response(ok, "content-type: text/html", content=b"<html><body>log in</body></html>"),
+        "html 502": response("502 Bad Gateway", content=b"<html><body><p>bad<br></body></html>"),
+        "redirect": response("302 Found", "location: http://127.0.0.1:1/other"),
+        "redirect without location": response("301 Moved"),
+        "compressed bomb": response(ok, "content-encoding: gzip", content=b"\x1f\x8b\x08\x00garbage"),
+        "unknown encoding": response(ok, "content-encoding: zzz"),
+        "empty": response(ok, content=b""),
+        "no content": response("204 No Content", content=b""),
+        "half with its own length": response(ok, content=half),
+        "content-length too long": response(ok).replace(b"content-length: ", b"content-length: 9"),
+        "content-length negative": response(ok).replace(b"content-length: ", b"content-length: -"),
+        "content-length no number": response(ok).replace(b"content-length: ", b"content-length: x"),
+        "two lengths": response(ok, "content-length: 3"),
         "chunked garbage": chunked + b"zzz\r\n" + body,
         "chunk cut": chunked + b"ffff\r\n" + half,
         "chunk without end": chunked + f"{len(half):x}\r\n".encode() + half,
@@ -77,9 +77,9 @@ def answers(body: bytes) -> dict[str, bytes | None]:
         "status no number": b"HTTP/1.1 xx OK\r\n\r\n" + body,
         "status too large": b"HTTP/1.1 99999 OK\r\n\r\n" + body,
         "header without colon": b"HTTP/1.1 200 OK\r\nheader\r\n\r\n" + body,
-        "header too long": said(ok, "x: " + "y" * 100_000),
-        "nul in header": said(ok, "x: \x00"),
-        "retry-after": said("429 Slow", "Retry-After: 99999999", content=b"slow down"),
+        "header too long": response(ok, "x: " + "y" * 100_000),
+        "nul in header": response(ok, "x: \x00"),
+        "retry-after": response("429 Slow", "Retry-After: 99999999", content=b"slow down"),
         "only headers": b"HTTP/1.1 200 OK\r\ncontent-le",
         "silence": b"",
         "reset": None,
@@ -87,8 +87,8 @@ def answers(body: bytes) -> dict[str, bytes | None]:
 
 
 @contextlib.contextmanager
-def peer(answer: bytes | None) -> Iterator[str]:
-    """A server that answers every request so."""
+def server(answer: bytes | None) -> Iterator[str]:
+    """A server that sends this answer to every request."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -143,8 +143,8 @@ async def every_call(url: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", answers(NODE))
-def test_no_answer_of_an_api_server_raises_anything_but_our_errors(name: str) -> None:
-    with peer(answers(NODE)[name]) as url:
+def test_damaged_answers_of_an_api_server_raise_only_errors_of_holdfast(name: str) -> None:
+    with server(answers(NODE)[name]) as url:
         found = asyncio.run(every_call(url))
     for one in found:
         assert not isinstance(one, BaseException) or isinstance(one, errors.HoldfastError), repr(one)
@@ -153,10 +153,10 @@ def test_no_answer_of_an_api_server_raises_anything_but_our_errors(name: str) ->
 
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # of http.client, when it is collected
+)  # http.client raises it during garbage collection
 @pytest.mark.parametrize("name", answers(SUBNETS))
-def test_no_answer_of_aws_raises_anything_but_our_errors(name: str) -> None:
-    with peer(answers(SUBNETS)[name]) as url:
+def test_damaged_answers_of_aws_raise_only_errors_of_holdfast(name: str) -> None:
+    with server(answers(SUBNETS)[name]) as url:
         made = Calls(
             _Clients(url), executor=Inline(), clock=ManualClock(), ids=SeededIds(), recorder=KeptRecords()
         )

@@ -79,11 +79,11 @@ def server(config: Path) -> str:
 
 def is_open(url: str) -> bool:
     parts = urlsplit(url)
-    with socket.socket() as tried:
-        return tried.connect_ex((parts.hostname or "", parts.port or 0)) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex((parts.hostname or "", parts.port or 0)) == 0
 
 
-def test_pods_run_in_reserved_slots_and_an_interrupt_leaves_nothing() -> None:
+def test_pods_run_in_reserved_slots_and_sigint_removes_everything() -> None:
     async def main() -> None:
         async with demo() as running:
             config = Path((await running.until(r"KUBECONFIG=(\S+)"))[1])
@@ -106,7 +106,7 @@ def test_pods_run_in_reserved_slots_and_an_interrupt_leaves_nothing() -> None:
 
 @pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
-def test_sigterm_and_sighup_leave_nothing(
+def test_sigterm_and_sighup_remove_the_folder(
     how: signal.Signals,
 ) -> None:
     async def main() -> None:
@@ -135,7 +135,7 @@ def test_an_ending_capacity_block_and_an_interrupted_spot_node_are_drained() -> 
     asyncio.run(main())
 
 
-def test_it_stops_after_the_duration_of_for() -> None:
+def test_demo_stops_after_the_duration_of_for() -> None:
     async def main() -> None:
         async with demo("--for", "20s", "--no-story") as running:
             await running.until("The demo has stopped")
@@ -146,16 +146,16 @@ def test_it_stops_after_the_duration_of_for() -> None:
     asyncio.run(main())
 
 
-def test_on_a_terminal_it_draws_the_status_and_restores_the_screen() -> None:
-    ours, terminal = pty.openpty()
+def test_demo_draws_the_status_on_a_terminal_and_restores_the_screen() -> None:
+    controlling_end, terminal = pty.openpty()
     size = {"COLUMNS": "100", "LINES": "50"}
     with subprocess.Popen(DEMO, stdout=terminal, env=os.environ | size) as process:  # noqa: S603 - ourselves
         os.close(terminal)
-        frames = drawn(ours, until="web     3 of 3 run")
+        frames = drawn(controlling_end, until="web     3 of 3 run")
         process.send_signal(signal.SIGINT)
-        rest = drawn(ours, until="")
+        rest = drawn(controlling_end, until="")
         assert process.wait(WITHIN_S) == 0
-    os.close(ours)
+    os.close(controlling_end)
     assert "\x1b[?1049h" in frames[0]
     assert "\x1b[?1049l" in rest[-1]
     last = re.sub(r"\x1b\[[0-9;?]*[a-z]|\r", "", frames[-1])

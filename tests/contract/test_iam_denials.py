@@ -1,4 +1,4 @@
-"""What the published IAM policy denies. Each attempt goes over the wire to the simulated AWS; each condition and each
+"""What the published IAM policy denies. Each attempt is sent over the wire to the simulated AWS; each condition and each
 resource of the policy is needed to deny one of them."""
 
 import copy
@@ -28,7 +28,7 @@ from manual_ports import ManualClock, SeededIds
 
 ROOT = Path(__file__).parents[2]
 REGION = sim_aws.REGION
-ELSEWHERE = "eu-west-1"
+OTHER_REGION = "eu-west-1"
 ROLE = f"KarpenterNodeRole-{CLUSTER}"
 ADMINISTRATOR = "Administrator"
 PATH = f"/karpenter/{REGION}/{CLUSTER}/uid/"
@@ -86,7 +86,7 @@ class Account:
         return Guard(iam_rights.published(), ec2=self.cloud.ec2, iam=self.cloud.iam)
 
     def create(self, service: str, operation: str, **params: Any) -> Any:
-        """By an administrator."""
+        """Creates an object as an administrator."""
         return self.cloud.endpoint.services[service].call(operation, params, Caller(ACCOUNT, region=REGION))
 
     def needed(self, one: Attempt) -> list[Access]:
@@ -103,8 +103,8 @@ def specifications(tags: Mapping[str, str], *kinds: str) -> dict[str, Any]:
     return {"TagSpecifications": found} if tags else {}
 
 
-class Building:
-    """Makes an account and the attempts on it."""
+class AccountBuilder:
+    """Builds an account and the attempts on it."""
 
     def __init__(self) -> None:
         cloud = Cloud(
@@ -112,8 +112,8 @@ class Building:
         )
         self.account = Account(cloud)
         world = cloud.ec2.world
-        mine = [subnet for subnet in world.setup.subnets if subnet.account == ACCOUNT]
-        self._subnet = mine[0].id
+        own_subnets = [subnet for subnet in world.setup.subnets if subnet.account == ACCOUNT]
+        self._subnet = own_subnets[0].id
         self._image = next(image.id for image in world.setup.images if image.architecture == "x86_64")
         self._numbers = iter(range(1, 1000))
 
@@ -170,7 +170,7 @@ class Building:
         }
 
 
-def existing(b: Building) -> None:
+def existing(b: AccountBuilder) -> None:
     """Instances and templates of other owners, and keys that the controller does not write."""
     for name, tags in NOT_OURS.items():
         instance, template = b.instance(tags), b.template(tags)
@@ -200,7 +200,7 @@ def existing(b: Building) -> None:
     )
 
 
-def creating(b: Building) -> None:
+def creating(b: AccountBuilder) -> None:
     """What is created without the tags of the controller."""
     template = b.template(TAGS)
     for name, tags in INCOMPLETE.items():
@@ -213,7 +213,7 @@ def creating(b: Building) -> None:
     b.attempt("ec2", "RunInstances", "no template, no tags", **b.run({}))
 
 
-def profiles(b: Building) -> None:
+def profiles(b: AccountBuilder) -> None:
     role = {"RoleName": ROLE}
     for name, tags in NOT_OUR_PROFILES.items():
         foreign = {"InstanceProfileName": b.profile(tags)}
@@ -227,7 +227,7 @@ def profiles(b: Building) -> None:
         b.attempt("iam", "CreateInstanceProfile", name, **new, Tags=tag_list(tags))
     unnamed = {"InstanceProfileName": "new", "Path": PATH, "Tags": tag_list(OWNED | CLASS)}
     b.attempt("iam", "CreateInstanceProfile", "no name of the cluster", **unnamed)
-    for path in ("/", f"/karpenter/{ELSEWHERE}/{CLUSTER}/uid/", f"/karpenter/{REGION}/other/uid/"):
+    for path in ("/", f"/karpenter/{OTHER_REGION}/{CLUSTER}/uid/", f"/karpenter/{REGION}/other/uid/"):
         outside = {"InstanceProfileName": b.profile(TAGS, path)}
         b.attempt("iam", "DeleteInstanceProfile", path, **outside)
         b.attempt("iam", "AddRoleToInstanceProfile", path, **outside, **role)
@@ -236,7 +236,7 @@ def profiles(b: Building) -> None:
         b.attempt("iam", "CreateInstanceProfile", path, **new, Tags=tag_list(TAGS))
 
 
-def roles(b: Building) -> None:
+def roles(b: AccountBuilder) -> None:
     own = b.profile(TAGS)
     b.attempt(
         "iam", "AddRoleToInstanceProfile", "admin role", InstanceProfileName=own, RoleName=ADMINISTRATOR
@@ -249,23 +249,25 @@ def roles(b: Building) -> None:
     b.attempt("iam", "GetRole", "node role", RoleName=ROLE)
 
 
-def elsewhere(b: Building) -> None:
+def elsewhere(b: AccountBuilder) -> None:
     """Other regions, queues, clusters and parameters."""
     own, template = b.instance(TAGS), b.template(TAGS)
-    b.attempt("ec2", "DescribeInstances", "other region", ELSEWHERE)
-    b.attempt("ec2", "TerminateInstances", "other region", ELSEWHERE, InstanceIds=[own])
-    b.attempt("ec2", "CreateTags", "other region", ELSEWHERE, Resources=[own], Tags=tag_list({"Name": "x"}))
-    b.attempt("ec2", "DeleteLaunchTemplate", "other region", ELSEWHERE, LaunchTemplateId=template)
-    b.attempt("ec2", "CreateFleet", "other region", ELSEWHERE, **b.fleet(TAGS, template))
+    b.attempt("ec2", "DescribeInstances", "other region", OTHER_REGION)
+    b.attempt("ec2", "TerminateInstances", "other region", OTHER_REGION, InstanceIds=[own])
+    b.attempt(
+        "ec2", "CreateTags", "other region", OTHER_REGION, Resources=[own], Tags=tag_list({"Name": "x"})
+    )
+    b.attempt("ec2", "DeleteLaunchTemplate", "other region", OTHER_REGION, LaunchTemplateId=template)
+    b.attempt("ec2", "CreateFleet", "other region", OTHER_REGION, **b.fleet(TAGS, template))
     created = {"LaunchTemplateName": "new", "LaunchTemplateData": SMALL}
     tagged = specifications(TAGS, "launch-template")
-    b.attempt("ec2", "CreateLaunchTemplate", "other region", ELSEWHERE, **created, **tagged)
+    b.attempt("ec2", "CreateLaunchTemplate", "other region", OTHER_REGION, **created, **tagged)
     b.attempt("eks", "DescribeCluster", "other cluster", name="other")
-    b.attempt("eks", "DescribeCluster", "other region", ELSEWHERE, name=CLUSTER)
+    b.attempt("eks", "DescribeCluster", "other region", OTHER_REGION, name=CLUSTER)
     b.attempt("eks", "ListClusters", "all")
     b.attempt("ssm", "GetParameter", "not an image", Name="/secret")
     b.attempt("sqs", "GetQueueUrl", "other queue", QueueName="other")
-    for queue, region in (("other", REGION), (CLUSTER, ELSEWHERE)):
+    for queue, region in (("other", REGION), (CLUSTER, OTHER_REGION)):
         url = f"https://sqs.{region}.amazonaws.com/{ACCOUNT}/{queue}"
         b.attempt("sqs", "ReceiveMessage", f"{queue} in {region}", region, QueueUrl=url)
         b.attempt("sqs", "DeleteMessage", f"{queue} in {region}", region, QueueUrl=url, ReceiptHandle="x")
@@ -273,14 +275,14 @@ def elsewhere(b: Building) -> None:
     b.attempt("sqs", "SendMessage", "own queue", QueueUrl=url, MessageBody="x")
 
 
-def made() -> Account:
-    building = Building()
+def build_account() -> Account:
+    builder = AccountBuilder()
     for build in (existing, creating, profiles, roles, elsewhere):
-        build(building)
-    return building.account
+        build(builder)
+    return builder.account
 
 
-ACCOUNT_WITH_FOREIGN = made()
+ACCOUNT_WITH_FOREIGN = build_account()
 
 
 @pytest.fixture(scope="module")
@@ -289,13 +291,13 @@ def clients() -> Iterator[dict[str, sim_aws.Clients]]:
     account.cloud.endpoint.guard = account.guard
     with (
         sim_aws.clients("before_send", account.cloud.endpoint) as here,
-        sim_aws.clients("before_send", account.cloud.endpoint, ELSEWHERE) as there,
+        sim_aws.clients("before_send", account.cloud.endpoint, OTHER_REGION) as there,
     ):
-        yield {REGION: here, ELSEWHERE: there}
+        yield {REGION: here, OTHER_REGION: there}
 
 
 @pytest.mark.parametrize("one", ACCOUNT_WITH_FOREIGN.attempts, ids=str)
-def test_denied(clients: dict[str, sim_aws.Clients], one: Attempt) -> None:
+def test_call_is_denied(clients: dict[str, sim_aws.Clients], one: Attempt) -> None:
     client = clients[one.region][one.service]
     method = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.operation).lower()
     writes = ACCOUNT_WITH_FOREIGN.cloud.ec2.world.writes
@@ -306,7 +308,7 @@ def test_denied(clients: dict[str, sim_aws.Clients], one: Attempt) -> None:
     assert ACCOUNT_WITH_FOREIGN.cloud.ec2.world.writes == writes
 
 
-def by_itself() -> list[Access]:
+def standalone_accesses() -> list[Access]:
     """Accesses that no call of the simulated AWS has alone."""
     here = {"aws:RequestedRegion": (REGION,)}
     role = f"arn:aws:iam::{ACCOUNT}:role/{ROLE}"
@@ -318,7 +320,7 @@ def by_itself() -> list[Access]:
         if tags != TAGS:
             context |= {"ec2:CreateAction": ("RunInstances",)}
         found.append(Access("ec2:CreateTags", volume, context))
-    elsewhere = f"arn:aws:ec2:{ELSEWHERE}:{ACCOUNT}:volume/*"
+    elsewhere = f"arn:aws:ec2:{OTHER_REGION}:{ACCOUNT}:volume/*"
     complete = {f"aws:RequestTag/{key}": (value,) for key, value in TAGS.items()}
     found.append(Access("ec2:CreateTags", elsewhere, complete | {"ec2:CreateAction": ("RunInstances",)}))
     found.append(Access("iam:GetInstanceProfile", "arn:aws:iam::444455556666:instance-profile/x"))
@@ -332,7 +334,11 @@ def allows(granted: Policy, access: Access) -> bool:
 @functools.cache
 def denied() -> list[Access]:
     attempts = [ACCOUNT_WITH_FOREIGN.needed(one) for one in ACCOUNT_WITH_FOREIGN.attempts]
-    return [access for access in itertools.chain(by_itself(), *attempts) if not allows(PUBLISHED, access)]
+    return [
+        access
+        for access in itertools.chain(standalone_accesses(), *attempts)
+        if not allows(PUBLISHED, access)
+    ]
 
 
 def wider() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -361,10 +367,10 @@ def test_every_condition_and_resource_denies_something(name: str) -> None:
 
 
 def test_accesses_that_no_simulated_call_has_alone_are_denied() -> None:
-    assert [access for access in by_itself() if allows(PUBLISHED, access)] == []
+    assert [access for access in standalone_accesses() if allows(PUBLISHED, access)] == []
 
 
-def test_the_policy_fits_a_managed_policy() -> None:
+def test_policy_is_not_too_long_for_a_managed_policy() -> None:
     name = "c" * 30
     text = iam_rights.filled(
         REGION="ap-southeast-2", CLUSTER_NAME=name, NODE_ROLE=f"KarpenterNodeRole-{name}", QUEUE=name

@@ -1,5 +1,5 @@
-"""What the Kube door promises about single objects, kept with every API server there is: the embedded one, by both
-fronts, and a real one."""
+"""Guarantees of the Kube port for single objects, tested with every API server: the embedded one through both fronts,
+and a real one."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from holdfast.api.pods import Pod
 from kube_worlds import SETTINGS, Place, World
 
 
-def test_a_created_object_is_answered_as_the_server_completed_it(world: World) -> None:
+def test_create_returns_the_object_as_the_server_completed_it(world: World) -> None:
     async def program(place: Place) -> None:
         made = await place.kube.create(nodepool(place.name("pool")))
         assert made.metadata.uid
@@ -30,7 +30,7 @@ def test_a_created_object_is_answered_as_the_server_completed_it(world: World) -
     world.run(program)
 
 
-def test_a_name_that_is_taken_is_already_there(world: World) -> None:
+def test_create_with_an_existing_name_raises_already_exists(world: World) -> None:
     async def program(place: Place) -> None:
         await place.kube.create(nodepool(place.name("pool")))
         with pytest.raises(errors.AlreadyExists):
@@ -39,7 +39,7 @@ def test_a_name_that_is_taken_is_already_there(world: World) -> None:
     world.run(program)
 
 
-def test_what_is_not_there_is_not_found(world: World) -> None:
+def test_missing_object_raises_not_found(world: World) -> None:
     async def program(place: Place) -> None:
         with pytest.raises(errors.NotFound):
             await place.kube.get(NodePool, place.name("none"))
@@ -54,9 +54,11 @@ def test_what_is_not_there_is_not_found(world: World) -> None:
     world.run(program)
 
 
-def test_what_the_rules_of_a_kind_forbid_is_rejected(world: World) -> None:
+def test_invalid_object_is_rejected(world: World) -> None:
     async def program(place: Place) -> None:
-        with pytest.raises(errors.Rejected, match="image"):  # which our own types do not know
+        with pytest.raises(
+            errors.Rejected, match="image"
+        ):  # the wire types of Holdfast do not have this field
             await place.kube.create(objects.pod(place.name("pod")))
         pool = await place.kube.create(nodepool(place.name("pool")))
         with pytest.raises(errors.Rejected, match="weight"):
@@ -66,7 +68,7 @@ def test_what_the_rules_of_a_kind_forbid_is_rejected(world: World) -> None:
     world.run(program)
 
 
-def test_a_patch_changes_only_what_it_names(world: World) -> None:
+def test_patch_changes_only_the_fields_that_it_has(world: World) -> None:
     async def program(place: Place) -> None:
         labels = {"keep": "me", "drop": "me"}
         node = await place.kube.create(objects.node(place.name("node"), {"labels": labels}))
@@ -79,7 +81,7 @@ def test_a_patch_changes_only_what_it_names(world: World) -> None:
     world.run(program)
 
 
-def test_a_patch_that_changes_nothing_is_no_new_version(world: World) -> None:
+def test_patch_without_a_change_leaves_the_resource_version(world: World) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node"), {"labels": {"a": "b"}}))
         again = await place.kube.patch(node, {"metadata": {"labels": {"a": "b"}}})
@@ -102,7 +104,7 @@ def test_two_writers_of_one_list_never_lose_an_update(world: World) -> None:
     world.run(program)
 
 
-def test_a_status_is_written_beside_the_spec(world: World) -> None:
+def test_status_and_spec_are_patched_separately(world: World) -> None:
     async def program(place: Place) -> None:
         pool = await place.kube.create(nodepool(place.name("pool")))
         change: dict[str, Any] = {"status": {"nodes": 3}, "spec": {"weight": 7}}
@@ -118,7 +120,7 @@ def test_a_status_is_written_beside_the_spec(world: World) -> None:
     world.run(program)
 
 
-def test_applying_twice_is_applying_once(world: World) -> None:
+def test_second_apply_changes_nothing(world: World) -> None:
     async def program(place: Place) -> None:
         wanted = nodepool(place.name("pool"), labels={"team": "a"})
         once = await place.kube.apply(wanted)
@@ -128,12 +130,12 @@ def test_applying_twice_is_applying_once(world: World) -> None:
     world.run(program)
 
 
-def test_what_is_applied_no_more_goes_and_what_others_own_stays(world: World) -> None:
+def test_apply_removes_only_its_own_fields_that_it_no_longer_has(world: World) -> None:
     async def program(place: Place) -> None:
         name = place.name("node")
         await place.kube.apply(objects.node(name, {"labels": {"ours": "1", "later-not": "1"}}))
-        theirs = place.client(replace(SETTINGS, field_manager="somebody-else"))
-        await theirs.patch(objects.node(name), {"metadata": {"annotations": {"theirs": "1"}}})
+        other_manager = place.client(replace(SETTINGS, field_manager="somebody-else"))
+        await other_manager.patch(objects.node(name), {"metadata": {"annotations": {"theirs": "1"}}})
         applied = await place.kube.apply(objects.node(name, {"labels": {"ours": "1"}}))
         assert applied.metadata.labels == {"ours": "1"}
         assert applied.metadata.annotations["theirs"] == "1"
@@ -141,7 +143,7 @@ def test_what_is_applied_no_more_goes_and_what_others_own_stays(world: World) ->
     world.run(program)
 
 
-def test_an_applied_status_is_exactly_this(world: World) -> None:
+def test_apply_replaces_the_status(world: World) -> None:
     async def program(place: Place) -> None:
         made = await place.kube.create(nodepool(place.name("pool")))
         status = msgspec.convert({"nodes": 2, "resources": {"cpu": "4"}}, type(made.status))
@@ -157,7 +159,7 @@ def test_an_applied_status_is_exactly_this(world: World) -> None:
     world.run(program)
 
 
-def test_a_deletion_means_this_very_object(world: World) -> None:
+def test_delete_has_the_uid_as_precondition(world: World) -> None:
     async def program(place: Place) -> None:
         old = await place.kube.create(nodepool(place.name("pool")))
         await place.kube.delete(old)
@@ -176,12 +178,12 @@ def test_a_deletion_means_this_very_object(world: World) -> None:
     world.run(program)
 
 
-def test_a_finalizer_holds_an_object_until_it_goes(world: World) -> None:
+def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(world: World) -> None:
     async def program(place: Place) -> None:
         finalized = objects.node(place.name("node"), {"finalizers": ["karpenter.sh/termination"]})
         node = await place.kube.create(finalized)
         await place.kube.delete(node)
-        await place.kube.delete(node)  # it is being deleted already, which is what was wanted
+        await place.kube.delete(node)  # it is being deleted already, so this is no error
         held = await place.kube.get(Node, place.name("node"))
         assert held.metadata.deletion_timestamp is not None
         await place.kube.patch(held, {"metadata": {"finalizers": None}})

@@ -1,4 +1,4 @@
-"""The transport over real sockets: tokens that are renewed, certificates, proxies, connections that break."""
+"""The HTTP transport over real sockets: renewed tokens, certificates, proxies, broken connections."""
 
 import asyncio
 import ssl
@@ -35,8 +35,8 @@ NAMESPACE = '{"kind":"Namespace","metadata":{"name":"default","uid":"u","resourc
 
 
 @asynccontextmanager
-async def client(server: Server, who: Credentials) -> AsyncIterator[Client]:
-    transport = HttpTransport(Connection(server, who))
+async def client(server: Server, credential: Credentials) -> AsyncIterator[Client]:
+    transport = HttpTransport(Connection(server, credential))
     settings = ClientSettings(attempts=1)
     try:
         yield Client(transport=transport, clock=RealClock(), ids=RealIds(), settings=settings)
@@ -54,7 +54,7 @@ async def embedded(tokens: dict[str, User]) -> AsyncIterator[tuple[Server, Fault
 
 @asynccontextmanager
 async def plain(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that answers everything with one handler; gives its port as part of an address."""
+    """A server that answers every request with one handler; yields its host and port."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, access_log=None)
@@ -66,12 +66,12 @@ async def plain(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIte
         await runner.cleanup()
 
 
-def test_a_token_that_was_renewed_in_its_file_is_read_when_the_old_one_is_refused(tmp_path: Path) -> None:
+def test_renewed_token_file_is_read_after_the_old_token_is_refused(tmp_path: Path) -> None:
     async def program() -> None:
         path = tmp_path / "token"
         path.write_text("old", encoding="ascii")
-        who = credentials.token_file(path, clock=RealClock())
-        async with embedded({"new": User("me")}) as (server, _), client(server, who) as kube:
+        credential = credentials.token_file(path, clock=RealClock())
+        async with embedded({"new": User("me")}) as (server, _), client(server, credential) as kube:
             with pytest.raises(errors.Unauthorized):
                 await kube.get(Namespace, "default")
             path.write_text("new", encoding="ascii")
@@ -80,11 +80,11 @@ def test_a_token_that_was_renewed_in_its_file_is_read_when_the_old_one_is_refuse
     asyncio.run(program())
 
 
-def test_a_server_that_nobody_vouches_for_is_not_spoken_to() -> None:
+def test_certificate_of_the_server_is_verified() -> None:
     async def program() -> None:
         async with embedded({"t": User("me")}) as (server, _):
-            stranger = Server(server.url, certificates.make("127.0.0.1").authority.decode())
-            async with client(stranger, Fixed(Credential("t"))) as kube:
+            with_another_ca = Server(server.url, certificates.make("127.0.0.1").authority.decode())
+            async with client(with_another_ca, Fixed(Credential("t"))) as kube:
                 with pytest.raises(errors.Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
                     await kube.get(Namespace, "default")
             async with client(Server(server.url, insecure=True), Fixed(Credential("t"))) as kube:
@@ -97,7 +97,7 @@ def test_a_server_that_nobody_vouches_for_is_not_spoken_to() -> None:
     asyncio.run(program())
 
 
-def test_a_connection_that_breaks_is_unreachable_wherever_it_breaks() -> None:
+def test_broken_connection_raises_unreachable() -> None:
     async def program() -> None:
         async with (
             embedded({"t": User("me")}) as (server, faults),
@@ -106,7 +106,7 @@ def test_a_connection_that_breaks_is_unreachable_wherever_it_breaks() -> None:
             for fault in (Lose(), Lose(after_effect=True), Half(40)):
                 faults.add(
                     fault, lambda _: True, times=2
-                )  # the HTTP library tries a used connection once more
+                )  # the HTTP library retries once on a reused connection
                 with pytest.raises(errors.Unreachable):
                     await kube.get(Namespace, "default")
                 faults.clear()
@@ -125,12 +125,12 @@ def is_watch(request: Request) -> bool:
     return request.query.get("watch") == "true"
 
 
-def test_no_token_goes_over_a_line_that_others_can_read() -> None:
+def test_token_is_not_sent_without_tls() -> None:
     async def program() -> None:
-        seen: list[str | None] = []
+        received_tokens: list[str | None] = []
 
         async def handler(request: web.Request) -> web.Response:
-            seen.append(request.headers.get("authorization"))
+            received_tokens.append(request.headers.get("authorization"))
             return web.Response(text=NAMESPACE)
 
         async with (
@@ -138,12 +138,12 @@ def test_no_token_goes_over_a_line_that_others_can_read() -> None:
             client(Server(f"http://{address}"), Fixed(Credential("secret"))) as kube,
         ):
             await kube.get(Namespace, "default")
-        assert seen == [None]
+        assert received_tokens == [None]
 
     asyncio.run(program())
 
 
-def test_a_redirection_is_not_followed() -> None:
+def test_redirect_is_not_followed() -> None:
     async def program() -> None:
         async def handler(request: web.Request) -> web.Response:
             if request.path == "/stolen":
@@ -157,24 +157,24 @@ def test_a_redirection_is_not_followed() -> None:
     asyncio.run(program())
 
 
-def test_requests_go_through_the_proxy_and_as_whom_they_should() -> None:
+def test_requests_use_the_proxy_and_impersonate_the_user() -> None:
     async def program() -> None:
-        seen: list[tuple[str, str | None]] = []
+        received_requests: list[tuple[str, str | None]] = []
 
         async def proxy(request: web.Request) -> web.Response:
-            seen.append((request.raw_path, request.headers.get("impersonate-user")))
+            received_requests.append((request.raw_path, request.headers.get("impersonate-user")))
             return web.Response(text=NAMESPACE)
 
         async with plain(proxy) as address:
             server = Server("http://api.example:6443", proxy_url=f"http://{address}", impersonate="jane")
             async with client(server, Fixed()) as kube:
                 await kube.get(Namespace, "default")
-        assert seen == [("http://api.example:6443/api/v1/namespaces/default", "jane")]
+        assert received_requests == [("http://api.example:6443/api/v1/namespaces/default", "jane")]
 
     asyncio.run(program())
 
 
-def test_a_client_certificate_is_shown_to_a_server_that_asks(tmp_path: Path) -> None:
+def test_client_certificate_is_sent_to_the_server(tmp_path: Path) -> None:
     async def program() -> None:
         certificate, key = self_signed()
         (tmp_path / "both").write_text(certificate + key, encoding="ascii")
@@ -188,8 +188,8 @@ def test_a_client_certificate_is_shown_to_a_server_that_asks(tmp_path: Path) -> 
 
         async with plain(handler, tls) as address:
             server = Server(f"https://{address}", certificate)
-            shown = Credential("", certificate, key)
-            async with client(server, Fixed(shown)) as kube:
+            with_certificate = Credential("", certificate, key)
+            async with client(server, Fixed(with_certificate)) as kube:
                 assert (await kube.get(Namespace, "default")).metadata.name == "default"
             async with client(server, Fixed()) as kube:
                 with pytest.raises(errors.Unreachable):
@@ -199,7 +199,7 @@ def test_a_client_certificate_is_shown_to_a_server_that_asks(tmp_path: Path) -> 
 
 
 def self_signed() -> tuple[str, str]:
-    """A certificate for loopback, good for a server and for a client, and its key."""
+    """A certificate for 127.0.0.1 that is valid for server and client, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.fromtimestamp(RealClock().now_s(), UTC)
@@ -217,11 +217,11 @@ def self_signed() -> tuple[str, str]:
     return made.public_bytes(pem).decode(), secret.decode()
 
 
-def test_certificates_that_are_none_are_explained() -> None:
+def test_invalid_certificates_raise_invalid_input() -> None:
     broken = "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n"
 
-    async def program(server: Server, who: Credential) -> None:
-        async with client(server, Fixed(who)) as kube:
+    async def program(server: Server, credential: Credential) -> None:
+        async with client(server, Fixed(credential)) as kube:
             await kube.get(Namespace, "default")
 
     with pytest.raises(errors.InvalidInput, match="certificate authority"):

@@ -1,4 +1,4 @@
-"""What the Kube door promises about lists and watches, kept with every API server there is."""
+"""Guarantees of the Kube port for lists and watches, tested with every API server."""
 
 import asyncio
 from typing import Any
@@ -16,10 +16,10 @@ from holdfast.api.pods import Pod
 from holdfast.ports import Change
 from kube_worlds import WINDOW, Place, World
 
-STALE = "1"  # from before there were NodePools at all
+STALE = "1"  # older than every NodePool
 
 
-def test_a_list_is_whole_whatever_the_size_of_its_pages(world: World) -> None:
+def test_list_of_several_pages_is_complete(world: World) -> None:
     async def program(place: Place) -> None:
         label = {"test": place.name("list")}
         names = [place.name(f"node-{number}") for number in range(7)]
@@ -36,7 +36,7 @@ def test_a_list_is_whole_whatever_the_size_of_its_pages(world: World) -> None:
     world.run(program)
 
 
-def test_the_pages_of_a_list_are_of_one_moment(world: World) -> None:
+def test_pages_of_a_list_have_one_resource_version(world: World) -> None:
     async def program(place: Place) -> None:
         early = {place.name(f"node-{number}") for number in range(7)}
         for name in sorted(early):
@@ -60,13 +60,13 @@ def test_objects_of_all_namespaces_are_listed_together(world: World) -> None:
         await place.pod(place.name("pod"), namespace=place.name("ns"))
         await place.pod(place.name("pod"))
         pods = (await place.kube.list(Pod)).items
-        where = {pod.metadata.namespace for pod in pods if pod.metadata.name == place.name("pod")}
-        assert where == {"default", place.name("ns")}
+        namespaces = {pod.metadata.namespace for pod in pods if pod.metadata.name == place.name("pod")}
+        assert namespaces == {"default", place.name("ns")}
 
     world.run(program)
 
 
-def test_a_watch_goes_on_from_a_list_in_order_and_without_gaps(world: World) -> None:
+def test_watch_continues_from_a_list_in_order_and_without_gaps(world: World) -> None:
     async def program(place: Place) -> None:
         before = await place.kube.list(Node)
         node = await place.kube.create(objects.node(place.name("node")))
@@ -85,20 +85,20 @@ def test_a_watch_goes_on_from_a_list_in_order_and_without_gaps(world: World) -> 
     world.run(program)
 
 
-def test_a_watch_sees_what_happens_while_it_is_open(world: World) -> None:
+def test_open_watch_receives_new_changes(world: World) -> None:
     async def program(place: Place) -> None:
         before = await place.kube.list(Node)
-        seeing = asyncio.create_task(first(place, 2, before.resource_version))
+        watching = asyncio.create_task(first(place, 2, before.resource_version))
         await place.clock.sleep(0.2)
         node = await place.kube.create(objects.node(place.name("node")))
         await place.kube.delete(node)
-        assert [change.kind for change in await seeing] == ["ADDED", "DELETED"]
+        assert [change.kind for change in await watching] == ["ADDED", "DELETED"]
 
     world.run(program)
 
 
 async def first(place: Place, count: int, version: str) -> list[Change[Any]]:
-    """The first changes to this test's objects. The server ends a watch in the end, so it cannot hang."""
+    """The first changes to this test's objects. It cannot hang, because the server ends every watch."""
     found: list[Change[Any]] = []
     async for change in place.kube.watch(Node, version):
         if change.kind != "BOOKMARK" and change.object.metadata.name.endswith(place.suffix):
@@ -108,7 +108,7 @@ async def first(place: Place, count: int, version: str) -> list[Change[Any]]:
     return found
 
 
-def test_a_watch_from_a_forgotten_version_has_expired(world: World) -> None:
+def test_watch_from_a_too_old_version_raises_resource_expired(world: World) -> None:
     async def program(place: Place) -> None:
         pool = await place.kube.create(nodepool(place.name("pool")))
         for number in range(2 * WINDOW):

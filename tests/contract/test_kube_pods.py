@@ -1,4 +1,4 @@
-"""What the Kube door promises about pods - evictions, bindings, grace - kept with every API server there is."""
+"""Guarantees of the Kube port for pods (evictions, bindings, grace periods), tested with every API server."""
 
 import pytest
 
@@ -11,21 +11,21 @@ from kube_worlds import Place, World
 
 
 @pytest.mark.fact("NC-33")
-def test_an_eviction_ends_that_very_pod(world: World) -> None:
+def test_eviction_has_the_uid_as_precondition(world: World) -> None:
     async def program(place: Place) -> None:
         pod = await place.pod(place.name("pod"))
         with pytest.raises(errors.NotFound):
             await place.kube.evict("default", place.name("pod"), "another-uid")
-        assert not await is_ending(place, place.name("pod"))
+        assert not await is_terminating(place, place.name("pod"))
         await place.kube.evict("default", place.name("pod"), pod.metadata.uid)
-        assert await is_ending(place, place.name("pod"))
+        assert await is_terminating(place, place.name("pod"))
         with pytest.raises(errors.NotFound):
             await place.kube.evict("default", place.name("none"), pod.metadata.uid)
 
     world.run(program)
 
 
-def test_an_eviction_that_a_budget_forbids_is_throttled(world: World) -> None:
+def test_eviction_that_a_disruption_budget_forbids_raises_throttled(world: World) -> None:
     async def program(place: Place) -> None:
         labels = {"app": place.name("app")}
         budget = objects.budget(place.name("budget"), selector={"matchLabels": labels}, minAvailable=1)
@@ -34,18 +34,18 @@ def test_an_eviction_that_a_budget_forbids_is_throttled(world: World) -> None:
         await make_ready(place, pod)
         with pytest.raises(errors.Throttled):
             await place.kube.evict("default", place.name("pod"), pod.metadata.uid)
-        assert not await is_ending(place, place.name("pod"))
+        assert not await is_terminating(place, place.name("pod"))
         made = await place.kube.get(PodDisruptionBudget, place.name("budget"), "default")
         healthy = {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
         allowed = {"disruptionsAllowed": 1, "observedGeneration": 1, **healthy}
         await place.kube.patch(made, {"status": allowed}, status=True)
         await place.kube.evict("default", place.name("pod"), pod.metadata.uid)
-        assert await is_ending(place, place.name("pod"))
+        assert await is_terminating(place, place.name("pod"))
 
     world.run(program)
 
 
-def test_a_pod_under_two_budgets_cannot_be_evicted_at_all(world: World) -> None:
+def test_eviction_of_a_pod_with_two_disruption_budgets_is_rejected(world: World) -> None:
     async def program(place: Place) -> None:
         labels = {"app": place.name("app")}
         for number in "12":
@@ -59,7 +59,7 @@ def test_a_pod_under_two_budgets_cannot_be_evicted_at_all(world: World) -> None:
     world.run(program)
 
 
-def test_a_binding_puts_a_pod_on_a_node_once(world: World) -> None:
+def test_pod_can_be_bound_only_once(world: World) -> None:
     async def program(place: Place) -> None:
         await place.kube.create(objects.node(place.name("node")))
         await place.pod(place.name("pod"))
@@ -74,13 +74,13 @@ def test_a_binding_puts_a_pod_on_a_node_once(world: World) -> None:
     world.run(program)
 
 
-def test_a_pod_on_a_node_is_deleted_with_the_grace_that_was_asked_for(world: World) -> None:
+def test_bound_pod_is_deleted_with_the_requested_grace_period(world: World) -> None:
     async def program(place: Place) -> None:
         pod = await place.pod(place.name("pod"), nodeName=place.name("node"))
         await place.kube.delete(pod, grace_period_s=17)
-        ending = await place.kube.get(Pod, place.name("pod"), "default")
-        assert ending.metadata.deletion_timestamp is not None
-        assert ending.metadata.deletion_grace_period_seconds == 17
+        terminating = await place.kube.get(Pod, place.name("pod"), "default")
+        assert terminating.metadata.deletion_timestamp is not None
+        assert terminating.metadata.deletion_grace_period_seconds == 17
         await place.kube.delete(pod, grace_period_s=0)
         with pytest.raises(errors.NotFound):
             await place.kube.get(Pod, place.name("pod"), "default")
@@ -88,7 +88,7 @@ def test_a_pod_on_a_node_is_deleted_with_the_grace_that_was_asked_for(world: Wor
     world.run(program)
 
 
-async def is_ending(place: Place, name: str) -> bool:
+async def is_terminating(place: Place, name: str) -> bool:
     try:
         return (await place.kube.get(Pod, name, "default")).metadata.deletion_timestamp is not None
     except errors.NotFound:

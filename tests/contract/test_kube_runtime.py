@@ -1,4 +1,4 @@
-"""The engine on every API server there is: caches that follow, leases that change hands, events that arrive."""
+"""The runtime package, tested with every API server: watch caches, the Lease, events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ def recorder(place: Place) -> LiveRecorder:
 
 
 @asynccontextmanager
-async def followed(place: Place) -> AsyncIterator[Caches]:
+async def running_caches(place: Place) -> AsyncIterator[Caches]:
     """Caches that reflectors keep current inside the block."""
     caches = Caches((Node, Pod), clock=place.clock)
     tasks = [
@@ -50,7 +50,7 @@ async def followed(place: Place) -> AsyncIterator[Caches]:
 def test_a_cache_follows_the_watch(world: World) -> None:
     async def program(place: Place) -> None:
         early = await place.kube.create(objects.node(place.name("early")))
-        async with followed(place) as caches:
+        async with running_caches(place) as caches:
             nodes = caches.of(Node)
             assert nodes.get(("", place.name("early"))) == early
             late = await place.kube.create(objects.node(place.name("late")))
@@ -66,25 +66,25 @@ def test_a_cache_follows_the_watch(world: World) -> None:
 @pytest.mark.fact("ST-4")
 def test_a_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
     async def program(place: Place) -> None:
-        async with followed(place) as caches:
+        async with running_caches(place) as caches:
             kube = Writer(place.kube, caches)
             nodes, pods = caches.of(Node), caches.of(Pod)
             node = await kube.create(objects.node(place.name("node"), {"finalizers": ["example.com/hold"]}))
             assert nodes.get(("", place.name("node"))) == node
             for number in range(20):
                 node = await kube.patch(node, {"metadata": {"labels": {"n": str(number)}}})
-                seen = nodes.get(("", place.name("node")))
-                assert seen is not None
-                assert seen.metadata.labels["n"] == str(number)
+                cached = nodes.get(("", place.name("node")))
+                assert cached is not None
+                assert cached.metadata.labels["n"] == str(number)
             await kube.delete(node)
-            seen = nodes.get(("", place.name("node")))
-            assert seen is not None
-            assert seen.metadata.deletion_timestamp is not None
+            cached = nodes.get(("", place.name("node")))
+            assert cached is not None
+            assert cached.metadata.deletion_timestamp is not None
             pod = await place.pod(place.name("pod"))
             await place.clock.sleep(1)
             await kube.evict("default", place.name("pod"), pod.metadata.uid)
-            ending = pods.get(("default", place.name("pod")))
-            assert ending is None or ending.metadata.deletion_timestamp is not None
+            terminating = pods.get(("default", place.name("pod")))
+            assert terminating is None or terminating.metadata.deletion_timestamp is not None
             held = await kube.get(Node, place.name("node"))
             await kube.patch(held, {"metadata": {"finalizers": None}})
             await place.clock.sleep(1)
@@ -111,7 +111,7 @@ def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
     world.run(program)
 
 
-def test_a_lease_has_one_holder_and_is_passed_on(world: World) -> None:
+def test_lease_has_one_holder_until_it_is_released(world: World) -> None:
     async def program(place: Place) -> None:
         settings = LeaseSettings("default", place.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2)
         first, second = (
@@ -140,11 +140,11 @@ def test_a_lease_has_one_holder_and_is_passed_on(world: World) -> None:
 def test_equal_events_are_sent_once(world: World) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node")))
-        says = recorder(place)
-        sending = asyncio.create_task(says.run())
+        live_recorder = recorder(place)
+        sending = asyncio.create_task(live_recorder.run())
         for _ in range(3):
-            says.event(node, "Launched", "a machine was launched")
-        says.event(node, "Failed", "it did not boot", warning=True)
+            live_recorder.event(node, "Launched", "a machine was launched")
+        live_recorder.event(node, "Failed", "it did not boot", warning=True)
         await place.clock.sleep(1)
         sending.cancel()
         events = [

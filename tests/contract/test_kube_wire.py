@@ -1,5 +1,5 @@
-"""What goes over the wire to a Kubernetes API server, beside what our own client asks for: selectors, pruning, tables,
-discovery, and the words of a refusal. kubectl and other controllers live on these."""
+"""Requests of kubectl and other controllers that Holdfast's client does not send: selectors, pruning, tables, discovery,
+and error messages."""
 
 from typing import Any
 
@@ -33,10 +33,10 @@ def nodepool(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_selectors_choose_by_label_and_by_field(world: World) -> None:
+def test_pods_are_selected_by_label_and_by_field(world: World) -> None:
     async def program(place: Place) -> None:
-        marks = {name: {"app": place.name("web"), "tier": name} for name in ("front", "back")}
-        for tier, labels in marks.items():
+        labels_by_tier = {name: {"app": place.name("web"), "tier": name} for name in ("front", "back")}
+        for tier, labels in labels_by_tier.items():
             await place.pod(place.name(tier), labels)
 
         async def names(**query: str) -> list[str]:
@@ -54,13 +54,13 @@ def test_selectors_choose_by_label_and_by_field(world: World) -> None:
             len(await names(labelSelector=of_app, fieldSelector="spec.nodeName=,status.phase=Pending")) == 2
         )
         for wrong in ({"labelSelector": "a in b"}, {"fieldSelector": "spec.priority=1"}):
-            status, told = await ask(place, "GET", PODS, **wrong)
-            assert (status, told["reason"]) == (400, "BadRequest")
+            status, error = await ask(place, "GET", PODS, **wrong)
+            assert (status, error["reason"]) == (400, "BadRequest")
 
     world.run(program)
 
 
-def test_defaults_are_filled_in_and_unknown_fields_go(world: World) -> None:
+def test_defaults_are_set_and_unknown_fields_are_pruned(world: World) -> None:
     async def program(place: Place) -> None:
         pool = nodepool(place.name("pruned"), templatee=1)
         status, made = await ask(place, "POST", NODEPOOLS, pool)
@@ -68,9 +68,9 @@ def test_defaults_are_filled_in_and_unknown_fields_go(world: World) -> None:
         assert "templatee" not in made["spec"]
         assert made["spec"]["disruption"]["budgets"] == [{"nodes": "10%"}]
         strict = nodepool(place.name("strict"), templatee=1)
-        status, told = await ask(place, "POST", NODEPOOLS, strict, fieldValidation="Strict")
+        status, error = await ask(place, "POST", NODEPOOLS, strict, fieldValidation="Strict")
         assert status == 400
-        assert told["message"] == (
+        assert error["message"] == (
             'NodePool in version "v1" cannot be handled as a NodePool: strict decoding error: unknown field'
             ' "spec.templatee"'
         )
@@ -98,11 +98,11 @@ def test_a_table_has_the_columns_of_the_kind(world: World) -> None:
     world.run(program)
 
 
-def test_discovery_says_what_there_is_and_what_can_be_done_with_it(world: World) -> None:
+def test_discovery_lists_resources_and_verbs(world: World) -> None:
     async def program(place: Place) -> None:
         _, groups = await ask(place, "GET", "/apis")
-        ours = next(one for one in groups["groups"] if one["name"] == "karpenter.sh")
-        assert ours["preferredVersion"] == {"groupVersion": "karpenter.sh/v1", "version": "v1"}
+        karpenter_group = next(one for one in groups["groups"] if one["name"] == "karpenter.sh")
+        assert karpenter_group["preferredVersion"] == {"groupVersion": "karpenter.sh/v1", "version": "v1"}
         _, found = await ask(place, "GET", "/apis/karpenter.sh/v1")
         pools = next(one for one in found["resources"] if one["name"] == "nodepools")
         assert (pools["kind"], pools["namespaced"], pools["categories"]) == ("NodePool", False, ["karpenter"])
@@ -123,25 +123,25 @@ def test_discovery_says_what_there_is_and_what_can_be_done_with_it(world: World)
     world.run(program)
 
 
-def test_a_refusal_says_what_was_asked_and_why_not(world: World) -> None:
+def test_error_status_has_reason_message_and_details(world: World) -> None:
     async def program(place: Place) -> None:
         name = place.name("refused")
         missing = await ask(place, "GET", f"{NODEPOOLS}/{name}")
         assert missing == (404, _status(404, "NotFound", f'nodepools.karpenter.sh "{name}" not found', name))
         await ask(place, "POST", NODEPOOLS, nodepool(name))
-        taken = f'nodepools.karpenter.sh "{name}" already exists'
+        already_exists = f'nodepools.karpenter.sh "{name}" already exists'
         again = await ask(place, "POST", NODEPOOLS, nodepool(name))
-        assert again == (409, _status(409, "AlreadyExists", taken, name))
+        assert again == (409, _status(409, "AlreadyExists", already_exists, name))
         stale = nodepool(name)
         stale["metadata"]["resourceVersion"] = "1"
-        status, told = await ask(place, "PUT", f"{NODEPOOLS}/{name}", stale)
-        assert (status, told["reason"]) == (409, "Conflict")
-        assert told["message"].endswith("please apply your changes to the latest version and try again")
-        status, told = await ask(place, "POST", NODEPOOLS, nodepool(place.name("heavy"), weight=101))
-        assert (status, told["reason"], told["code"]) == (422, "Invalid", 422)
-        (cause,) = told["details"]["causes"]
+        status, error = await ask(place, "PUT", f"{NODEPOOLS}/{name}", stale)
+        assert (status, error["reason"]) == (409, "Conflict")
+        assert error["message"].endswith("please apply your changes to the latest version and try again")
+        status, error = await ask(place, "POST", NODEPOOLS, nodepool(place.name("heavy"), weight=101))
+        assert (status, error["reason"], error["code"]) == (422, "Invalid", 422)
+        (cause,) = error["details"]["causes"]
         assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec.weight")
-        assert told["details"]["kind"] == "NodePool"
+        assert error["details"]["kind"] == "NodePool"
 
     world.run(program)
 

@@ -1,4 +1,4 @@
-"""A real kubectl against the embedded API server: what people type, and what they see."""
+"""A real kubectl against the embedded API server: common commands and their output."""
 
 import asyncio
 import json
@@ -43,8 +43,8 @@ class Kubectl:
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
 
-    async def well(self, *words: str, stdin: Any = None) -> str:
-        """What it prints; the test fails when it fails."""
+    async def output(self, *words: str, stdin: Any = None) -> str:
+        """Standard output of a command that must succeed."""
         done = await self(*words, stdin=stdin)
         assert done.code == 0, done
         return done.out
@@ -68,16 +68,16 @@ async def cluster(home: Path, *, kinds: bool = True) -> AsyncIterator[Kubectl]:
         (home / "config").write_text(address.kubeconfig("secret"), encoding="utf-8")
         kubectl = Kubectl(fetch_kubectl.kubectl(), home)
         if kinds:
-            await kubectl.well("apply", "-f", str(CRDS))
+            await kubectl.output("apply", "-f", str(CRDS))
         yield kubectl
 
 
 def run(home: Path, test: Callable[[Kubectl], Awaitable[None]], *, kinds: bool = True) -> None:
-    async def whole() -> None:
+    async def main() -> None:
         async with cluster(home, kinds=kinds) as kubectl:
             await test(kubectl)
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
 READY = {
@@ -91,15 +91,15 @@ READY = {
 
 def test_our_crds_and_examples_are_applied_with_validation(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        first = await kubectl.well("apply", "-f", str(CRDS))
+        first = await kubectl.output("apply", "-f", str(CRDS))
         assert first.count(" created") == 3
-        await kubectl.well("wait", "--for=condition=Established", "crd", "--all", "--timeout=5s")
-        assert (await kubectl.well("apply", "--validate=strict", "-f", str(EXAMPLES))).count("nodepool") > 5
-        again = await kubectl.well("apply", "-f", str(EXAMPLES))
+        await kubectl.output("wait", "--for=condition=Established", "crd", "--all", "--timeout=5s")
+        assert (await kubectl.output("apply", "--validate=strict", "-f", str(EXAMPLES))).count("nodepool") > 5
+        again = await kubectl.output("apply", "-f", str(EXAMPLES))
         changed = [line for line in again.splitlines() if not line.endswith(" unchanged")]
         assert changed == [
             "pod/training configured"
-        ]  # a pod's tolerations are replaced whole, and completed again
+        ]  # apply replaces the pod's tolerations, and admission adds the defaults again
         misspelt = nodepool(templatee={})
         refused = await kubectl("apply", "-f", "-", stdin=misspelt)
         assert refused.code == 1
@@ -112,28 +112,28 @@ def test_our_crds_and_examples_are_applied_with_validation(tmp_path: Path) -> No
 
 def test_get_shows_our_printer_columns(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well("apply", "-f", "-", stdin=nodepool(weight=7))
+        await kubectl.output("apply", "-f", "-", stdin=nodepool(weight=7))
         status = json.dumps({"status": {"conditions": [READY], "nodes": 3}})
-        await kubectl.well(
+        await kubectl.output(
             "patch", "nodepool", "default", "--subresource=status", "--type=merge", "-p", status
         )
-        header, row = (await kubectl.well("get", "nodepools", "-o", "wide")).splitlines()
+        header, row = (await kubectl.output("get", "nodepools", "-o", "wide")).splitlines()
         assert header.split() == ["NAME", "NODECLASS", "NODES", "READY", "AGE", "WEIGHT", "CPU", "MEMORY"]
         assert row.split()[:4] == ["default", "default", "3", "True"]
         assert row.split()[5] == "7"
-        names = await kubectl.well("get", "karpenter", "-o", "name")  # by category
+        names = await kubectl.output("get", "karpenter", "-o", "name")  # by category
         assert names.split() == ["nodepool.karpenter.sh/default"]
-        assert "ec2ncs" in await kubectl.well("api-resources", "--api-group=karpenter.k8s.aws")
+        assert "ec2ncs" in await kubectl.output("api-resources", "--api-group=karpenter.k8s.aws")
 
     run(tmp_path, test)
 
 
-def test_explain_knows_nested_fields_of_ours_and_of_kubernetes(tmp_path: Path) -> None:
+def test_explain_shows_nested_fields_of_crds_and_of_kubernetes(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        budgets = await kubectl.well("explain", "nodepool.spec.disruption.budgets")
+        budgets = await kubectl.output("explain", "nodepool.spec.disruption.budgets")
         assert "FIELD: budgets <[]Object>" in budgets
         assert "schedule" in budgets
-        image = await kubectl.well("explain", "deployment.spec.template.spec.containers.image")
+        image = await kubectl.output("explain", "deployment.spec.template.spec.containers.image")
         assert "FIELD: image <string>" in image
 
     run(tmp_path, test)
@@ -141,8 +141,8 @@ def test_explain_knows_nested_fields_of_ours_and_of_kubernetes(tmp_path: Path) -
 
 def test_describe_shows_an_object_and_its_events(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well("create", "-f", "-", stdin=pod())
-        made = json.loads(await kubectl.well("get", "pod", "a", "-o", "json"))
+        await kubectl.output("create", "-f", "-", stdin=pod())
+        made = json.loads(await kubectl.output("get", "pod", "a", "-o", "json"))
         event = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -159,12 +159,12 @@ def test_describe_shows_an_object_and_its_events(tmp_path: Path) -> None:
             "source": {"component": "scheduler"},
             "count": 1,
         }
-        await kubectl.well("create", "-f", "-", stdin=event)
-        shown = await kubectl.well("describe", "pod", "a")
+        await kubectl.output("create", "-f", "-", stdin=event)
+        shown = await kubectl.output("describe", "pod", "a")
         assert "FailedScheduling" in shown
         assert "no node fits" in shown
-        await kubectl.well("apply", "-f", "-", stdin=nodepool(weight=7))
-        assert "Weight:  7" in await kubectl.well("describe", "nodepool", "default")
+        await kubectl.output("apply", "-f", "-", stdin=nodepool(weight=7))
+        assert "Weight:  7" in await kubectl.output("describe", "nodepool", "default")
 
     run(tmp_path, test)
 
@@ -172,39 +172,39 @@ def test_describe_shows_an_object_and_its_events(tmp_path: Path) -> None:
 def test_server_side_apply_finds_a_conflict_and_can_force_it(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
         words = ("apply", "--server-side", "-f", "-")
-        await kubectl.well(*words, "--field-manager=a", stdin=nodepool(weight=1))
+        await kubectl.output(*words, "--field-manager=a", stdin=nodepool(weight=1))
         refused = await kubectl(*words, "--field-manager=b", stdin=nodepool(weight=2))
         assert refused.code == 1
         assert 'conflict with "a": .spec.weight' in refused.err
-        await kubectl.well(*words, "--field-manager=b", "--force-conflicts", stdin=nodepool(weight=2))
-        assert await kubectl.well("get", "nodepool", "default", "-o", "jsonpath={.spec.weight}") == "2"
+        await kubectl.output(*words, "--field-manager=b", "--force-conflicts", stdin=nodepool(weight=2))
+        assert await kubectl.output("get", "nodepool", "default", "-o", "jsonpath={.spec.weight}") == "2"
 
     run(tmp_path, test)
 
 
-def test_a_client_side_apply_can_go_on_as_a_server_side_one(tmp_path: Path) -> None:
+def test_server_side_apply_can_follow_client_side_apply(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well("apply", "-f", "-", stdin=deployment(replicas=2))
+        await kubectl.output("apply", "-f", "-", stdin=deployment(replicas=2))
         for replicas in (2, 3):
-            await kubectl.well("apply", "--server-side", "-f", "-", stdin=deployment(replicas=replicas))
-        text = await kubectl.well("get", "deployment", "web", "-o", "json", "--show-managed-fields")
+            await kubectl.output("apply", "--server-side", "-f", "-", stdin=deployment(replicas=replicas))
+        text = await kubectl.output("get", "deployment", "web", "-o", "json", "--show-managed-fields")
         managers = {(e["manager"], e["operation"]) for e in json.loads(text)["metadata"]["managedFields"]}
         assert ("kubectl", "Apply") in managers
-        assert await kubectl.well("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "3"
+        assert await kubectl.output("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "3"
 
     run(tmp_path, test)
 
 
-def test_wait_returns_when_the_condition_comes(tmp_path: Path) -> None:
+def test_wait_returns_when_the_condition_is_met(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well("apply", "-f", "-", stdin=nodepool())
+        await kubectl.output("apply", "-f", "-", stdin=nodepool())
         waiting = asyncio.create_task(
             kubectl("wait", "--for=condition=Ready", "nodepool/default", "--timeout=20s")
         )
         late = await kubectl("wait", "--for=condition=Ready", "nodepool/default", "--timeout=1s")
         assert late.code == 1
         status = json.dumps({"status": {"conditions": [READY]}})
-        await kubectl.well(
+        await kubectl.output(
             "patch", "nodepool", "default", "--subresource=status", "--type=merge", "-p", status
         )
         done = await waiting
@@ -217,14 +217,14 @@ def test_delete_waits_for_a_finalizer(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
         held = nodepool()
         held["metadata"]["finalizers"] = ["x.dev/hold"]
-        await kubectl.well("apply", "-f", "-", stdin=held)
+        await kubectl.output("apply", "-f", "-", stdin=held)
         deleting = asyncio.create_task(kubectl("delete", "nodepool", "default", "--timeout=20s"))
-        await kubectl.well(
+        await kubectl.output(
             "wait", "--for=jsonpath={.metadata.deletionTimestamp}", "nodepool/default", "--timeout=10s"
         )
         assert not deleting.done()
         free = json.dumps([{"op": "remove", "path": "/metadata/finalizers"}])
-        await kubectl.well("patch", "nodepool", "default", "--type=json", "-p", free)
+        await kubectl.output("patch", "nodepool", "default", "--type=json", "-p", free)
         done = await deleting
         assert (done.code, '"default" deleted' in done.out) == (0, True)
         assert "NotFound" in (await kubectl("get", "nodepool", "default")).err
@@ -237,10 +237,10 @@ def test_watch_prints_a_line_per_change(tmp_path: Path) -> None:
         process = await kubectl.start("get", "nodepools", "--watch", "--no-headers")
         assert process.stdout is not None
         try:
-            await kubectl.well("apply", "-f", "-", stdin=nodepool("first"))
+            await kubectl.output("apply", "-f", "-", stdin=nodepool("first"))
             line = await asyncio.wait_for(process.stdout.readline(), 20)
             assert line.split()[0] == b"first"
-            await kubectl.well("apply", "-f", "-", stdin=nodepool("second"))
+            await kubectl.output("apply", "-f", "-", stdin=nodepool("second"))
             line = await asyncio.wait_for(process.stdout.readline(), 20)
             assert line.split()[0] == b"second"
         finally:
@@ -250,24 +250,26 @@ def test_watch_prints_a_line_per_change(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_the_everyday_verbs_work(tmp_path: Path) -> None:
+def test_common_commands_work(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well("create", "namespace", "team")
-        await kubectl.well("-n", "team", "create", "deployment", "web", "--image=web:1", "--replicas=2")
-        await kubectl.well("-n", "team", "scale", "deployment", "web", "--replicas=5")
-        await kubectl.well("-n", "team", "label", "deployment", "web", "tier=front")
-        await kubectl.well("-n", "team", "annotate", "deployment", "web", "note=x")
-        await kubectl.well("-n", "team", "set", "image", "deployment/web", "web=web:2")
-        shown = json.loads(await kubectl.well("-n", "team", "get", "deployment", "web", "-o", "json"))
+        await kubectl.output("create", "namespace", "team")
+        await kubectl.output("-n", "team", "create", "deployment", "web", "--image=web:1", "--replicas=2")
+        await kubectl.output("-n", "team", "scale", "deployment", "web", "--replicas=5")
+        await kubectl.output("-n", "team", "label", "deployment", "web", "tier=front")
+        await kubectl.output("-n", "team", "annotate", "deployment", "web", "note=x")
+        await kubectl.output("-n", "team", "set", "image", "deployment/web", "web=web:2")
+        shown = json.loads(await kubectl.output("-n", "team", "get", "deployment", "web", "-o", "json"))
         assert shown["spec"]["replicas"] == 5
         assert shown["metadata"]["labels"]["tier"] == "front"
         assert shown["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2"
-        assert "yes" in await kubectl.well("auth", "can-i", "delete", "nodes")
-        assert "admin" in await kubectl.well("auth", "whoami")
-        await kubectl.well("-n", "team", "create", "configmap", "c", "--from-literal=a=b", "--dry-run=server")
+        assert "yes" in await kubectl.output("auth", "can-i", "delete", "nodes")
+        assert "admin" in await kubectl.output("auth", "whoami")
+        await kubectl.output(
+            "-n", "team", "create", "configmap", "c", "--from-literal=a=b", "--dry-run=server"
+        )
         assert (await kubectl("-n", "team", "get", "configmap", "c")).code == 1
         assert (await kubectl("diff", "-f", "-", stdin=nodepool())).code == 1  # there is a difference
-        await kubectl.well("delete", "namespace", "team", "--timeout=20s")
+        await kubectl.output("delete", "namespace", "team", "--timeout=20s")
         assert (await kubectl("get", "namespace", "team")).code == 1
 
     run(tmp_path, test)
@@ -275,15 +277,15 @@ def test_the_everyday_verbs_work(tmp_path: Path) -> None:
 
 def test_a_node_is_cordoned_tainted_and_drained(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
-        await kubectl.well(
+        await kubectl.output(
             "create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
         )
-        await kubectl.well("taint", "node", "n1", "a=b:NoSchedule")
-        await kubectl.well("create", "-f", "-", stdin=pod(nodeName="n1", terminationGracePeriodSeconds=0))
-        await kubectl.well("drain", "n1", "--force", "--timeout=20s")
+        await kubectl.output("taint", "node", "n1", "a=b:NoSchedule")
+        await kubectl.output("create", "-f", "-", stdin=pod(nodeName="n1", terminationGracePeriodSeconds=0))
+        await kubectl.output("drain", "n1", "--force", "--timeout=20s")
         assert (await kubectl("get", "pod", "a")).code == 1
-        assert "SchedulingDisabled" in await kubectl.well("get", "node", "n1")
-        await kubectl.well("uncordon", "n1")
-        assert "SchedulingDisabled" not in await kubectl.well("get", "node", "n1")
+        assert "SchedulingDisabled" in await kubectl.output("get", "node", "n1")
+        await kubectl.output("uncordon", "n1")
+        assert "SchedulingDisabled" not in await kubectl.output("get", "node", "n1")
 
     run(tmp_path, test)

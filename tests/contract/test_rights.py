@@ -30,7 +30,7 @@ from live_world import LiveWorld
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
-OPEN = ("/version",)  # to everybody who is somebody
+OPEN = ("/version",)  # allowed for every authenticated user
 
 
 @dataclass(frozen=True, order=True)
@@ -38,11 +38,11 @@ class Right:
     group: str
     resource: str
     verb: str
-    name: str = ""  # empty: of any name
-    namespace: str = ""  # empty: in all of them
+    name: str = ""  # empty: any name
+    namespace: str = ""  # empty: all namespaces
 
 
-WHEN_THINGS_GO_WRONG = {
+NOT_USED_IN_THIS_RUN = {
     Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
     Right("", "pods", "delete"): "the grace period of a node is over",
     Right("karpenter.sh", "nodeclaims", "delete"): "a launch failed, a node never came, or a claim expired",
@@ -55,13 +55,13 @@ WHEN_THINGS_GO_WRONG = {
     for resource in resources
     for verb in ("list", "watch")
 }
-# After a conflict the object is read again; whether there is one in a life is a matter of timing.
+# After a conflict the controller reads the object again; whether a run has a conflict depends on timing.
 AFTER_A_CONFLICT = {
     Right("karpenter.sh", "nodeclaims", "get"),
     Right("karpenter.sh", "nodepools", "get"),
     Right("karpenter.k8s.aws", "ec2nodeclasses", "get"),
 }
-UNUSUAL = dataclasses.replace(
+WITH_NODE_REPAIR = dataclasses.replace(
     app_world.SETTINGS,
     interruption_queue=app_world.QUEUE,
     disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True),
@@ -88,7 +88,7 @@ def _rights(rule: dict[str, Any], namespace: str) -> Iterator[Right]:
                     yield Right(group, resource, verb, name, namespace)
 
 
-def asked(request: Request) -> Right:
+def needed_right(request: Request) -> Right:
     """The right that a request needs."""
     parts = request.path.strip("/").split("/")
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
@@ -109,8 +109,8 @@ def allows(right: Right, wanted: Right) -> bool:
     )
 
 
-async def live_a_life(world: LiveWorld) -> None:
-    """Nodes come and go, pods are evicted, classes end."""
+async def run_through_lifecycle(world: LiveWorld) -> None:
+    """Nodes are launched and drained, pods are evicted, the NodePool and the EC2NodeClass are deleted."""
     replica = await world.start()
     await world.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "x"}}])
     await world.node_pool()
@@ -164,40 +164,40 @@ async def repair_and_interrupt(world: AppWorld) -> None:
     (interrupted,) = [one for one in world.machines if one.lifecycle == "spot"]
     control.interrupt_spot(region, interrupted.id)
 
-    async def is_gone() -> bool:
+    async def is_terminated() -> bool:
         return all(one.id != interrupted.id for one in world.machines)
 
-    await world.until(is_gone)
+    await world.until(is_terminated)
     await world.until_running(1, "batch")
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory) -> LiveWorld:
-    """A world after a life in it."""
+def controller_run(tmp_path_factory: pytest.TempPathFactory) -> LiveWorld:
+    """The simulated cluster and AWS after a run of the controller."""
 
     async def main() -> LiveWorld:
         async with live_world.serving(tmp_path_factory.mktemp("world")) as world:
             cloud = world.cloud
             cloud.endpoint.guard = Guard(iam_rights.published(), ec2=cloud.ec2, iam=cloud.iam)
-            await live_a_life(world)
+            await run_through_lifecycle(world)
             return world
 
     return asyncio.run(main())
 
 
 @pytest.mark.fact("aws-10.3.2", "aws-10.3.3", "aws-10.3.4")
-def test_the_rights_in_kubernetes_are_those_that_a_life_needs(life: LiveWorld) -> None:
-    wanted = {asked(request) for request in life.front.asked if request.path not in OPEN}
+def test_rbac_rules_allow_exactly_the_requests_of_the_controller(controller_run: LiveWorld) -> None:
+    wanted = {needed_right(request) for request in controller_run.front.asked if request.path not in OPEN}
     given = rights()
     assert [one for one in sorted(wanted) if not any(allows(right, one) for right in given)] == []
     unused = {right for right in given if not any(allows(right, one) for one in wanted)}
-    assert unused - AFTER_A_CONFLICT == set(WHEN_THINGS_GO_WRONG)
+    assert unused - AFTER_A_CONFLICT == set(NOT_USED_IN_THIS_RUN)
 
 
 @pytest.fixture(scope="module")
-def decided(life: LiveWorld) -> list[tuple[Access, Decision]]:
-    """What the policy decided in that life, and in one with a reboot and an interruption."""
-    guards = [life.cloud.endpoint.guard]
+def decided(controller_run: LiveWorld) -> list[tuple[Access, Decision]]:
+    """Decisions of the policy in that run, and in one with a reboot and an interruption."""
+    guards = [controller_run.cloud.endpoint.guard]
 
     async def guarded(world: AppWorld) -> None:
         roles = world.endpoint.services["iam"]
@@ -207,7 +207,7 @@ def decided(life: LiveWorld) -> list[tuple[Access, Decision]]:
         guards.append(world.endpoint.guard)
         await repair_and_interrupt(world)
 
-    app_world.run(guarded, settings=UNUSUAL)
+    app_world.run(guarded, settings=WITH_NODE_REPAIR)
     return [one for guard in guards if isinstance(guard, Guard) for one in guard.decided]
 
 
@@ -223,6 +223,6 @@ def test_every_action_of_every_statement_is_needed(decided: list[tuple[Access, D
         for statement in iam_rights.document()["Statement"]
         for action in iam_rights.actions(statement)
     }
-    roles = {"NODE_ROLE": "KarpenterNodeRole-*", "QUEUE": "*"}  # of both worlds
+    roles = {"NODE_ROLE": "KarpenterNodeRole-*", "QUEUE": "*"}  # of both runs
     needed = iam_rights.needed_actions(iam_rights.published(**roles), (access for access, _ in decided))
     assert granted - needed == set()

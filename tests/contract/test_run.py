@@ -1,4 +1,4 @@
-"""`holdfast run`, the real program as a process, on the simulated world behind its HTTP fronts."""
+"""`holdfast run` as a process, against a simulated cluster and AWS over HTTP."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def run(program: Program, folder: Path) -> None:
     asyncio.run(main())
 
 
-async def ready_to_launch(world: LiveWorld) -> None:
+async def create_class_and_pool(world: LiveWorld) -> None:
     await world.node_class(capacityReservationSelectorTerms=[{"id": reservation_id(world)}])
     await world.node_pool()
 
@@ -61,7 +61,7 @@ async def get(port: int, path: str) -> tuple[int, str]:
 def test_pending_pods_run_in_reserved_slots_first(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         replica = await world.start()
-        await ready_to_launch(world)
+        await create_class_and_pool(world)
         await world.deploy("web", replicas=3, cpu="1500m")
 
         async def all_run() -> bool:
@@ -97,7 +97,7 @@ def test_pending_pods_run_in_reserved_slots_first(tmp_path: Path) -> None:
 def test_a_second_replica_leads_after_the_first_stops(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         first = await world.start()
-        await ready_to_launch(world)
+        await create_class_and_pool(world)
         leader = await first.says("acquired lease")
         second = await world.start()
         await second.says("synced caches")
@@ -130,7 +130,7 @@ async def karpenter_leads(world: LiveWorld, renewed_s: int) -> None:
     )
 
 
-def test_it_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
+def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         await karpenter_leads(world, world.clock.now_s())
         refused = await world.start()
@@ -139,9 +139,9 @@ def test_it_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
             refused.lines[-1]
         )
         world.replicas.remove(refused)
-        told = await world.start("--beside-karpenter")
-        await told.says("acquired lease")
-        assert await told.stop() == 0
+        with_flag = await world.start("--beside-karpenter")
+        await with_flag.says("acquired lease")
+        assert await with_flag.stop() == 0
 
     run(program, tmp_path)
 
@@ -156,10 +156,10 @@ def test_an_expired_lease_of_karpenter_is_ignored(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
-def test_it_runs_on_a_read_only_filesystem(tmp_path: Path) -> None:
+def test_run_works_on_a_read_only_filesystem(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         replica = await world.start(program=(read_only.__file__,))
-        await ready_to_launch(world)
+        await create_class_and_pool(world)
         await world.deploy("web", replicas=1)
 
         async def it_runs() -> bool:
@@ -185,16 +185,16 @@ def test_a_large_plan_works_without_a_compiler_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "said"),
+    ("flag", "message"),
     [
         ("--batch-idle-duration=soon", "--batch-idle-duration: 'soon' is not a duration such as 90s or 5m"),
         ("--batch-idle-duraton=1s", "No such option '--batch-idle-duraton'"),
     ],
 )
-def test_a_wrong_flag_is_reported_and_nothing_starts(flag: str, said: str) -> None:
+def test_a_wrong_flag_is_reported_and_nothing_starts(flag: str, message: str) -> None:
     done = CliRunner().invoke(main, ["run", "--cluster-name", "blue", flag])
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_the_help_shows_every_setting_with_its_variable() -> None:

@@ -72,7 +72,7 @@ def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
 
 
 async def last_line(world: LiveWorld) -> str:
-    """What the program logs last when nothing has to be asked of AWS before it starts. It ends with exit code 1."""
+    """The last log line of a start that needs no call to AWS. Checks that the exit code is 1."""
     authority = base64.b64encode(world.world.address.authority).decode()
     replica = await world.start(
         f"--cluster-endpoint={world.world.address.url}",

@@ -1,4 +1,4 @@
-"""`holdfast run` while EKS denies what it is asked: the real program as a process, on simulated services behind HTTP."""
+"""`holdfast run` as a process while EKS denies every call, against a simulated cluster and AWS over HTTP."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ class Denied(NoFaults):
         return ApiError("AccessDeniedException", "not authorized", 403) if service == "eks" else None
 
 
-async def not_valid(world: LiveWorld) -> str:
-    """Why the class is not valid; empty: it is."""
+async def validation_failure(world: LiveWorld) -> str:
+    """The reason why the class is not valid; empty if it is."""
     node_class = await world.kube.get(EC2NodeClass, "default")
     found = conditions.find(node_class.status.conditions, "ValidationSucceeded")
     assert found is not None
@@ -30,7 +30,7 @@ async def not_valid(world: LiveWorld) -> str:
 
 
 async def claims(world: LiveWorld) -> dict[str, tuple[str, bool]]:
-    """Those that are launched, by name: the hash of the class, and whether the claim drifted."""
+    """The launched NodeClaims by name: the hash of the class, and whether the claim drifted."""
     return {
         claim.metadata.name: (
             claim.metadata.annotations[CLASS_HASH],
@@ -60,7 +60,7 @@ def test_denied_describe_cluster_drifts_no_node_and_launches_none(tmp_path: Path
 
         async def starts_and_refuses(reason: str) -> live_world.Replica:
             async def refused() -> bool:
-                return await not_valid(world) == reason
+                return await validation_failure(world) == reason
 
             replica = await world.start()
             await world.until(refused, "the class is not valid")

@@ -1,4 +1,4 @@
-"""`holdfast sandbox` as a real process: kubectl and botocore find a world, and nothing is left when it ends."""
+"""`holdfast sandbox` as a process: kubectl and botocore can use it, and it removes everything when it stops."""
 
 import asyncio
 import signal
@@ -22,23 +22,23 @@ from sandbox_process import EXAMPLE, WITHIN_S, running, start
 AL2023 = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
 
 
-def fails(folder: Path, *arguments: str) -> list[str]:
+def stderr_of_failure(folder: Path, *arguments: str) -> list[str]:
     """The lines on standard error."""
-    _, complaints = (process := start(folder, *arguments)).communicate(timeout=WITHIN_S)
+    _, stderr = (process := start(folder, *arguments)).communicate(timeout=WITHIN_S)
     assert process.returncode == 1
     assert list((folder / "tmp").iterdir()) == []
-    return complaints.splitlines()
+    return stderr.splitlines()
 
 
 def listens(url: str) -> bool:
     address = urlsplit(url)
-    with socket.socket() as line:
-        return line.connect_ex((address.hostname or "", address.port or 0)) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex((address.hostname or "", address.port or 0)) == 0
 
 
 @pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_the_sandbox_and_nothing_is_left(tmp_path: Path, number: int) -> None:
+def test_signal_stops_the_sandbox_and_removes_its_files(tmp_path: Path, number: int) -> None:
     with running(tmp_path) as sandbox:
         urls = [sandbox.environ["CLUSTER_ENDPOINT"], sandbox.environ["AWS_ENDPOINT_URL"]]
         assert [listens(url) for url in urls] == [True, True]
@@ -63,8 +63,8 @@ def test_kubectl_and_botocore_find_the_objects_of_a_scenario(tmp_path: Path) -> 
             time.sleep(0.2)
         (reservation,) = sandbox.client("ec2").describe_capacity_reservations()["CapacityReservations"]
         assert (reservation["TotalInstanceCount"], reservation["AvailableInstanceCount"]) == (3, 2)
-        who = sandbox.client("sts").get_caller_identity()
-        assert who["Account"] == "111122223333"
+        identity = sandbox.client("sts").get_caller_identity()
+        assert identity["Account"] == "111122223333"
         endpoint = sandbox.client("eks").describe_cluster(name="holdfast")["cluster"]["endpoint"]
         assert endpoint == sandbox.environ["CLUSTER_ENDPOINT"]
         assert sandbox.stop() == ""
@@ -94,8 +94,8 @@ def test_botocore_creates_and_cancels_reservations_and_instances(tmp_path: Path)
         assert (len(fleet["Instances"]), fleet["Errors"]) == (1, [])
         (found,) = ec2.describe_capacity_reservations()["CapacityReservations"]
         assert (found["CapacityReservationId"], found["AvailableInstanceCount"]) == (made, 0)
-        (ending,) = ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])["TerminatingInstances"]
-        assert ending["CurrentState"]["Name"] == "shutting-down"
+        (terminating,) = ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])["TerminatingInstances"]
+        assert terminating["CurrentState"]["Name"] == "shutting-down"
         assert ec2.cancel_capacity_reservation(CapacityReservationId=made)["Return"]
         sandbox.stop()
 
@@ -126,7 +126,7 @@ def test_the_folder_of_a_flag_is_used_and_removed(tmp_path: Path) -> None:
     assert not folder.exists()
     folder.mkdir()
     (folder / "precious").touch()
-    assert fails(tmp_path, "--folder", str(folder)) == [f"{folder} is not empty"]
+    assert stderr_of_failure(tmp_path, "--folder", str(folder)) == [f"{folder} is not empty"]
     assert (folder / "precious").exists()
 
 
@@ -155,16 +155,16 @@ def test_the_folder_of_a_flag_is_used_and_removed(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_reported_and_nothing_is_left(tmp_path: Path, text: str, message: str) -> None:
+def test_error_in_a_file_is_reported_and_no_files_remain(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(text)
-    assert fails(tmp_path, str(file)) == [message.format(file=file)]
+    assert stderr_of_failure(tmp_path, str(file)) == [message.format(file=file)]
 
 
 def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        (line,) = fails(tmp_path, "--aws-port", str(port))
+        (line,) = stderr_of_failure(tmp_path, "--aws-port", str(port))
     assert str(port) in line
     assert "address already in use" in line
 
@@ -172,7 +172,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
 def test_missing_control_plane_programs_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
-        (line,) = fails(tmp_path, "--control-plane", "real")
+        (line,) = stderr_of_failure(tmp_path, "--control-plane", "real")
     assert line.startswith("etcd is neither in KUBEBUILDER_ASSETS nor on PATH")
 
 

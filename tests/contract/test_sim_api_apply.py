@@ -1,4 +1,4 @@
-"""Server-side apply in the embedded API server: who owns which field, and who may take it."""
+"""Server-side apply in the embedded API server: field managers and conflicts."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ def managers(value: dict[str, Any]) -> dict[tuple[str, str], Any]:
 
 
 @each_server
-async def test_an_apply_makes_what_is_not_there(line: Line) -> None:
+async def test_apply_creates_a_missing_object(line: Line) -> None:
     made = await apply(line, "a", deployment())
     assert made.status == 201
     owned = managers(made.value)["a", "Apply"]
     container = owned["f:spec"]["f:template"]["f:spec"]["f:containers"]['k:{"name":"c"}']
     assert container == {".": {}, "f:image": {}, "f:name": {}}
-    assert "f:replicas" not in owned["f:spec"]  # a default is nobody's
+    assert "f:replicas" not in owned["f:spec"]  # a default has no owner
 
 
 @each_server
@@ -40,16 +40,16 @@ async def test_a_field_of_another_manager_is_a_conflict_unless_forced(line: Line
 
 
 @each_server
-async def test_the_same_value_is_owned_together(line: Line) -> None:
+async def test_equal_value_is_owned_by_both_managers(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
     shared = await apply(line, "b", {"spec": {"replicas": 2}})
     assert shared.status == 200
     dropped = await apply(line, "b", {"spec": {}})
-    assert dropped.value["spec"]["replicas"] == 2  # a still owns it
+    assert dropped.value["spec"]["replicas"] == 2  # manager a still owns it
 
 
 @each_server
-async def test_a_writer_that_does_not_apply_owns_what_it_changed(line: Line) -> None:
+async def test_patch_owns_the_fields_that_it_changed(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
     await line.patched(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}})
     refused = await apply(line, "a", deployment(replicas=2))
@@ -58,7 +58,7 @@ async def test_a_writer_that_does_not_apply_owns_what_it_changed(line: Line) -> 
 
 
 @each_server
-async def test_what_an_apply_no_longer_speaks_of_goes_away(line: Line) -> None:
+async def test_apply_removes_fields_that_it_no_longer_has(line: Line) -> None:
     two = deployment()
     two["metadata"]["labels"] = {"x": "1"}
     two["spec"]["template"]["spec"] = {
@@ -71,7 +71,7 @@ async def test_what_an_apply_no_longer_speaks_of_goes_away(line: Line) -> None:
 
 
 @each_server
-async def test_applying_twice_is_applying_once(line: Line) -> None:
+async def test_second_apply_changes_nothing(line: Line) -> None:
     first = (await apply(line, "a", deployment(replicas=2))).value
     second = (await apply(line, "a", deployment(replicas=2))).value
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
@@ -87,8 +87,10 @@ async def test_lists_with_keys_are_owned_item_by_item(line: Line) -> None:
         assert (await line.ask("PATCH", path, {**body, "status": status}, type_=APPLY)).status == 200
     found = await line.got(f"{NODES}/n1")
     assert sorted(c["type"] for c in found["status"]["conditions"]) == ["Healthy", "Ready"]
-    gone = await line.ask("PATCH", f"{NODES}/n1/status?fieldManager=b", {**body, "status": {}}, type_=APPLY)
-    assert [c["type"] for c in gone.value["status"]["conditions"]] == ["Ready"]
+    removed = await line.ask(
+        "PATCH", f"{NODES}/n1/status?fieldManager=b", {**body, "status": {}}, type_=APPLY
+    )
+    assert [c["type"] for c in removed.value["status"]["conditions"]] == ["Ready"]
 
 
 @each_server
@@ -101,7 +103,7 @@ async def test_an_apply_needs_a_manager_and_the_right_kind(line: Line) -> None:
 
 
 @each_server
-async def test_the_owners_can_be_rewritten_as_kubectl_does_when_it_migrates(line: Line) -> None:
+async def test_managed_fields_can_be_rewritten_as_kubectl_does(line: Line) -> None:
     made = await line.made(DEPLOYMENTS, deployment(replicas=2), agent="kubectl-client-side-apply")
     entry = {**made["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}
     change = [

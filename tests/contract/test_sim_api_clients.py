@@ -1,4 +1,4 @@
-"""What real clients ask of an API server beside objects: discovery, OpenAPI, protobuf bodies, tables, reviews."""
+"""Requests of real clients other than plain objects: discovery, OpenAPI, protobuf bodies, tables, reviews."""
 
 from typing import Any
 
@@ -33,13 +33,13 @@ async def test_the_version_is_one_that_clients_can_parse(line: Line) -> None:
 
 
 @each_server
-async def test_a_cluster_begins_with_its_namespaces(line: Line) -> None:
+async def test_new_cluster_has_the_default_namespaces(line: Line) -> None:
     names = [item["metadata"]["name"] for item in (await line.got("/api/v1/namespaces"))["items"]]
     assert {"default", "kube-system", "kube-node-lease"} <= set(names)
 
 
 @each_server
-async def test_old_discovery_lists_every_group_and_resource(line: Line) -> None:
+async def test_legacy_discovery_lists_every_group_and_resource(line: Line) -> None:
     assert (await line.got("/api"))["versions"] == ["v1"]
     core = {r["name"]: r for r in (await line.got("/api/v1"))["resources"]}
     assert {"pods", "pods/eviction", "pods/binding", "nodes/status", "events"} <= core.keys()
@@ -81,9 +81,9 @@ async def test_aggregated_discovery_has_an_etag_that_a_new_kind_changes(line: Li
 async def test_openapi_has_a_document_per_group_version(line: Line) -> None:
     await with_crds(line)
     index = await line.got("/openapi/v3")
-    place = index["paths"]["apis/karpenter.sh/v1"]["serverRelativeURL"]
-    assert place.startswith("/openapi/v3/apis/karpenter.sh/v1?hash=")
-    document = await line.got(place)
+    path_of_document = index["paths"]["apis/karpenter.sh/v1"]["serverRelativeURL"]
+    assert path_of_document.startswith("/openapi/v3/apis/karpenter.sh/v1?hash=")
+    document = await line.got(path_of_document)
     patch = document["paths"]["/apis/karpenter.sh/v1/nodepools/{name}"]["patch"]
     assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
     kind = {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}
@@ -100,7 +100,7 @@ async def test_openapi_has_a_document_per_group_version(line: Line) -> None:
 
 
 @each_front
-async def test_answers_are_json_whatever_else_is_accepted(line: Line) -> None:
+async def test_answers_are_json_although_protobuf_is_accepted(line: Line) -> None:
     for accept in (
         "application/vnd.kubernetes.protobuf, */*",
         "application/vnd.kubernetes.protobuf,application/json",
@@ -131,7 +131,7 @@ async def test_a_lease_is_read_from_protobuf(line: Line) -> None:
 
 
 @each_server
-async def test_delete_options_tell_no_grace_from_none_given(line: Line) -> None:
+async def test_delete_options_distinguish_grace_period_zero_from_unset(line: Line) -> None:
     for name in ("a", "b"):
         await line.made(PODS, pod(name, nodeName="n1"))
     assert (
@@ -162,11 +162,11 @@ async def test_an_eviction_and_a_binding_are_read_from_protobuf(line: Line) -> N
 
 
 @each_front
-async def test_a_pod_is_read_from_protobuf_with_what_stands_inline(line: Line) -> None:
+async def test_pod_with_inline_fields_is_read_from_protobuf(line: Line) -> None:
     limits = message((1, message((1, "cpu"), (2, message((1, "0.5"))))))
     port = message((1, "http"), (3, 80), (4, "TCP"))
     container = message((1, "c"), (2, "web:1"), (6, port), (8, limits))
-    volume = message((1, "tmp"), (2, message((2, b""))))  # VolumeSource stands inline; 2 is emptyDir
+    volume = message((1, "tmp"), (2, message((2, b""))))  # VolumeSource is inline; 2 is emptyDir
     labels = message((1, "app"), (2, "web"))
     spec = message((1, volume), (2, container), (7, message((1, "disk"), (2, "ssd"))))
     body = envelope("v1", "Pod", message((1, meta("a", (11, labels))), (2, spec)))
@@ -179,11 +179,11 @@ async def test_a_pod_is_read_from_protobuf_with_what_stands_inline(line: Line) -
 
 
 @each_server
-async def test_a_custom_kind_in_protobuf_is_refused_by_name(line: Line) -> None:
+async def test_custom_kind_in_protobuf_is_refused(line: Line) -> None:
     answer = await send(line, PODS, envelope("karpenter.sh/v1", "NodePool", b""))
     assert answer.status == 400
-    said = answer.body.replace(b'\\"', b'"')  # a real server says it in protobuf
-    assert b'no kind "NodePool" is registered for version "karpenter.sh/v1"' in said
+    text = answer.body.replace(b'\\"', b'"')  # a real server answers in protobuf
+    assert b'no kind "NodePool" is registered for version "karpenter.sh/v1"' in text
 
 
 @each_front
@@ -210,7 +210,7 @@ async def test_events_of_both_groups_are_the_same_events(line: Line) -> None:
 
 
 @each_front
-async def test_tables_have_the_columns_people_know(line: Line) -> None:
+async def test_tables_have_the_columns_of_kubernetes(line: Line) -> None:
     await line.made(NODES, {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     await line.made(PODS, pod(nodeName="n1"))
     await line.made(DEPLOYMENTS, deployment(replicas=2))
@@ -226,13 +226,13 @@ async def test_tables_have_the_columns_people_know(line: Line) -> None:
 
 
 @each_server
-async def test_reviews_answer_who_and_whether(line: Line) -> None:
+async def test_reviews_return_the_user_and_the_permission(line: Line) -> None:
     base = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
     may = await line.made(base, {**body, "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}})
     assert may["status"]["allowed"] is True
-    who = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    me = await line.made("/apis/authentication.k8s.io/v1/selfsubjectreviews", who)
+    self_review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    me = await line.made("/apis/authentication.k8s.io/v1/selfsubjectreviews", self_review)
     assert me["status"]["userInfo"]["username"] == line.user
     token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "a-token"}}
     review = await line.made("/apis/authentication.k8s.io/v1/tokenreviews", token)
@@ -240,7 +240,7 @@ async def test_reviews_answer_who_and_whether(line: Line) -> None:
 
 
 @each_front
-async def test_a_service_account_gets_a_token_that_opens_the_door(line: Line) -> None:
+async def test_token_of_a_service_account_is_accepted(line: Line) -> None:
     accounts = "/api/v1/namespaces/default/serviceaccounts"
     await line.made(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}

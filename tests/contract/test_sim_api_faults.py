@@ -1,4 +1,4 @@
-"""Injected faults: what a client sees of them is the same through both fronts."""
+"""Injected faults have the same effect on a client through both fronts."""
 
 import aiohttp
 import pytest
@@ -19,7 +19,7 @@ def watches(request: Request) -> bool:
 
 
 @each_front
-async def test_a_refusal_has_no_effect_and_may_say_when_to_come_again(line: Line) -> None:
+async def test_refused_request_has_no_effect_and_a_retry_after_header(line: Line) -> None:
     line.faults.add(Refuse("TooManyRequests", retry_after_s=2), everything, times=2)
     for _ in range(2):
         answer = await line.ask("POST", NODES, node())
@@ -41,7 +41,7 @@ async def test_a_lost_request_has_no_effect_and_a_lost_answer_has(line: Line) ->
 
 
 @each_front
-async def test_half_an_answer_breaks_off(line: Line) -> None:
+async def test_half_an_answer_breaks_the_connection(line: Line) -> None:
     await line.made(NODES, node())
     line.faults.add(Half(40), everything)
     with pytest.raises(BROKEN):
@@ -59,7 +59,7 @@ async def test_a_watch_may_break_in_the_middle_of_a_line(line: Line) -> None:
 
 
 @each_front
-async def test_a_watch_may_be_cut_in_good_order(line: Line) -> None:
+async def test_watch_may_end_after_a_complete_event(line: Line) -> None:
     await line.made(PODS, pod())
     line.faults.add(Cut(chunks=1), watches)
     async with line.watching(f"{PODS}?watch=true") as events:
@@ -68,7 +68,7 @@ async def test_a_watch_may_be_cut_in_good_order(line: Line) -> None:
 
 
 @each_front
-async def test_a_stale_list_is_of_an_older_version_and_says_so(line: Line) -> None:
+async def test_stale_list_has_an_older_resource_version(line: Line) -> None:
     first = await line.made(NODES, node("n1"))
     await line.made(NODES, node("n2"))
     line.faults.add(Stale(versions=1), everything)
@@ -79,7 +79,7 @@ async def test_a_stale_list_is_of_an_older_version_and_says_so(line: Line) -> No
 
 
 @each_front
-async def test_a_slow_answer_takes_the_clock_along(line: Line) -> None:
+async def test_delayed_answer_advances_the_clock(line: Line) -> None:
     before = line.clock.now
     line.faults.add(Delay(9), everything)
     assert (await line.ask("GET", NODES)).status == 200

@@ -1,4 +1,4 @@
-"""Custom kinds in the embedded API server: CRDs at run time, judged, completed, pruned, scaled, shown."""
+"""Custom resources in the embedded API server: CRDs at run time, validation, defaults, pruning, scale, tables."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ async def test_defaults_are_filled_in_and_unknown_fields_pruned(line: Line) -> N
 
 
 @each_server
-async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None:
+async def test_schema_error_has_the_path_and_the_bound(line: Line) -> None:
     await with_crds(line)
     answer = await line.ask("POST", NODEPOOLS, nodepool(weight=500))
     assert answer.status == 422
@@ -79,7 +79,7 @@ async def test_the_schema_judges_with_the_path_and_the_bound(line: Line) -> None
 
 
 @each_front
-async def test_fields_where_there_should_be_none_are_unknown_in_lists_too(line: Line) -> None:
+async def test_fields_below_a_string_field_are_unknown_also_in_lists(line: Line) -> None:
     text = {"type": "object", "properties": {"word": {"type": "string"}}}
     await line.made(DEFINITIONS, thing_crd({"spec": text}))
     strict = await line.ask("POST", f"{THINGS}?fieldValidation=Strict", thing(word=[{"a": 1}, [{"b": 2}]]))
@@ -90,7 +90,7 @@ async def test_fields_where_there_should_be_none_are_unknown_in_lists_too(line: 
 
 
 @each_front
-async def test_a_time_that_is_none_is_of_the_wrong_type(line: Line) -> None:
+async def test_invalid_date_time_is_a_type_error(line: Line) -> None:
     since = {"type": "object", "properties": {"since": {"type": "string", "format": "date-time"}}}
     await line.made(DEFINITIONS, thing_crd({"spec": since}))
     answer = await line.ask("POST", THINGS, thing(since="soon"))
@@ -99,7 +99,7 @@ async def test_a_time_that_is_none_is_of_the_wrong_type(line: Line) -> None:
 
 
 @each_front
-async def test_an_amount_that_is_neither_number_nor_text_is_of_the_wrong_type(line: Line) -> None:
+async def test_boolean_quantity_is_a_type_error(line: Line) -> None:
     await with_crds(line)
     answer = await line.ask("POST", NODEPOOLS, nodepool(limits={"nodes": True}))
     causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
@@ -107,7 +107,7 @@ async def test_an_amount_that_is_neither_number_nor_text_is_of_the_wrong_type(li
 
 
 @each_front
-async def test_a_scale_that_is_no_count_is_invalid_where_the_scale_says_it_is(line: Line) -> None:
+async def test_invalid_replicas_are_also_reported_at_the_path_of_the_scale(line: Line) -> None:
     await with_crds(line)
     answer = await line.ask("POST", NODEPOOLS, nodepool(replicas="three"))
     assert {c["field"] for c in answer.value["details"]["causes"]} == {
@@ -120,7 +120,7 @@ async def test_a_scale_that_is_no_count_is_invalid_where_the_scale_says_it_is(li
 
 
 @each_server
-async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: Line) -> None:
+async def test_cel_rules_validate_creates_and_transition_rules_validate_updates(line: Line) -> None:
     await with_crds(line)
     both = await line.ask("POST", NODEPOOLS, nodepool(replicas=3, weight=5))
     assert both.status == 422
@@ -136,7 +136,7 @@ async def test_cel_rules_judge_creates_and_transition_rules_judge_updates(line: 
 
 
 @each_server
-async def test_an_error_that_was_there_before_does_not_stop_an_update(line: Line) -> None:
+async def test_unchanged_invalid_field_does_not_fail_an_update(line: Line) -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}, "name": {"type": "string"}}}
     await line.made(DEFINITIONS, thing_crd({"spec": size}))
     await line.made(THINGS, thing(size=50))
@@ -152,7 +152,7 @@ async def test_an_error_that_was_there_before_does_not_stop_an_update(line: Line
 
 
 @each_server
-async def test_custom_resources_take_no_strategic_patch_and_no_put_without_a_version(line: Line) -> None:
+async def test_custom_resources_refuse_strategic_patch_and_put_without_a_version(line: Line) -> None:
     await with_crds(line)
     await line.made(NODEPOOLS, nodepool())
     assert (await line.ask("PATCH", f"{NODEPOOLS}/default", {}, type_=STRATEGIC)).status == 415
@@ -192,7 +192,7 @@ async def test_printer_columns_become_a_table(line: Line) -> None:
 
 
 @each_server
-async def test_a_definition_that_cannot_be_judged_by_is_refused(line: Line) -> None:
+async def test_invalid_crd_is_refused(line: Line) -> None:
     bad_rule = {"rule": "self.size <", "message": "m"}
     for crd in (
         thing_crd({}, **{"x-kubernetes-validations": [bad_rule]}),
@@ -204,7 +204,7 @@ async def test_a_definition_that_cannot_be_judged_by_is_refused(line: Line) -> N
 
 
 @each_front
-async def test_deleting_a_definition_deletes_its_objects_once_their_finalizers_let_them(line: Line) -> None:
+async def test_deleted_crd_stays_until_the_finalizers_of_its_objects_are_removed(line: Line) -> None:
     await with_crds(line)
     held = nodepool()
     held["metadata"]["finalizers"] = ["x.dev/hold"]

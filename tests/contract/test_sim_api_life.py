@@ -1,4 +1,4 @@
-"""The life of pods and of what owns them: binding, eviction, grace, garbage collection, namespaces."""
+"""Binding, eviction, grace periods, garbage collection and namespaces in the embedded API server."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ TEAM = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
 REPLICASETS = DEPLOYMENTS.replace("deployments", "replicasets")
 
 
-async def running(line: Line, name: str = "a") -> None:
+async def create_running_pod(line: Line, name: str = "a") -> None:
     await line.made(PODS, pod(name, nodeName="n1"))
     await line.patched(
         f"{PODS}/{name}/status",
@@ -40,7 +40,7 @@ async def running(line: Line, name: str = "a") -> None:
     )
 
 
-async def budget(line: Line, allowed: int) -> None:
+async def create_budget(line: Line, allowed: int) -> None:
     selector = {"matchLabels": {"app": "web"}}
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     await line.made(BUDGETS, {**body, "spec": {"minAvailable": 1, "selector": selector}})
@@ -54,7 +54,7 @@ async def budget(line: Line, allowed: int) -> None:
 
 
 @each_server
-async def test_a_binding_places_a_pod_once(line: Line) -> None:
+async def test_pod_can_be_bound_only_once(line: Line) -> None:
     await line.made(NODES, node(labels={"topology.kubernetes.io/zone": "z1", "other": "x"}))
     await line.made(PODS, pod())
     answer = await line.ask("POST", f"{PODS}/a/binding", BINDING)
@@ -72,18 +72,18 @@ async def test_a_binding_places_a_pod_once(line: Line) -> None:
 
 
 @each_front
-async def test_a_bound_pod_has_a_grace_period_and_ends_with_the_second_delete(line: Line) -> None:
+async def test_bound_pod_has_a_grace_period_until_a_delete_without_one(line: Line) -> None:
     await line.made(PODS, pod(nodeName="n1", terminationGracePeriodSeconds=20))
-    going = (await line.ask("DELETE", f"{PODS}/a")).value
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 20
-    assert going["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:20Z"
+    terminating = (await line.ask("DELETE", f"{PODS}/a")).value
+    assert terminating["metadata"]["deletionGracePeriodSeconds"] == 20
+    assert terminating["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:20Z"
     assert (await line.got(f"{PODS}/a"))["metadata"]["deletionTimestamp"]
     assert (await line.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})).status == 200
     assert (await line.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})).status == 404
 
 
 @each_server
-async def test_a_pod_without_a_node_ends_at_once(line: Line) -> None:
+async def test_pod_without_a_node_is_deleted_immediately(line: Line) -> None:
     await line.made(PODS, pod())
     await line.ask("DELETE", f"{PODS}/a")
     assert (await line.ask("GET", f"{PODS}/a")).status == 404
@@ -91,8 +91,8 @@ async def test_a_pod_without_a_node_ends_at_once(line: Line) -> None:
 
 @each_server
 async def test_an_eviction_is_refused_while_the_budget_forbids_it(line: Line) -> None:
-    await running(line)
-    await budget(line, allowed=0)
+    await create_running_pod(line)
+    await create_budget(line, allowed=0)
     refused = await line.ask("POST", f"{PODS}/a/eviction", EVICTION)
     assert refused.status == 429
     assert refused.message == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -105,17 +105,17 @@ async def test_an_eviction_is_refused_while_the_budget_forbids_it(line: Line) ->
 
 
 @each_front
-async def test_an_eviction_takes_one_from_the_budget(line: Line) -> None:
-    await running(line)
-    await running(line, "b")
-    await budget(line, allowed=1)
+async def test_eviction_decrements_the_allowed_disruptions(line: Line) -> None:
+    await create_running_pod(line)
+    await create_running_pod(line, "b")
+    await create_budget(line, allowed=1)
     wrong = {**EVICTION, "deleteOptions": {"preconditions": {"uid": "other"}}}
     assert (await line.ask("POST", f"{PODS}/a/eviction", wrong)).status == 409
     assert (await line.got(f"{BUDGETS}/b"))["status"]["disruptionsAllowed"] == 1
     assert (await line.ask("POST", f"{PODS}/a/eviction", EVICTION)).status == 201
-    going = await line.got(f"{PODS}/a")
-    assert going["metadata"]["deletionTimestamp"]
-    assert "DisruptionTarget" in {c["type"] for c in going["status"]["conditions"]}
+    terminating = await line.got(f"{PODS}/a")
+    assert terminating["metadata"]["deletionTimestamp"]
+    assert "DisruptionTarget" in {c["type"] for c in terminating["status"]["conditions"]}
     status = (await line.got(f"{BUDGETS}/b"))["status"]
     assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["a"])
     other = {**EVICTION, "metadata": {"name": "b"}}
@@ -123,8 +123,8 @@ async def test_an_eviction_takes_one_from_the_budget(line: Line) -> None:
 
 
 @each_server
-async def test_a_budget_nobody_has_counted_yet_forbids_everything(line: Line) -> None:
-    await running(line)
+async def test_disruption_budget_without_a_status_forbids_evictions(line: Line) -> None:
+    await create_running_pod(line)
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     await line.made(BUDGETS, {**body, "spec": {"selector": {}}})
     refused = await line.ask("POST", f"{PODS}/a/eviction", EVICTION)
@@ -132,7 +132,7 @@ async def test_a_budget_nobody_has_counted_yet_forbids_everything(line: Line) ->
 
 
 @each_front
-async def test_dependents_go_with_their_owner(line: Line) -> None:
+async def test_background_deletion_deletes_dependents(line: Line) -> None:
     owner = await line.made(DEPLOYMENTS, deployment())
     child = {**deployment("web-1"), "kind": "ReplicaSet", "metadata": {"name": "web-1", **owned(owner)}}
     set_ = await line.made(REPLICASETS, child)
@@ -144,7 +144,7 @@ async def test_dependents_go_with_their_owner(line: Line) -> None:
 
 
 @each_front
-async def test_orphans_stay_and_forget_their_owner(line: Line) -> None:
+async def test_orphan_deletion_removes_only_the_owner_references(line: Line) -> None:
     owner = await line.made(DEPLOYMENTS, deployment())
     await line.made(PODS, pod(metadata={"name": "a", **owned(owner)}))
     await line.ask("DELETE", f"{DEPLOYMENTS}/web", {"propagationPolicy": "Orphan"})
@@ -153,7 +153,7 @@ async def test_orphans_stay_and_forget_their_owner(line: Line) -> None:
 
 
 @each_front
-async def test_a_foreground_deletion_waits_for_what_blocks_it(line: Line) -> None:
+async def test_foreground_deletion_waits_for_blocking_dependents(line: Line) -> None:
     await with_crds(line)
     owner = await line.made(NODEPOOLS, nodepool())
     held = {"name": "a", "finalizers": ["x.dev/hold"], **owned(owner, blockOwnerDeletion=True)}
@@ -167,7 +167,7 @@ async def test_a_foreground_deletion_waits_for_what_blocks_it(line: Line) -> Non
 
 
 @each_front
-async def test_a_child_of_something_gone_goes_too_unless_another_owner_is_left(line: Line) -> None:
+async def test_dependent_is_deleted_unless_another_owner_exists(line: Line) -> None:
     one, two = await line.made(NODES, node("n1")), await line.made(NODES, node("n2"))
     both = owned(one)["ownerReferences"] + owned(two)["ownerReferences"]
     await line.made(PODS, pod(metadata={"name": "a", "ownerReferences": both}))
@@ -178,7 +178,7 @@ async def test_a_child_of_something_gone_goes_too_unless_another_owner_is_left(l
 
 
 @each_front
-async def test_a_namespace_ends_when_it_is_empty(line: Line) -> None:
+async def test_namespace_is_deleted_when_it_is_empty(line: Line) -> None:
     space = "/api/v1/namespaces/team"
     await line.made("/api/v1/namespaces", TEAM)
     held = pod(metadata={"name": "a", "finalizers": ["x.dev/hold"]})
@@ -192,7 +192,7 @@ async def test_a_namespace_ends_when_it_is_empty(line: Line) -> None:
     assert (await line.ask("GET", space)).status == 404
 
 
-def test_a_namespace_of_thousands_ends_without_a_deep_stack() -> None:
+def test_namespace_with_many_pods_is_deleted_without_deep_recursion() -> None:
     async def run() -> None:
         async with line() as inside:
             await inside.made("/api/v1/namespaces", TEAM)
@@ -209,7 +209,7 @@ def test_a_namespace_of_thousands_ends_without_a_deep_stack() -> None:
 
 
 @each_server
-async def test_admission_completes_a_pod(line: Line) -> None:
+async def test_admission_sets_priority_requests_and_tolerations_of_a_pod(line: Line) -> None:
     body = pod(priorityClassName="system-node-critical")
     body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "0.5", "memory": "1Gi"}}
     made = await line.made(PODS, body)

@@ -15,11 +15,11 @@ from api_fronts import (
     pod,
 )
 
-OTHER = "wrong"
+WRONG_TOKEN = "wrong"
 
 
 @each_front
-async def test_a_new_object_gets_what_only_the_server_decides(line: Line) -> None:
+async def test_server_sets_uid_generation_and_creation_time_of_a_new_object(line: Line) -> None:
     made = await line.made(PODS, pod(metadata={"name": "a", "uid": "mine", "generation": 7}))
     meta = made["metadata"]
     assert meta["uid"] != "mine"
@@ -42,7 +42,7 @@ async def test_generated_names_differ(line: Line) -> None:
 
 
 @each_server
-async def test_versions_only_grow_whatever_the_kind(line: Line) -> None:
+async def test_resource_versions_increase_across_kinds(line: Line) -> None:
     made = [
         await line.made(PODS, pod()),
         await line.made(NODES, node()),
@@ -53,7 +53,7 @@ async def test_versions_only_grow_whatever_the_kind(line: Line) -> None:
 
 
 @each_server
-async def test_a_name_that_is_taken_is_a_conflict(line: Line) -> None:
+async def test_existing_name_is_a_conflict(line: Line) -> None:
     await line.made(PODS, pod())
     again = await line.ask("POST", PODS, pod())
     assert again.status == 409
@@ -70,7 +70,7 @@ async def test_a_name_that_is_taken_is_a_conflict(line: Line) -> None:
 
 
 @each_front
-async def test_what_is_not_there_is_not_found(line: Line) -> None:
+async def test_missing_objects_and_paths_are_not_found(line: Line) -> None:
     answer = await line.ask("GET", f"{DEPLOYMENTS}/nope")
     assert (answer.status, answer.message) == (404, 'deployments.apps "nope" not found')
     assert answer.value["details"] == {"name": "nope", "group": "apps", "kind": "deployments"}
@@ -88,7 +88,7 @@ async def test_what_is_not_there_is_not_found(line: Line) -> None:
 
 
 @each_server
-async def test_an_invalid_object_names_each_field_that_is_wrong(line: Line) -> None:
+async def test_error_of_an_invalid_object_has_each_invalid_field(line: Line) -> None:
     answer = await line.ask("POST", PODS, pod(metadata={"name": "Bad_Name"}, containers=[]))
     assert answer.status == 422
     assert answer.value["details"]["kind"] == "Pod"
@@ -142,7 +142,7 @@ async def test_a_stale_version_is_refused_in_put_and_in_any_patch(line: Line) ->
 
 
 @each_server
-async def test_a_patch_that_changes_nothing_keeps_the_version(line: Line) -> None:
+async def test_patch_without_a_change_leaves_the_resource_version(line: Line) -> None:
     made = await line.made(PODS, pod())
     same = await line.patched(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
     assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
@@ -158,7 +158,7 @@ async def test_generation_counts_changes_of_the_spec_alone(line: Line) -> None:
 
 
 @each_server
-async def test_status_is_written_by_its_subresource_and_the_rest_is_not(line: Line) -> None:
+async def test_status_subresource_writes_the_status_and_nothing_else(line: Line) -> None:
     await line.made(DEPLOYMENTS, deployment())
     by_main = await line.patched(f"{DEPLOYMENTS}/web", {"status": {"replicas": 9}, "spec": {"replicas": 2}})
     assert (by_main["spec"]["replicas"], by_main["status"]) == (2, {})
@@ -169,7 +169,7 @@ async def test_status_is_written_by_its_subresource_and_the_rest_is_not(line: Li
 
 
 @each_server
-async def test_a_new_node_may_bring_its_status(line: Line) -> None:
+async def test_node_can_be_created_with_a_status(line: Line) -> None:
     made = await line.made(NODES, {**node(), "status": {"capacity": {"cpu": "1000m", "memory": "1.5Gi"}}})
     assert made["status"]["capacity"] == {"cpu": "1", "memory": "1536Mi"}
     assert made["status"]["allocatable"] == made["status"]["capacity"]
@@ -185,17 +185,19 @@ async def test_strategic_patches_merge_lists_by_their_keys(line: Line) -> None:
     after = await line.patched(f"{NODES}/n1/status", change, STRATEGIC)
     found = {c["type"]: c["status"] for c in after["status"]["conditions"]}
     assert found == {"Ready": "False", "MemoryPressure": "True"}
-    gone = {"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}
-    after = await line.patched(f"{NODES}/n1/status", gone, STRATEGIC)
+    removal = {"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}
+    after = await line.patched(f"{NODES}/n1/status", removal, STRATEGIC)
     assert [c["type"] for c in after["status"]["conditions"]] == ["MemoryPressure"]
     taints = await line.patched(
         f"{NODES}/n1", {"spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}}, STRATEGIC
     )
-    assert [taint["key"] for taint in taints["spec"]["taints"]] == ["b"]  # taints are replaced whole
+    assert [taint["key"] for taint in taints["spec"]["taints"]] == [
+        "b"
+    ]  # a patch replaces the whole list of taints
     held = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/a"]}}, STRATEGIC)
     assert held["metadata"]["finalizers"] == ["x.dev/a"]
     more = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/b"]}}, STRATEGIC)
-    assert sorted(more["metadata"]["finalizers"]) == ["x.dev/a", "x.dev/b"]  # a set
+    assert sorted(more["metadata"]["finalizers"]) == ["x.dev/a", "x.dev/b"]  # merged as a set
     free = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": None}}, STRATEGIC)
     assert "finalizers" not in free["metadata"]
 
@@ -218,8 +220,10 @@ async def test_json_patches_apply_as_a_whole_or_not_at_all(line: Line) -> None:
 
 @each_server
 async def test_lists_are_selected_by_labels_and_fields(line: Line) -> None:
-    for name, tier, place in (("a", "front", "n1"), ("b", "back", ""), ("c", "back", "n2")):
-        await line.made(PODS, pod(name, metadata={"name": name, "labels": {"tier": tier}}, nodeName=place))
+    for name, tier, node_name in (("a", "front", "n1"), ("b", "back", ""), ("c", "back", "n2")):
+        await line.made(
+            PODS, pod(name, metadata={"name": name, "labels": {"tier": tier}}, nodeName=node_name)
+        )
 
     async def names(query: str) -> list[str]:
         return [item["metadata"]["name"] for item in (await line.got(f"/api/v1/pods?{query}"))["items"]]
@@ -236,7 +240,7 @@ async def test_lists_are_selected_by_labels_and_fields(line: Line) -> None:
 
 
 @each_server
-async def test_the_pages_of_a_list_are_of_one_moment(line: Line) -> None:
+async def test_pages_of_a_list_have_one_resource_version(line: Line) -> None:
     for name in "abcde":
         await line.made(PODS, pod(name))
     first = await line.got(f"{PODS}?limit=2")
@@ -251,7 +255,7 @@ async def test_the_pages_of_a_list_are_of_one_moment(line: Line) -> None:
 
 
 @each_server
-async def test_a_list_can_be_of_an_exact_older_version(line: Line) -> None:
+async def test_list_can_have_an_exact_older_version(line: Line) -> None:
     old = (await line.made(PODS, pod("a")))["metadata"]["resourceVersion"]
     await line.made(PODS, pod("b"))
     then = await line.got(f"{PODS}?resourceVersion={old}&resourceVersionMatch=Exact")
@@ -264,7 +268,7 @@ async def test_a_list_can_be_of_an_exact_older_version(line: Line) -> None:
 
 
 @each_front
-async def test_a_finalizer_holds_an_object_until_it_is_taken_off(line: Line) -> None:
+async def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(line: Line) -> None:
     await line.made(NODES, node(finalizers=["x.dev/hold"]))
     held = await line.ask("DELETE", f"{NODES}/n1")
     assert held.status == 200
@@ -278,7 +282,7 @@ async def test_a_finalizer_holds_an_object_until_it_is_taken_off(line: Line) -> 
 
 
 @each_server
-async def test_deletes_keep_their_preconditions(line: Line) -> None:
+async def test_delete_checks_its_preconditions(line: Line) -> None:
     made = await line.made(NODES, node())
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
         answer = await line.ask("DELETE", f"{NODES}/n1", {"preconditions": wrong})
@@ -298,10 +302,10 @@ async def test_a_collection_is_deleted_by_its_selector(line: Line) -> None:
 
 
 @each_server
-async def test_whoever_brings_no_token_is_turned_away(line: Line) -> None:
-    answer = await line.ask("GET", NODES, token=OTHER)
+async def test_request_with_a_wrong_token_is_unauthorized(line: Line) -> None:
+    answer = await line.ask("GET", NODES, token=WRONG_TOKEN)
     assert (answer.status, answer.value["reason"]) == (401, "Unauthorized")
-    assert (await line.ask("GET", "/readyz", token=OTHER)).status == 401
+    assert (await line.ask("GET", "/readyz", token=WRONG_TOKEN)).status == 401
     assert (await line.ask("GET", "/readyz", headers={"authorization": ""})).body == b"ok"
 
 

@@ -1,6 +1,6 @@
-"""Protobuf bodies that Go's own libraries wrote (k8s.io/api 0.36.3), read by the embedded API server.
+"""The embedded API server decodes protobuf bodies that Go's own libraries encoded (k8s.io/api 0.36.3).
 
-protobuf_bodies.json has, for each, the object as JSON and the bytes that Go made of it.
+protobuf_bodies.json has each object as JSON and as the bytes that Go encoded.
 """
 
 import base64
@@ -16,25 +16,25 @@ BODIES = json.loads(Path(__file__).with_name("protobuf_bodies.json").read_text(e
 
 
 @pytest.mark.parametrize("case", BODIES, ids=[case["object"]["kind"] for case in BODIES])
-def test_what_go_wrote_is_read_back(case: dict[str, Any]) -> None:
+def test_body_that_go_encoded_decodes_to_the_same_object(case: dict[str, Any]) -> None:
     read = protobuf.decode(base64.b64decode(case["body"]))
     assert_same(case["object"], read, "")
 
 
-def assert_same(said: Any, read: Any, path: str) -> None:
-    """Everything that was said is there; what is there beside it is a zero that Go always writes."""
-    if isinstance(said, dict):
-        for name, child in said.items():
+def assert_same(expected: Any, read: Any, path: str) -> None:
+    """Every expected field is there; any other field is a zero value, which Go always writes."""
+    if isinstance(expected, dict):
+        for name, child in expected.items():
             assert name in read or child == "", f"{path}.{name}"
             assert_same(child, read.get(name, ""), f"{path}.{name}")
-        assert not [name for name in read.keys() - said.keys() if not is_zero(read[name])], path
-    elif isinstance(said, list):
-        assert len(said) == len(read), path
-        for index, item in enumerate(said):
+        assert not [name for name in read.keys() - expected.keys() if not is_zero(read[name])], path
+    elif isinstance(expected, list):
+        assert len(expected) == len(read), path
+        for index, item in enumerate(expected):
             assert_same(item, read[index], f"{path}[{index}]")
     else:
-        assert read == said, path
-        assert type(read) is type(said), path
+        assert read == expected, path
+        assert type(read) is type(expected), path
 
 
 def is_zero(value: Any) -> bool:
@@ -44,7 +44,7 @@ def is_zero(value: Any) -> bool:
 
 
 @pytest.mark.parametrize("length", range(0, 400, 7))
-def test_a_body_that_breaks_off_is_refused(length: int) -> None:
+def test_truncated_body_is_refused(length: int) -> None:
     whole = base64.b64decode(BODIES[0]["body"])
     with pytest.raises((protobuf.Malformed, protobuf.UnknownKind)):
         protobuf.decode(whole[:length])

@@ -6,26 +6,26 @@ from api_fronts import NODES, PATIENCE_S, PODS, Line, each_front, each_server, l
 
 
 @each_server
-async def test_a_watch_goes_on_from_a_version_without_gaps(line: Line) -> None:
+async def test_watch_continues_from_a_version_without_gaps(line: Line) -> None:
     await line.made(PODS, pod("a"))
     version = (await line.got(PODS))["metadata"]["resourceVersion"]
     await line.made(PODS, pod("b"))
     async with line.watching(f"{PODS}?watch=true&resourceVersion={version}") as events:
         await line.patched(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
         await line.ask("DELETE", f"{PODS}/b")
-        seen = [await events.next() for _ in range(4)]
-    assert [(e["type"], e["object"]["metadata"]["name"]) for e in seen] == [
+        received = [await events.next() for _ in range(4)]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in received] == [
         ("ADDED", "b"),
         ("MODIFIED", "a"),
-        ("MODIFIED", "b"),  # it was told to go
+        ("MODIFIED", "b"),  # its deletionTimestamp was set
         ("DELETED", "b"),
     ]
-    versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in seen]
-    assert versions == sorted(set(versions))  # the deletion has a version of its own
+    versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in received]
+    assert versions == sorted(set(versions))  # the deletion has its own version
 
 
 @each_server
-async def test_a_watch_from_nowhere_shows_what_is_there_first(line: Line) -> None:
+async def test_watch_without_a_version_starts_with_the_existing_objects(line: Line) -> None:
     await line.made(PODS, pod("a"))
     for query in ("watch=1", "watch=true&resourceVersion=0"):
         async with line.watching(f"{PODS}?{query}") as events:
@@ -33,16 +33,16 @@ async def test_a_watch_from_nowhere_shows_what_is_there_first(line: Line) -> Non
 
 
 @each_server
-async def test_a_watchlist_ends_its_beginning_with_a_bookmark(line: Line) -> None:
+async def test_watchlist_ends_its_initial_events_with_a_bookmark(line: Line) -> None:
     await line.made(PODS, pod("a"))
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     async with line.watching(f"{PODS}?{query}") as events:
         assert await events.seen(1) == [("ADDED", "a")]
-        mark = await events.next()
-        assert mark["type"] == "BOOKMARK"
-        assert (mark["object"]["kind"], mark["object"]["apiVersion"]) == ("Pod", "v1")
-        assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-        version = mark["object"]["metadata"]["resourceVersion"]
+        bookmark = await events.next()
+        assert bookmark["type"] == "BOOKMARK"
+        assert (bookmark["object"]["kind"], bookmark["object"]["apiVersion"]) == ("Pod", "v1")
+        assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        version = bookmark["object"]["metadata"]["resourceVersion"]
         assert version == (await line.got(PODS))["metadata"]["resourceVersion"]
         await line.made(PODS, pod("b"))
         assert await events.seen(1) == [("ADDED", "b")]
@@ -51,7 +51,7 @@ async def test_a_watchlist_ends_its_beginning_with_a_bookmark(line: Line) -> Non
 
 
 @each_server
-async def test_an_object_enters_and_leaves_a_selected_watch(line: Line) -> None:
+async def test_watch_with_a_selector_adds_and_deletes_objects_when_labels_change(line: Line) -> None:
     version = (await line.got(PODS))["metadata"]["resourceVersion"]
     async with line.watching(f"{PODS}?watch=true&resourceVersion={version}&labelSelector=app=web") as events:
         await line.made(PODS, pod("a"))
@@ -62,7 +62,7 @@ async def test_an_object_enters_and_leaves_a_selected_watch(line: Line) -> None:
 
 
 @each_server
-async def test_a_change_that_changes_nothing_is_no_event(line: Line) -> None:
+async def test_patch_without_a_change_causes_no_event(line: Line) -> None:
     made = await line.made(PODS, pod("a"))
     async with line.watching(
         f"{PODS}?watch=true&resourceVersion={made['metadata']['resourceVersion']}"
@@ -73,25 +73,25 @@ async def test_a_change_that_changes_nothing_is_no_event(line: Line) -> None:
 
 
 @each_front
-async def test_a_watch_ends_when_its_time_is_over(line: Line) -> None:
+async def test_watch_ends_after_its_timeout(line: Line) -> None:
     version = (await line.got(NODES))["metadata"]["resourceVersion"]
     async with line.watching(f"{NODES}?watch=true&resourceVersion={version}&timeoutSeconds=30") as events:
         assert await asyncio.wait_for(events.ends(), PATIENCE_S) == b""
 
 
 @each_front
-async def test_bookmarks_come_while_nothing_happens(line: Line) -> None:
+async def test_idle_watch_receives_bookmarks(line: Line) -> None:
     version = (await line.got(NODES))["metadata"]["resourceVersion"]
     await line.made(PODS, pod())
     query = f"watch=true&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=100"
     async with line.watching(f"{NODES}?{query}") as events:
-        mark = await events.next()
-    assert mark["type"] == "BOOKMARK"
-    assert int(mark["object"]["metadata"]["resourceVersion"]) > int(version)
+        bookmark = await events.next()
+    assert bookmark["type"] == "BOOKMARK"
+    assert int(bookmark["object"]["metadata"]["resourceVersion"]) > int(version)
 
 
 @each_front
-async def test_a_watch_of_metadata_shows_nothing_else(line: Line) -> None:
+async def test_watch_of_metadata_has_only_metadata(line: Line) -> None:
     await line.made(PODS, pod("a"))
     accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
     accept += "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -102,7 +102,7 @@ async def test_a_watch_of_metadata_shows_nothing_else(line: Line) -> None:
 
 
 @each_front
-async def test_a_watch_of_a_kind_that_is_served_no_more_ends(line: Line) -> None:
+async def test_watch_ends_when_its_crd_is_deleted(line: Line) -> None:
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -132,15 +132,15 @@ async def test_a_watch_of_a_kind_that_is_served_no_more_ends(line: Line) -> None
     assert (await line.ask("GET", "/apis/x.dev/v1/things")).status == 404
 
 
-def test_a_version_beyond_the_window_is_gone() -> None:
+def test_version_beyond_the_window_has_expired() -> None:
     async def run() -> None:
         async with line(window=5) as small:
             first = (await small.got(NODES))["metadata"]["resourceVersion"]
             for n in range(12):
                 await small.made(NODES, node(f"n{n}"))
             async with small.watching(f"{NODES}?watch=true&resourceVersion={first}") as events:
-                gone = await events.next()
-            assert (gone["type"], gone["object"]["code"], gone["object"]["reason"]) == (
+                error = await events.next()
+            assert (error["type"], error["object"]["code"], error["object"]["reason"]) == (
                 "ERROR",
                 410,
                 "Expired",
@@ -151,7 +151,7 @@ def test_a_version_beyond_the_window_is_gone() -> None:
     asyncio.run(run())
 
 
-def test_a_watcher_that_falls_behind_has_to_list_again() -> None:
+def test_watch_that_falls_behind_has_expired() -> None:
     async def run() -> None:
         async with line(window=5) as small:
             version = (await small.got(NODES))["metadata"]["resourceVersion"]

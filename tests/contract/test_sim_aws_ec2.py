@@ -1,4 +1,4 @@
-"""The simulated EC2 behind each front, asked by botocore: the same world gives the same answers."""
+"""The simulated EC2 behind each front, called with botocore: every front gives the same answers."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from holdfast.sim.ec2.service import Ec2
 TAGS = [{"Key": "eks:eks-cluster-name", "Value": "demo"}, {"Key": "Name", "Value": "a & b <ü>"}]
 
 
-def told(answer: dict[str, Any]) -> Any:
+def content(answer: dict[str, Any]) -> Any:
     return sim_aws.without_metadata(answer)
 
 
@@ -32,21 +32,23 @@ def refused(call: Callable[..., Any], **params: Any) -> Any:
     return response["Error"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
-def life_of_a_fleet(region: Region, ec2: Any) -> list[Any]:
-    """Everything that real Karpenter asks around a launch, and what EC2 said."""
+def launch_and_terminate(region: Region, ec2: Any) -> list[Any]:
+    """The answers of EC2 to every call that real Karpenter makes around a launch."""
     reservation = region.reserve("m5.xlarge", total=2, tags={"team": "x"}).id
     image = region.setup.images[0].id
-    said = [
+    answers = [
         refused(ec2.describe_instance_types, DryRun=True),
         refused(ec2.describe_launch_templates, LaunchTemplateNames=["karpenter.k8s.aws/1"]),
         refused(ec2.describe_capacity_reservations, CapacityReservationIds=["cr-0123456789abcdef0"]),
-        told(ec2.describe_subnets(Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["holdfast"]}])),
-        told(ec2.describe_security_groups()),
-        told(ec2.describe_images(ImageIds=[image])),
-        told(ec2.describe_capacity_reservations(Filters=[{"Name": "state", "Values": ["active"]}])),
-        told(ec2.describe_instance_types(InstanceTypes=["m5.xlarge", "p5.48xlarge", "trn1.32xlarge"])),
-        told(ec2.describe_instance_type_offerings(LocationType="availability-zone", MaxResults=5)),
-        told(ec2.describe_spot_price_history(MaxResults=5, ProductDescriptions=["Linux/UNIX"])),
+        content(
+            ec2.describe_subnets(Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["holdfast"]}])
+        ),
+        content(ec2.describe_security_groups()),
+        content(ec2.describe_images(ImageIds=[image])),
+        content(ec2.describe_capacity_reservations(Filters=[{"Name": "state", "Values": ["active"]}])),
+        content(ec2.describe_instance_types(InstanceTypes=["m5.xlarge", "p5.48xlarge", "trn1.32xlarge"])),
+        content(ec2.describe_instance_type_offerings(LocationType="availability-zone", MaxResults=5)),
+        content(ec2.describe_spot_price_history(MaxResults=5, ProductDescriptions=["Linux/UNIX"])),
     ]
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     data = {
@@ -62,8 +64,10 @@ def life_of_a_fleet(region: Region, ec2: Any) -> list[Any]:
         "TagSpecifications": [{"ResourceType": "network-interface", "Tags": TAGS}],
     }
     template = {"LaunchTemplateName": "karpenter.k8s.aws/1"}
-    said.append(told(ec2.create_launch_template(**template, LaunchTemplateData=data, ClientToken="template")))
-    said.append(told(ec2.describe_launch_template_versions(**template)))
+    answers.append(
+        content(ec2.create_launch_template(**template, LaunchTemplateData=data, ClientToken="template"))
+    )
+    answers.append(content(ec2.describe_launch_template_versions(**template)))
     fleet = {
         "Type": "instant",
         "ClientToken": "fleet",
@@ -79,37 +83,37 @@ def life_of_a_fleet(region: Region, ec2: Any) -> list[Any]:
         "TargetCapacitySpecification": {"TotalTargetCapacity": 3, "DefaultTargetCapacityType": "on-demand"},
         "TagSpecifications": [{"ResourceType": "instance", "Tags": TAGS}],
     }
-    said.append(refused(ec2.create_fleet, **fleet, DryRun=True))
-    launched = told(ec2.create_fleet(**fleet))
-    said += [launched, told(ec2.create_fleet(**fleet))]
+    answers.append(refused(ec2.create_fleet, **fleet, DryRun=True))
+    launched = content(ec2.create_fleet(**fleet))
+    answers += [launched, content(ec2.create_fleet(**fleet))]
     other = {**fleet, "Type": "instant", "TagSpecifications": []}
-    said.append(refused(ec2.create_fleet, **other))
+    answers.append(refused(ec2.create_fleet, **other))
     ids = [i for group in launched["Instances"] for i in group["InstanceIds"]]
-    assert len(ids) == 2  # what the reservation has; the third is an error of the fleet
-    said.append(
-        told(ec2.create_tags(Resources=ids[:1], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": "c"}]))
+    assert len(ids) == 2  # the reservation has two slots; the third is an error of the fleet
+    answers.append(
+        content(ec2.create_tags(Resources=ids[:1], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": "c"}]))
     )
     region.wait(ec2_world.MINUTE_S)
-    said += [
-        told(ec2.describe_instances(InstanceIds=ids)),
-        told(ec2.describe_instances(Filters=[{"Name": "tag-key", "Values": ["Name"]}], MaxResults=5)),
-        told(ec2.describe_instance_status(InstanceIds=ids)),
+    answers += [
+        content(ec2.describe_instances(InstanceIds=ids)),
+        content(ec2.describe_instances(Filters=[{"Name": "tag-key", "Values": ["Name"]}], MaxResults=5)),
+        content(ec2.describe_instance_status(InstanceIds=ids)),
         *statuses(region, ec2, ids),
-        told(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
+        content(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
         refused(ec2.describe_instances, InstanceIds=["i-0123456789abcdef0"]),
-        told(ec2.terminate_instances(InstanceIds=ids)),
+        content(ec2.terminate_instances(InstanceIds=ids)),
     ]
     region.wait(5 * ec2_world.MINUTE_S)
-    said += [
-        told(ec2.describe_instances(InstanceIds=ids)),
-        told(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
-        told(ec2.delete_launch_template(**template)),
+    answers += [
+        content(ec2.describe_instances(InstanceIds=ids)),
+        content(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
+        content(ec2.delete_launch_template(**template)),
     ]
-    return said
+    return answers
 
 
 def statuses(region: Region, ec2: Any, ids: list[str]) -> Iterator[Any]:
-    """Of one whose host fails and one that is to be retired, as Karpenter asks."""
+    """The statuses of one instance whose host fails and of one with a scheduled retirement, as Karpenter reads them."""
     control.impair(region.world, ids[0], "system")
     control.schedule_event(region.world, ids[1], "instance-retirement", region.world.now_s + 86_400)
     for name, values, found in (
@@ -117,7 +121,7 @@ def statuses(region: Region, ec2: Any, ids: list[str]) -> Iterator[Any]:
         ("system-status.status", ["impaired"], ids[:1]),
         ("event.code", ["instance-retirement", "instance-stop"], ids[1:]),
     ):
-        answer = told(
+        answer = content(
             ec2.describe_instance_status(Filters=[{"Name": name, "Values": values}], MaxResults=1000)
         )
         assert [status["InstanceId"] for status in answer["InstanceStatuses"]] == found
@@ -128,13 +132,13 @@ def transcript(front: str) -> list[Any]:
     region = Region()
     world = sim_aws.endpoint({"ec2": region.ec2}, clock=sim_aws.JumpingClock())
     with sim_aws.clients(front, world) as aws:
-        said = life_of_a_fleet(region, aws["ec2"])
+        answers = launch_and_terminate(region, aws["ec2"])
     assert not world.unknown_actions()
-    return said
+    return answers
 
 
 @pytest.mark.parametrize("front", ["before_send", "http"])
-def test_a_fleets_life_is_told_the_same_with_and_without_a_wire(front: str) -> None:
+def test_launch_and_termination_have_equal_answers_through_every_front(front: str) -> None:
     for plain, wired in zip(transcript("before_call"), transcript(front), strict=True):
         assert wired == plain
 
@@ -159,7 +163,7 @@ def test_a_fleet_whose_answer_is_lost_is_found_again_by_its_token(front: str) ->
 
 
 @pytest.mark.parametrize("front", sim_aws.FRONTS)
-def test_every_type_of_a_region_comes_in_the_pages_that_were_asked_for(front: str) -> None:
+def test_all_instance_types_are_listed_in_pages_of_the_requested_size(front: str) -> None:
     region = Region()
     with sim_aws.clients(front, sim_aws.endpoint({"ec2": region.ec2})) as aws:
         pages = aws["ec2"].get_paginator("describe_instance_types").paginate(MaxResults=100)
@@ -168,7 +172,7 @@ def test_every_type_of_a_region_comes_in_the_pages_that_were_asked_for(front: st
     assert sum(sizes) > 1000
 
 
-def test_ec2_launches_with_the_profiles_that_iam_has_and_its_events_reach_the_queue() -> None:
+def test_launch_needs_a_profile_of_iam_and_its_events_reach_the_queue() -> None:
     clock = sim_aws.JumpingClock()
     iam, sqs = Iam(["node-role"], clock), Sqs([sim_aws.QUEUE], clock)
     region = dataclasses.replace(setup.plain(), has_profile=iam.has_profile)
@@ -196,7 +200,7 @@ def test_ec2_launches_with_the_profiles_that_iam_has_and_its_events_reach_the_qu
 
 
 @pytest.mark.parametrize("kubernetes", ["1.31", "1.36"])
-def test_every_image_that_ssm_names_is_one_that_ec2_has(kubernetes: str) -> None:
+def test_every_image_of_ssm_exists_in_ec2(kubernetes: str) -> None:
     clock = sim_aws.JumpingClock()
     region = dataclasses.replace(setup.plain(), images=eks_images.images(kubernetes))
     ec2 = Ec2(clock=clock, ids=ec2_world.Dice(), setup=region)

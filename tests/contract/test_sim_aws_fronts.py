@@ -1,4 +1,4 @@
-"""What the three fronts have in common: equal answers, strictness, faults and time. Asked by botocore."""
+"""What the three fronts have in common: equal answers, strict validation, faults and time. Called with botocore."""
 
 import asyncio
 import datetime as dt
@@ -26,8 +26,8 @@ IN_PROCESS = ("before_call", "before_send")
 NOON = dt.datetime(2027, 1, 15, 12, 0, 0, 123456, tzinfo=dt.UTC)
 
 
-class Toy:
-    """An EC2 that answers what a test gave it, and remembers what it was asked."""
+class StubEc2:
+    """An EC2 that returns the answers of a test and records the calls."""
 
     def __init__(self, **answers: Mapping[str, Any] | Exception) -> None:
         self._answers = answers
@@ -71,21 +71,21 @@ FLEET = {
 
 
 def test_parameters_arrive_the_same_through_every_front(front: str) -> None:
-    toy = Toy(CreateFleet={})
-    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws:
+    stub = StubEc2(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": stub})) as aws:
         aws["ec2"].create_fleet(**FLEET)
-    (asked,) = toy.asked
+    (asked,) = stub.asked
     assert asked == {**FLEET, "ValidUntil": NOON.replace(microsecond=123000)}
-    assert toy.callers[0].account_id == "111122223333"
-    assert toy.callers[0].access_key == "AKIATEST"
-    assert "Botocore" in toy.callers[0].user_agent
+    assert stub.callers[0].account_id == "111122223333"
+    assert stub.callers[0].access_key == "AKIATEST"
+    assert "Botocore" in stub.callers[0].user_agent
 
 
-def test_user_data_arrives_as_ec2_gets_it(front: str) -> None:
-    toy = Toy(RunInstances={})
-    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws:
+def test_user_data_arrives_base64_encoded(front: str) -> None:
+    stub = StubEc2(RunInstances={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": stub})) as aws:
         aws["ec2"].run_instances(MinCount=1, MaxCount=1, UserData="hello", ClientToken="t")
-    assert toy.asked == [{"MinCount": 1, "MaxCount": 1, "UserData": "aGVsbG8=", "ClientToken": "t"}]
+    assert stub.asked == [{"MinCount": 1, "MaxCount": 1, "UserData": "aGVsbG8=", "ClientToken": "t"}]
 
 
 RESERVATIONS = {
@@ -106,7 +106,7 @@ RESERVATIONS = {
 
 def test_results_arrive_the_same_through_every_front(front: str) -> None:
     with sim_aws.clients(
-        front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=RESERVATIONS)})
+        front, sim_aws.endpoint({"ec2": StubEc2(DescribeCapacityReservations=RESERVATIONS)})
     ) as aws:
         answer = aws["ec2"].describe_capacity_reservations()
     assert answer["ResponseMetadata"]["RequestId"] == "00000000-0000-4000-8000-000000000001"
@@ -117,9 +117,9 @@ def test_results_arrive_the_same_through_every_front(front: str) -> None:
     assert answer["NextToken"] == "more"
 
 
-def test_a_client_cannot_reach_into_a_services_state(front: str) -> None:
+def test_changing_an_answer_does_not_change_the_service(front: str) -> None:
     with sim_aws.clients(
-        front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=RESERVATIONS)})
+        front, sim_aws.endpoint({"ec2": StubEc2(DescribeCapacityReservations=RESERVATIONS)})
     ) as aws:
         answer = aws["ec2"].describe_capacity_reservations()
         answer["CapacityReservations"][0]["Tags"].clear()
@@ -144,41 +144,46 @@ def test_a_client_cannot_reach_into_a_services_state(front: str) -> None:
     ],
 )
 @pytest.mark.parametrize("front", IN_PROCESS)
-def test_what_aws_cannot_say_is_never_an_answer(front: str, answer: dict[str, Any], problem: str) -> None:
-    world = sim_aws.endpoint({"ec2": Toy(CreateFleet=answer)})
+def test_answer_that_does_not_match_the_service_model_is_an_error(
+    front: str, answer: dict[str, Any], problem: str
+) -> None:
+    world = sim_aws.endpoint({"ec2": StubEc2(CreateFleet=answer)})
     with sim_aws.clients(front, world) as aws, pytest.raises(WrongShape, match=problem):
         aws["ec2"].create_fleet(**FLEET)
 
 
 def test_over_http_a_bug_of_the_simulator_is_an_internal_error() -> None:
-    with sim_aws.served(sim_aws.endpoint({"ec2": Toy(DescribeInstances={"Typo": 1})})) as url:
+    with sim_aws.served(sim_aws.endpoint({"ec2": StubEc2(DescribeInstances={"Typo": 1})})) as url:
         status, text = post(url, "ec2", "Action=DescribeInstances")
     assert status == 500
     assert "Typo" not in text
 
 
 def test_botocore_checks_parameters_before_any_front(front: str) -> None:
-    toy = Toy(CreateFleet={})
-    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ParamValidationError):
+    stub = StubEc2(CreateFleet={})
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": stub})) as aws, pytest.raises(ParamValidationError):
         aws["ec2"].create_fleet(**FLEET, Typo="x")
-    assert not toy.asked
+    assert not stub.asked
 
 
-def test_a_value_that_ec2_does_not_list_is_refused(front: str) -> None:
-    toy = Toy(CreateFleet={})
-    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ClientError) as refused:
+def test_unknown_enum_value_is_refused(front: str) -> None:
+    stub = StubEc2(CreateFleet={})
+    with (
+        sim_aws.clients(front, sim_aws.endpoint({"ec2": stub})) as aws,
+        pytest.raises(ClientError) as refused,
+    ):
         aws["ec2"].create_fleet(**{**FLEET, "Type": "instantly"})
     assert refused.value.response["Error"] == {
         "Code": "InvalidParameterValue",
         "Message": "Value (instantly) for parameter Type is invalid.",
     }
-    assert not toy.asked
+    assert not stub.asked
 
 
 def test_errors_are_the_same_through_every_front(front: str) -> None:
     error = ApiError("InvalidCapacityReservationId.NotFound", "The ID 'cr-<1>' does not exist")
     with (
-        sim_aws.clients(front, sim_aws.endpoint({"ec2": Toy(DescribeCapacityReservations=error)})) as aws,
+        sim_aws.clients(front, sim_aws.endpoint({"ec2": StubEc2(DescribeCapacityReservations=error)})) as aws,
         pytest.raises(ClientError) as refused,
     ):
         aws["ec2"].describe_capacity_reservations(CapacityReservationIds=["cr-<1>"])
@@ -187,7 +192,7 @@ def test_errors_are_the_same_through_every_front(front: str) -> None:
     assert refused.value.response["ResponseMetadata"]["RequestId"]
 
 
-def test_an_action_that_nobody_simulates_is_refused_and_counted(front: str) -> None:
+def test_action_that_is_not_simulated_is_refused_and_counted(front: str) -> None:
     world = sim_aws.endpoint()
     with sim_aws.clients(front, world) as aws:
         for service, method, params, code in (
@@ -239,17 +244,17 @@ def test_a_connection_breaks_before_or_after_the_effect(
 
 
 def test_botocore_reads_half_of_a_json_answer_as_an_empty_one(front: str) -> None:
-    """So does it with the real AWS: a caller has to look for what it asked."""
+    """It does the same with the real AWS, so a caller must check that the answer is complete."""
     world = sim_aws.endpoint(faults=sim_aws.Always(Fault.HALF))
     with sim_aws.clients(front, world) as aws:
         assert "cluster" not in aws["eks"].describe_cluster(name="demo")
 
 
-def test_a_service_may_lose_an_answer_itself(front: str) -> None:
-    toy = Toy(CreateFleet=LostResponse())
-    with sim_aws.clients(front, sim_aws.endpoint({"ec2": toy})) as aws, pytest.raises(ConnectionClosedError):
+def test_service_may_lose_its_own_answer(front: str) -> None:
+    stub = StubEc2(CreateFleet=LostResponse())
+    with sim_aws.clients(front, sim_aws.endpoint({"ec2": stub})) as aws, pytest.raises(ConnectionClosedError):
         aws["ec2"].create_fleet(**FLEET)
-    assert len(toy.asked) == 1
+    assert len(stub.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +268,7 @@ def test_a_service_may_lose_an_answer_itself(front: str) -> None:
         ("pricing", "get_products", {"ServiceCode": "AmazonEC2"}, "ThrottlingException", 400),
     ],
 )
-def test_each_service_throttles_in_its_own_words(
+def test_each_service_has_its_own_throttling_error(
     front: str, service: str, method: str, params: dict[str, str], code: str, status: int
 ) -> None:
     world = sim_aws.endpoint(faults=sim_aws.Always(Fault.THROTTLED))
@@ -284,7 +289,7 @@ def test_a_fault_may_be_any_error(front: str) -> None:
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 
-def test_keys_of_another_account_are_another_caller(front: str) -> None:
+def test_access_key_decides_the_account_of_the_caller(front: str) -> None:
     world = sim_aws.endpoint(accounts={"AKIATEST": "210987654321"})
     with sim_aws.clients(front, world) as aws:
         assert aws["sts"].get_caller_identity()["Account"] == "210987654321"
@@ -296,7 +301,7 @@ def receive(aws: sim_aws.Clients) -> list[str]:
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
-def test_a_long_poll_that_finds_nothing_lasts_its_time_on_the_clock(front: str) -> None:
+def test_empty_long_poll_lasts_its_wait_time_on_the_clock(front: str) -> None:
     clock = sim_aws.JumpingClock()
     world = sim_aws.endpoint(clock=clock)
     with sim_aws.clients(front, world) as aws:
@@ -306,7 +311,7 @@ def test_a_long_poll_that_finds_nothing_lasts_its_time_on_the_clock(front: str) 
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
-def test_a_long_poll_ends_with_the_message_that_comes(front: str) -> None:
+def test_long_poll_ends_when_a_message_arrives(front: str) -> None:
     clock = sim_aws.JumpingClock()
     services = sim_aws.small_services(clock)
     world = Endpoint(services, clock)
@@ -323,7 +328,7 @@ def test_a_long_poll_ends_with_the_message_that_comes(front: str) -> None:
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
-def test_a_long_poll_gets_a_message_that_is_visible_again(front: str) -> None:
+def test_long_poll_receives_a_message_after_its_visibility_timeout(front: str) -> None:
     clock = sim_aws.JumpingClock()
     world = sim_aws.endpoint(clock=clock)
     with sim_aws.clients(front, world) as aws:
@@ -345,9 +350,9 @@ def test_half_of_a_calls_latency_passes_before_its_effect(front: str) -> None:
     assert clock.passed_s == 3
 
 
-def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
+def test_long_poll_over_http_ends_when_a_message_arrives() -> None:
     with sim_aws.clients("http", sim_aws.endpoint(clock=sim_aws.LoopClock())) as aws:
-        assert aws["sqs"]  # made before the clock runs
+        assert aws["sqs"]  # creates the client before the measurement
         received: list[str] = []
         poll = threading.Thread(target=lambda: received.extend(receive(aws)))
         began = time.monotonic()
@@ -358,12 +363,12 @@ def test_a_long_poll_over_http_ends_with_the_message_that_comes() -> None:
     assert time.monotonic() - began < 15
 
 
-def test_a_long_poll_whose_client_is_gone_takes_no_message() -> None:
+def test_long_poll_of_a_disconnected_client_takes_no_message() -> None:
     with sim_aws.served(sim_aws.endpoint(clock=sim_aws.LoopClock())) as url:
         asked = {"QueueUrl": f"http://x/1/{sim_aws.QUEUE}"}
         with pytest.raises(TimeoutError):
             sqs(url, "ReceiveMessage", {**asked, "WaitTimeSeconds": 20}, timeout_s=0.3)
-        time.sleep(0.3)  # until the server has heard of it
+        time.sleep(0.3)  # until the server has noticed the disconnect
         sqs(url, "SendMessage", {**asked, "MessageBody": "hello"})
         time.sleep(0.3)
         assert '"Body":"hello"' in sqs(url, "ReceiveMessage", asked)
@@ -388,7 +393,7 @@ def test_latency_over_http_is_real() -> None:
 @pytest.fixture
 def address() -> Iterator[str]:
     with sim_aws.served(
-        sim_aws.endpoint({**sim_aws.small_services(sim_aws.JumpingClock()), "ec2": Toy()})
+        sim_aws.endpoint({**sim_aws.small_services(sim_aws.JumpingClock()), "ec2": StubEc2()})
     ) as url:
         yield url
 

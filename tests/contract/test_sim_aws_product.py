@@ -1,6 +1,6 @@
-"""Every operation that the product asks of AWS, through the front without a wire and the one with it: same answers.
+"""Every AWS operation of the program has the same answer through the front without a wire and the one with it.
 
-Simulations use the first since it is fast; this is why they may.
+Simulations use the front without a wire because it is fast; this test shows that they may.
 """
 
 import json
@@ -23,16 +23,16 @@ from holdfast.sim.ec2 import control
 from objects import nodeclaim
 from sim_aws import CLUSTER, QUEUE, without_metadata
 
-Said = tuple[str, str]  # an operation and its answer, as text
+RecordedAnswer = tuple[str, str]  # an operation and its answer, as text
 INSTALLS = {"before_call": before_call.install, "before_send": before_send.install}
 DAY_S = 86_400
 
 
 class ToldWorld(LaunchWorld):
-    """Keeps what botocore's clients hand to the product."""
+    """Records the answers that botocore's clients return to the program."""
 
     def __init__(self, front: str) -> None:
-        self.said: list[Said] = []
+        self.answers: list[RecordedAnswer] = []
         self._front = front
         super().__init__(clients=self._clients, placement_groups=(GROUP,))
         self.endpoint.services = {
@@ -44,7 +44,7 @@ class ToldWorld(LaunchWorld):
         self.cloud = self.new_process(queue=queue)
 
     async def _listing(self) -> TypeListing:
-        return await type_listing.read(self.calls)  # each world for itself
+        return await type_listing.read(self.calls)  # not shared between the two runs
 
     def _clients(self, endpoint: Endpoint) -> calls.Clients:
         def session() -> Any:
@@ -52,26 +52,26 @@ class ToldWorld(LaunchWorld):
             made.set_credentials("AKIATEST", "secret")
             events = made.get_component("event_emitter")
             INSTALLS[self._front](events, endpoint)
-            events.register("after-call", self._keep)
+            events.register("after-call", self._record)
             return made
 
         return calls.Clients(REGION, session)
 
-    def _keep(self, model: Any, parsed: dict[str, Any], **_: object) -> None:
+    def _record(self, model: Any, parsed: dict[str, Any], **_: object) -> None:
         answer = without_metadata(parsed)
-        self.said.append((model.name, json.dumps(answer, sort_keys=True, default=str)))
+        self.answers.append((model.name, json.dumps(answer, sort_keys=True, default=str)))
 
 
-def life(front: str) -> list[Said]:
-    """Everything that the product does with AWS, once."""
+def call_every_operation(front: str) -> list[RecordedAnswer]:
+    """Calls every AWS operation of the program; returns the answers."""
     world = ToldWorld(front)
     run(Identity(world.calls, Given(name=CLUSTER.name), world.clock).read())
     run(world.discovery.schedule.step())
     world.reserve(tags={"team": "ml"})
     loose = world.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})
     used, unused = world.selecting({"tags": {"team": "ml"}}), world.resolve(loose)
-    run(world.cloud.resolve(used))  # tries out rights as well
-    reserved, bought = (world.one(used, capacity_type(kind)) for kind in ("reserved", "on-demand"))
+    run(world.cloud.resolve(used))  # sends the dry runs as well
+    reserved, on_demand = (world.one(used, capacity_type(kind)) for kind in ("reserved", "on-demand"))
     claim = nodeclaim(
         reserved.claim or "",
         {"labels": dict(reserved.labels), "annotations": dict(reserved.annotations)},
@@ -81,25 +81,27 @@ def life(front: str) -> list[Said]:
     assert run(world.cloud.drift(claim, used)) is None
     run(world.cloud.reboot(reserved.provider_id, "first"))
     statuses(world, reserved.provider_id)
-    notice(world, bought.provider_id)
-    run(world.cloud.terminate(bought.provider_id))
+    notice(world, on_demand.provider_id)
+    run(world.cloud.terminate(on_demand.provider_id))
     world.clock.advance(DAY_S)
     assert {each.provider_id for each in world.described()} == {reserved.provider_id}
     run(world.cloud.release(unused))
     run(world.cloud.release(used))
     run(world.cloud.collect([], []))
     assert not world.endpoint.unknown_actions()
-    return world.said
+    return world.answers
 
 
 def statuses(world: ToldWorld, provider_id: str) -> None:
-    """Of one that fails, and whose host is to be maintained."""
-    machine = provider_id.rpartition("/")[2]
+    """Reads the status of an instance that fails and whose host has a scheduled maintenance."""
+    instance_id = provider_id.rpartition("/")[2]
     world.clock.advance(60)
     world.ec2.advance()
-    control.impair(world.ec2.world, machine)
-    control.schedule_event(world.ec2.world, machine, "system-maintenance", world.clock.now_s() + 2 * DAY_S)
-    assert [status.instance_id for status in run(world.cloud.instance_statuses())] == [machine]
+    control.impair(world.ec2.world, instance_id)
+    control.schedule_event(
+        world.ec2.world, instance_id, "system-maintenance", world.clock.now_s() + 2 * DAY_S
+    )
+    assert [status.instance_id for status in run(world.cloud.instance_statuses())] == [instance_id]
 
 
 def notice(world: ToldWorld, provider_id: str) -> None:
@@ -108,8 +110,8 @@ def notice(world: ToldWorld, provider_id: str) -> None:
     run(world.cloud.acknowledge(found))
 
 
-def test_every_operation_of_the_product_is_answered_the_same_with_and_without_a_wire() -> None:
-    plain, wired = life("before_call"), life("before_send")
+def test_every_operation_of_the_program_has_equal_answers_with_and_without_a_wire() -> None:
+    plain, wired = call_every_operation("before_call"), call_every_operation("before_send")
     assert named_operations() - {operation for operation, _ in plain} == set()
     assert len(wired) == len(plain)
     for with_wire, without in zip(wired, plain, strict=True):

@@ -1,4 +1,4 @@
-"""The small simulated services, asked by real botocore clients through each of the three fronts."""
+"""The small simulated services, called with real botocore clients through each of the three fronts."""
 
 import json
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ def refusal(call: Any, **params: Any) -> tuple[str, int]:
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
-def test_sts_says_whose_key_it_is(aws: sim_aws.Clients) -> None:
+def test_sts_returns_the_account_of_the_key(aws: sim_aws.Clients) -> None:
     assert aws["sts"].get_caller_identity()["Account"] == "111122223333"
 
 
-def test_ssm_knows_the_images_of_eks_and_says_which_it_does_not(aws: sim_aws.Clients) -> None:
+def test_ssm_has_the_images_of_eks_and_reports_missing_parameters(aws: sim_aws.Clients) -> None:
     found = aws["ssm"].get_parameter(Name=AL2023.format("x86_64", "standard"))["Parameter"]
     assert (found["Value"], found["DataType"]) == ("ami-al2023", "aws:ec2:image")
     missing = AL2023.format("arm64", "neuron")
@@ -42,7 +42,7 @@ def test_ssm_knows_the_images_of_eks_and_says_which_it_does_not(aws: sim_aws.Cli
 
 
 @pytest.mark.fact("aws-8.1.1")
-def test_the_paths_of_images_are_those_that_aws_publishes() -> None:
+def test_image_parameters_have_the_paths_that_aws_publishes() -> None:
     paths = {path.path: path for path in ssm.ami_paths("1.32")}
     assert (
         paths["/aws/service/eks/optimized-ami/1.32/amazon-linux-2-gpu/recommended/image_id"].variant == "gpu"
@@ -57,7 +57,7 @@ def test_the_paths_of_images_are_those_that_aws_publishes() -> None:
     assert "AL2" not in newer.values()
 
 
-def test_an_instance_profile_lives_and_ends_with_the_codes_of_iam(aws: sim_aws.Clients) -> None:
+def test_operations_on_instance_profiles_have_the_error_codes_of_iam(aws: sim_aws.Clients) -> None:
     iam, named = aws["iam"], {"InstanceProfileName": "nodes"}
     assert refusal(iam.get_instance_profile, **named) == ("NoSuchEntity", 404)
     tags = [{"Key": "team", "Value": "<a&b>"}]
@@ -73,13 +73,13 @@ def test_an_instance_profile_lives_and_ends_with_the_codes_of_iam(aws: sim_aws.C
     assert (described["Tags"], described["CreateDate"].timestamp()) == (tags, sim_aws.NOW_S)
     assert refusal(iam.delete_instance_profile, **named) == ("DeleteConflict", 409)
     iam.remove_role_from_instance_profile(**named, RoleName="node-role")
-    gone = refusal(iam.remove_role_from_instance_profile, **named, RoleName="node-role")
-    assert gone == ("NoSuchEntity", 404)
+    missing = refusal(iam.remove_role_from_instance_profile, **named, RoleName="node-role")
+    assert missing == ("NoSuchEntity", 404)
     iam.delete_instance_profile(**named)
     assert refusal(iam.get_instance_profile, **named) == ("NoSuchEntity", 404)
 
 
-def test_tags_of_a_profile_come_and_go(aws: sim_aws.Clients) -> None:
+def test_tags_of_a_profile_are_added_and_removed(aws: sim_aws.Clients) -> None:
     iam, named = aws["iam"], {"InstanceProfileName": "nodes"}
     iam.create_instance_profile(**named)
     iam.tag_instance_profile(**named, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])
@@ -148,7 +148,7 @@ def test_prices_are_decimal_texts_of_the_shipped_prices(aws: sim_aws.Clients) ->
     assert refusal(aws["pricing"].get_products, ServiceCode="AmazonS3") == ("NotFoundException", 400)
 
 
-def test_a_message_is_hidden_after_receiving_and_gone_after_deleting(aws: sim_aws.Clients) -> None:
+def test_message_is_hidden_after_receiving_and_removed_by_deleting(aws: sim_aws.Clients) -> None:
     sqs, queue = aws["sqs"], {"QueueUrl": aws["sqs"].get_queue_url(QueueName=sim_aws.QUEUE)["QueueUrl"]}
     sent = [sqs.send_message(**queue, MessageBody=f"é{n}")["MessageId"] for n in range(3)]
     received = sqs.receive_message(**queue, MaxNumberOfMessages=10, AttributeNames=["SentTimestamp"])[
@@ -168,7 +168,7 @@ def test_a_message_is_hidden_after_receiving_and_gone_after_deleting(aws: sim_aw
     assert (left["ApproximateNumberOfMessages"], left["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
 
 
-def test_a_queue_that_is_not_there_has_the_code_that_clients_know(aws: sim_aws.Clients) -> None:
+def test_missing_queue_has_the_error_code_of_sqs(aws: sim_aws.Clients) -> None:
     with pytest.raises(aws["sqs"].exceptions.QueueDoesNotExist) as refused:
         aws["sqs"].get_queue_url(QueueName="nowhere")
     assert refused.value.response["Error"]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"

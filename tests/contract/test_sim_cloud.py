@@ -1,4 +1,4 @@
-"""A whole simulated AWS, asked by real botocore: its services speak of the same things, and time passes by itself."""
+"""A whole simulated AWS, called with real botocore: its services share one state, and time advances without calls."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ def built(clock: Any, seed: int = 1, state_file: Path | None = None, **about: An
 
 
 def launch(aws: sim_aws.Clients, reservation: Reserved, count: int = 1) -> dict[str, Any]:
-    """As a controller does it: an image by its parameter, a profile, a template that targets, a fleet."""
+    """Launches as a controller does: image parameter, instance profile, launch template with a target, fleet."""
     image = aws["ssm"].get_parameter(Name=AL2023)["Parameter"]["Value"]
     (group,) = aws["ec2"].describe_security_groups(
         Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["holdfast"]}]
@@ -112,7 +112,7 @@ def available(aws: sim_aws.Clients, reservation: Reserved) -> int:
 
 
 def received(aws: sim_aws.Clients, wait_s: int = 0) -> list[dict[str, Any]]:
-    """All messages that are there, or the first that come; they are deleted."""
+    """All messages in the queue, or the first that arrive within the wait. Deletes them."""
     url, found = aws["sqs"].get_queue_url(QueueName="holdfast")["QueueUrl"], []
     while True:
         answer = aws["sqs"].receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=wait_s)
@@ -123,35 +123,35 @@ def received(aws: sim_aws.Clients, wait_s: int = 0) -> list[dict[str, Any]]:
             return found
 
 
-def told(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def types_and_states(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(event["detail-type"], event["detail"].get("state", "")) for event in events]
 
 
-# --- One life, through every front ------------------------------------------------------------------
+# --- Lifecycle of a node, through every front -------------------------------------------------------
 
 
-def life(cloud: Cloud, aws: sim_aws.Clients, wait: Callable[[int], None]) -> list[Any]:
-    """A cluster is discovered, a node launched into a reservation, interrupted, and its slot comes back."""
+def run_lifecycle(cloud: Cloud, aws: sim_aws.Clients, wait: Callable[[int], None]) -> list[Any]:
+    """Discovers the cluster, launches into a reservation, interrupts one instance, and waits for the free slots."""
     cluster = aws["eks"].describe_cluster(name="holdfast")["cluster"]
     with_profile(aws)
     launched = launch(aws, ODCR, count=2)
-    said = [cluster, aws["sts"].get_caller_identity(), launched, available(aws, ODCR)]
-    (doomed, other) = ids(launched)
+    answers = [cluster, aws["sts"].get_caller_identity(), launched, available(aws, ODCR)]
+    (interrupted, other) = ids(launched)
     wait(60)
-    said += [states(aws, [doomed, other]), received(aws)]
-    control.interrupt_spot(cloud.ec2.world, doomed)
-    said.append(received(aws))
+    answers += [states(aws, [interrupted, other]), received(aws)]
+    control.interrupt_spot(cloud.ec2.world, interrupted)
+    answers.append(received(aws))
     wait(120)
-    said += [states(aws, [doomed]), received(aws), available(aws, ODCR)]
+    answers += [states(aws, [interrupted]), received(aws), available(aws, ODCR)]
     aws["ec2"].terminate_instances(InstanceIds=[other])
     wait(30)
-    said += [states(aws, [other]), available(aws, ODCR)]
+    answers += [states(aws, [other]), available(aws, ODCR)]
     wait(30)
-    said += [available(aws, ODCR), told(received(aws))]
-    return [sim_aws.without_metadata(each) if isinstance(each, dict) else each for each in said]
+    answers += [available(aws, ODCR), types_and_states(received(aws))]
+    return [sim_aws.without_metadata(each) if isinstance(each, dict) else each for each in answers]
 
 
-def lived(front: str) -> list[Any]:
+def lifecycle_answers(front: str) -> list[Any]:
     clock = ManualClock()
     cloud = built(clock)
 
@@ -160,47 +160,47 @@ def lived(front: str) -> list[Any]:
         cloud.ec2.advance()
 
     with sim_aws.clients(front, cloud.endpoint) as aws:
-        said = life(cloud, aws, wait)
+        answers = run_lifecycle(cloud, aws, wait)
     cloud.ec2.check_all()
     assert not cloud.endpoint.unknown_actions()
-    return said
+    return answers
 
 
-def test_a_nodes_life_is_the_same_through_every_front() -> None:
-    said = lived("before_call")
-    cluster, _, launched, free = said[:4]
+def test_lifecycle_of_a_node_has_equal_answers_through_every_front() -> None:
+    answers = lifecycle_answers("before_call")
+    cluster, _, launched, free = answers[:4]
     assert (cluster["version"], cluster["endpoint"]) == ("1.36", "https://cluster.invalid")
     assert (len(ids(launched)), free) == (2, 0)
-    assert said[4] == ["running", "running"]
-    assert [event["detail-type"] for event in said[6]] == ["EC2 Spot Instance Interruption Warning"]
-    assert said[7] == ["shutting-down"]
-    assert said[9:12] == [0, ["terminated"], 0]  # a slot is not free as soon as its instance has ended
-    assert said[12] == 2
+    assert answers[4] == ["running", "running"]
+    assert [event["detail-type"] for event in answers[6]] == ["EC2 Spot Instance Interruption Warning"]
+    assert answers[7] == ["shutting-down"]
+    assert answers[9:12] == [0, ["terminated"], 0]  # a slot is not free as soon as its instance has ended
+    assert answers[12] == 2
     for front in ("before_send", "http"):
-        assert lived(front) == said
+        assert lifecycle_answers(front) == answers
 
 
-# --- Time passes by itself --------------------------------------------------------------------------
+# --- Time advances without calls --------------------------------------------------------------------
 
 
-def virtually(story: Callable[[time.VirtualClock], Any]) -> Any:
-    return time.run(story(time.VirtualClock(datetime.fromtimestamp(START_S, UTC))))
+def run_in_virtual_time(scenario: Callable[[time.VirtualClock], Any]) -> Any:
+    return time.run(scenario(time.VirtualClock(datetime.fromtimestamp(START_S, UTC))))
 
 
 @pytest.mark.parametrize("front", ["before_call", "before_send"])
-def test_a_block_is_announced_and_taken_back_though_nobody_calls_ec2(front: str) -> None:
-    async def story(clock: time.VirtualClock) -> None:
+def test_capacity_block_is_announced_and_reclaimed_without_calls_to_ec2(front: str) -> None:
+    async def scenario(clock: time.VirtualClock) -> None:
         cloud = built(clock, reservations=(BLOCK,))
         with sim_aws.clients(front, cloud.endpoint) as aws:
             with_profile(aws)
             async with cloud.running():
                 (instance,) = ids(launch(aws, BLOCK))
-                heard: list[tuple[int, str, str]] = []
-                while not heard or heard[-1][2] != "expired":
+                notifications: list[tuple[int, str, str]] = []
+                while not notifications or notifications[-1][2] != "expired":
                     events = await Timed(cloud.endpoint).run(lambda: received(aws, wait_s=20))
-                    heard += [(clock.now_s() - START_S, *said) for said in told(events)]
+                    notifications += [(clock.now_s() - START_S, *event) for event in types_and_states(events)]
         end_s, change = 6 * HOUR_S, "EC2 Instance State-change Notification"
-        assert heard == [
+        assert notifications == [
             (0, change, "pending"),
             (20, change, "running"),
             (end_s - 40 * 60, "Capacity Block Expiration Warning", "active"),
@@ -211,22 +211,22 @@ def test_a_block_is_announced_and_taken_back_though_nobody_calls_ec2(front: str)
         assert cloud.ec2.world.instances.get(instance) is not None
         cloud.ec2.check_all()
 
-    virtually(story)
+    run_in_virtual_time(scenario)
 
 
-def test_nothing_keeps_a_world_awake_in_which_nothing_is_due() -> None:
-    async def story(clock: time.VirtualClock) -> None:
+def test_idle_cloud_schedules_no_wakeups() -> None:
+    async def scenario(clock: time.VirtualClock) -> None:
         cloud = built(clock)
         async with cloud.running():
             await clock.sleep(1)
-            await cloud._planned.wait()  # nobody will ever plan anything
+            await cloud._planned.wait()  # nothing is ever planned
 
     with pytest.raises(time.Stuck):
-        virtually(story)
+        run_in_virtual_time(scenario)
 
 
-def test_a_world_that_breaks_ends_the_run() -> None:
-    async def story(clock: time.VirtualClock) -> None:
+def test_inconsistent_state_ends_the_run() -> None:
+    async def scenario(clock: time.VirtualClock) -> None:
         cloud = built(clock)
         async with cloud.running():
             reservation = cloud.ec2.world.reservations[ODCR.id]
@@ -235,11 +235,11 @@ def test_a_world_that_breaks_ends_the_run() -> None:
             await clock.sleep(HOUR_S)
 
     with pytest.raises(ExceptionGroup, match="TaskGroup") as broken:
-        virtually(story)
+        run_in_virtual_time(scenario)
     assert "says 7 are available" in str(broken.value.exceptions[0])
 
 
-# --- Services speak of the same things --------------------------------------------------------------
+# --- Services share one state -----------------------------------------------------------------------
 
 
 def test_every_image_that_is_published_can_be_described() -> None:
@@ -251,7 +251,7 @@ def test_every_image_that_is_published_can_be_described() -> None:
             assert len(aws["ec2"].describe_images(ImageIds=[image])["Images"]) == 1
 
 
-def test_a_launch_needs_the_instance_profile_to_be_there() -> None:
+def test_launch_needs_an_existing_instance_profile() -> None:
     cloud = built(ManualClock())
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
         (error,) = launch(aws, ODCR)["Errors"]
@@ -260,7 +260,7 @@ def test_a_launch_needs_the_instance_profile_to_be_there() -> None:
         assert len(ids(launch(aws, ODCR, count=2))) == 2
 
 
-def test_another_account_shares_slots_and_its_events_are_its_own() -> None:
+def test_shared_reservation_is_visible_and_its_events_are_sent_only_to_the_owner() -> None:
     shared = Reserved(id="cr-s", instance_type="m5.large", zone_id=ZONE_A, total=3, elsewhere=1, owner=OTHER)
     cloud = built(ManualClock(), accounts=("111122223333", OTHER), reservations=(ODCR, shared), roles=(ROLE,))
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
@@ -274,15 +274,15 @@ def test_another_account_shares_slots_and_its_events_are_its_own() -> None:
     assert cloud.endpoint.caller(access_key(OTHER), "").account_id == OTHER
 
 
-def test_a_reservation_that_is_lent_from_the_beginning_can_be_taken_back() -> None:
-    lent = dataclasses.replace(ODCR, id="cr-lent", total=1, lent_from=ODCR.id, tags={"team": "ml"})
-    cloud = built(ManualClock(), reservations=(lent, ODCR))
+def test_interruptible_reservation_of_the_setup_can_be_reclaimed() -> None:
+    interruptible = dataclasses.replace(ODCR, id="cr-lent", total=1, lent_from=ODCR.id, tags={"team": "ml"})
+    cloud = built(ManualClock(), reservations=(interruptible, ODCR))
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
         (shown,) = aws["ec2"].describe_capacity_reservations(
             Filters=[{"Name": "tag:team", "Values": ["ml"]}]
         )["CapacityReservations"]
         assert (shown["CapacityReservationId"], shown["Interruptible"]) == ("cr-lent", True)
-        assert (available(aws, lent), available(aws, ODCR)) == (1, 1)
+        assert (available(aws, interruptible), available(aws, ODCR)) == (1, 1)
         aws["ec2"].update_interruptible_capacity_reservation_allocation(
             CapacityReservationId=ODCR.id, TargetInstanceCount=0
         )
@@ -290,7 +290,7 @@ def test_a_reservation_that_is_lent_from_the_beginning_can_be_taken_back() -> No
     cloud.ec2.check_all()
 
 
-def test_pages_of_a_setup_are_small_whatever_is_asked_for() -> None:
+def test_page_size_of_the_setup_limits_every_page() -> None:
     cloud = built(ManualClock(), page_size=7)
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
         pages = list(aws["ec2"].get_paginator("describe_instance_types").paginate(MaxResults=100))
@@ -298,7 +298,7 @@ def test_pages_of_a_setup_are_small_whatever_is_asked_for() -> None:
         assert sum(len(page["InstanceTypes"]) for page in pages) == len(cloud.ec2.world.types)
 
 
-def test_a_bug_of_the_simulator_is_remembered_though_a_client_takes_it_for_an_error() -> None:
+def test_inconsistent_state_is_recorded_although_the_client_gets_only_an_error() -> None:
     cloud = built(ManualClock())
     with sim_aws.clients("http", cloud.endpoint) as aws:
         assert cloud.endpoint.broken is None
@@ -308,7 +308,7 @@ def test_a_bug_of_the_simulator_is_remembered_though_a_client_takes_it_for_an_er
     assert "says 7 are available" in str(cloud.endpoint.broken)
 
 
-def test_prices_of_a_setup_are_those_of_the_price_list_and_of_spot() -> None:
+def test_prices_of_the_setup_are_in_the_price_list_and_the_spot_history() -> None:
     prices = {"m5.large": 123_000_000}
     cloud = built(ManualClock(), prices=prices, spot_prices={("m5.large", ZONE_A): 7_000_000})
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
@@ -329,7 +329,7 @@ def test_prices_of_a_setup_are_those_of_the_price_list_and_of_spot() -> None:
 # --- A state file -----------------------------------------------------------------------------------
 
 
-def test_an_endpoint_that_is_started_again_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_restarted_endpoint_continues_from_its_state_file(tmp_path: Path) -> None:
     file = tmp_path / "aws.state"
 
     async def first(clock: time.VirtualClock) -> list[str]:
@@ -350,55 +350,57 @@ def test_an_endpoint_that_is_started_again_goes_on_where_it_stopped(tmp_path: Pa
                 "LaunchTemplates"
             ]
             assert template["LatestVersionNumber"] == 1
-            assert ids(launch(aws, ODCR, count=2)) == instances  # the tokens are remembered too
+            assert ids(launch(aws, ODCR, count=2)) == instances  # the state file has the client tokens too
             async with cloud.running():
                 assert (states(aws, instances), available(aws, ODCR)) == (["pending", "pending"], 0)
                 await clock.sleep(6)
                 assert states(aws, instances) == ["running", "running"]
-                assert [state for _, state in told(received(aws))] == ["pending"] * 2 + ["running"] * 2
+                assert [state for _, state in types_and_states(received(aws))] == ["pending"] * 2 + [
+                    "running"
+                ] * 2
                 aws["ec2"].terminate_instances(InstanceIds=instances)
                 await clock.sleep(60)
             assert available(aws, ODCR) == 2
         cloud.ec2.check_all()
 
-    instances = virtually(first)
-    virtually(second)
+    instances = run_in_virtual_time(first)
+    run_in_virtual_time(second)
 
 
-def test_the_state_is_saved_while_it_runs(tmp_path: Path) -> None:
+def test_state_file_is_saved_while_the_cloud_runs(tmp_path: Path) -> None:
     file = tmp_path / "aws.state"
 
-    async def story(clock: time.VirtualClock) -> None:
+    async def scenario(clock: time.VirtualClock) -> None:
         cloud = built(clock, state_file=file)
         async with cloud.running():
             control.add_reservation(
                 cloud.ec2.world, owner="111122223333", instance_type="m5.large", zone_id=ZONE_A, total=1
             )
             await clock.sleep(31)
-            assert len(built(clock, seed=2, state_file=file).ec2.world.reservations) == 2  # after a crash
+            assert len(built(clock, seed=2, state_file=file).ec2.world.reservations) == 2  # as after a crash
 
-    virtually(story)
+    run_in_virtual_time(scenario)
 
 
 @pytest.mark.parametrize(
-    ("about", "content", "said"),
+    ("about", "content", "message"),
     [
         ({}, b"no state", "holds no state"),
         ({"region": "us-east-1"}, b"", "is of us-west-2 with the accounts"),
     ],
 )
-def test_a_state_file_of_something_else_is_refused(
-    tmp_path: Path, about: dict[str, Any], content: bytes, said: str
+def test_invalid_or_foreign_state_file_is_refused(
+    tmp_path: Path, about: dict[str, Any], content: bytes, message: str
 ) -> None:
     file = tmp_path / "aws.state"
     built(ManualClock(), state_file=file).save()
     if content:
         file.write_bytes(content)
-    with pytest.raises(errors.InvalidInput, match=said):
+    with pytest.raises(errors.InvalidInput, match=message):
         built(ManualClock(), state_file=file, **{"reservations": ()} | about)
 
 
-def test_timings_and_limits_of_a_setup_are_ec2s() -> None:
+def test_ec2_has_the_timings_and_limits_of_the_setup() -> None:
     clock = ManualClock()
     limits = {("m5.large", ZONE_A, "on-demand"): 1}
     cloud = built(clock, timings=Timings(boot_s=5), limits=limits, reservations=())
@@ -415,7 +417,7 @@ def test_timings_and_limits_of_a_setup_are_ec2s() -> None:
 # --- From a file ------------------------------------------------------------------------------------
 
 
-def test_a_world_that_is_written_down_is_the_one_that_is_simulated() -> None:
+def test_cloud_is_built_from_a_world_manifest() -> None:
     reservation = {"id": "cr-0123", "instanceType": "m5.large", "zone": "us-west-2a", "total": 2}
     targeted = {"instanceMatchCriteria": "targeted", "usedElsewhere": 1}
     written = {
@@ -441,5 +443,5 @@ def test_a_world_that_is_written_down_is_the_one_that_is_simulated() -> None:
         aws["ec2"].terminate_instances(InstanceIds=[instance])
         clock.advance(60)
         assert available(aws, ODCR) == 1
-        (error,) = launch(aws, ODCR, count=2)["Errors"]  # somebody was quicker
+        (error,) = launch(aws, ODCR, count=2)["Errors"]  # the fault took the slot first
         assert (error["ErrorCode"], available(aws, ODCR)) == ("ReservationCapacityExceeded", 0)

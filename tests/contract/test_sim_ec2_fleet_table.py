@@ -1,4 +1,4 @@
-"""CreateFleet and reservations, row by row as the appendix of the reservation design has them; through every front."""
+"""CreateFleet with reservations, row by row of the appendix of the reservation design, through every front."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ FIRST = "use-capacity-reservations-first"
 
 
 class Fronted(Region):
-    """Asked by botocore, through a front."""
+    """A region that is called with botocore, through a front."""
 
     client: Any
 
@@ -25,8 +25,8 @@ class Fronted(Region):
         try:
             answer = getattr(self.client, botocore.xform_name(operation))(**params)
         except ClientError as error:
-            said = error.response["Error"]
-            raise ApiError(said["Code"], said["Message"]) from error
+            details = error.response["Error"]
+            raise ApiError(details["Code"], details["Message"]) from error
         return dict(sim_aws.without_metadata(answer))
 
 
@@ -46,7 +46,7 @@ def test_row_1_templates_that_target_a_reservation_are_not_used_when_reservation
     reservation = region.reserve(criteria="targeted")
     targeted, plain = region.targeting(reservation), region.template()
     answer = region.fleet(config(targeted, "m5.large/a"), config(plain, "m5.2xlarge/b"), usage=FIRST)
-    assert pools(answer) == {"m5.2xlarge/b": 1}  # dearer, and yet the only one that may be used
+    assert pools(answer) == {"m5.2xlarge/b": 1}  # more expensive, but the only one that may be used
     assert region.available(reservation) == 2
 
     alone = region.fleet(config(targeted, "m5.large/a"), usage=FIRST)
@@ -70,7 +70,7 @@ def test_row_2_open_reservations_are_used_up_by_price_then_plain_on_demand_never
     assert (region.available(targeted), region.available(elsewhere)) == (5, 5)
 
 
-def test_preference_none_keeps_out_of_open_reservations_even_when_reservations_come_first(
+def test_preference_none_joins_no_open_reservation_even_when_reservations_come_first(
     region: Region,
 ) -> None:
     open_one = region.reserve()
@@ -106,9 +106,9 @@ def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_
 
 
 @pytest.mark.fact("Q-31")
-def test_row_4_plain_on_demand_joins_an_open_reservation_only_if_it_happens_to_match(region: Region) -> None:
+def test_row_4_plain_on_demand_joins_an_open_reservation_only_if_it_matches(region: Region) -> None:
     open_one = region.reserve("m5.large", "a", total=1)
-    other = region.reserve("m5.xlarge", "a", total=1)  # would be free, and is not the cheapest pair
+    other = region.reserve("m5.xlarge", "a", total=1)  # has a free slot, but is not the cheapest pair
     answer = region.fleet(config(region.template(), "m5.xlarge/a", "m5.large/a"), count=2)
     assert pools(answer) == {"m5.large/a": 2}
     assert [instance.reservation_id for instance in region.launched(answer)] == [open_one.id, ""]
@@ -133,7 +133,7 @@ def test_row_6_a_target_with_preference_none_fails_at_launch(region: Region) -> 
 
 
 @pytest.mark.fact("Q-31", "aws-15.2")
-def test_the_same_type_and_zone_twice_is_refused_as_a_whole_whatever_the_templates_say(
+def test_fleet_with_the_same_type_and_zone_twice_is_refused_as_a_whole(
     region: Region,
 ) -> None:
     one, two = region.reserve(criteria="targeted"), region.reserve(criteria="targeted")

@@ -1,4 +1,4 @@
-"""Real programs beside a world: waited for, watched, and gone when it is gone."""
+"""Real programs beside a simulation: started until they are ready, checked, and stopped with it."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ from holdfast.sim.processes import Health, Processes
 
 
 def python(_: str) -> Path:
-    """Every program is this one."""
+    """Python stands in for every program."""
     return Path(sys.executable)
 
 
@@ -24,11 +24,11 @@ async def serve(started: Processes, port: int) -> None:
 
 
 def listens(port: int) -> bool:
-    with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_program_is_there_when_it_is_ready_and_gone_when_the_block_ends(tmp_path: Path) -> None:
+def test_program_listens_once_it_is_ready_and_stops_when_the_block_ends(tmp_path: Path) -> None:
     async def main() -> None:
         (port,) = control_plane.free_ports(1)
         async with processes.running(tmp_path, RealClock(), python) as started:
@@ -41,7 +41,7 @@ def test_a_program_is_there_when_it_is_ready_and_gone_when_the_block_ends(tmp_pa
     asyncio.run(main())
 
 
-def test_a_program_that_does_not_come_up_is_named_with_its_log(tmp_path: Path) -> None:
+def test_program_that_does_not_become_ready_is_reported_with_its_log(tmp_path: Path) -> None:
     async def main() -> None:
         async with processes.running(tmp_path, RealClock(), python) as started:
             await started.start(
@@ -53,7 +53,7 @@ def test_a_program_that_does_not_come_up_is_named_with_its_log(tmp_path: Path) -
     assert (tmp_path / "broken.log").read_text().strip() == "no luck"
 
 
-def test_a_program_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
+def test_program_that_exits_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
         (port,) = control_plane.free_ports(1)
         async with processes.running(tmp_path, RealClock(), python) as started:

@@ -1,4 +1,4 @@
-"""Scenarios log what changed the world, no more; tests elsewhere find logging as they left it."""
+"""Scenario tests log from level INFO on and reset the logging configuration afterwards."""
 
 import logging
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import structlog
 
 
 @pytest.fixture(autouse=True)
-def changes_alone() -> Iterator[None]:
+def log_from_info() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     yield
     structlog.reset_defaults()

@@ -1,4 +1,4 @@
-"""Weaknesses of Karpenter that are not ours: what its approach cannot do, done by the running program."""
+"""Known weaknesses of Karpenter that Holdfast does not have, shown with the running controllers."""
 
 import msgspec
 import pytest
@@ -12,14 +12,14 @@ from holdfast.api.nodeclaim import NodeClaim, NodeClaimStatus
 
 
 @pytest.mark.fact("W-14")
-def test_a_node_whose_reservation_ended_is_bought_from_then_on_and_moves_into_another_slot() -> None:
+def test_node_of_an_ended_reservation_moves_into_a_slot_of_another_reservation() -> None:
     async def program(world: AppWorld) -> None:
         ends_s = world.clock.now_s() + 600
         first, second = world.reserve(total=1, end_s=ends_s), world.reserve(total=1)
         await pool(world, first, second)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
-        assert world.in_reservation(first) == 1  # what ends sooner is used first
+        assert world.in_reservation(first) == 1  # the reservation that ends first is used first
         await world.sleep(ends_s - world.clock.now_s() - 10)
         assert world.in_reservation(first) == 1
 
@@ -33,15 +33,18 @@ def test_a_node_whose_reservation_ended_is_bought_from_then_on_and_moves_into_an
 
 
 @pytest.mark.fact("W-10")
-def test_a_claim_that_is_not_launched_for_long_holds_nobody_up() -> None:
+def test_unlaunched_nodeclaim_does_not_block_provisioning_or_consolidation() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await pool(world, slots)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         (first,) = await world.claims()
-        waits = {names.RESERVATION_ID: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
-        meta = ObjectMeta(name="waits", labels=first.metadata.labels, annotations=waits)
+        annotations = {
+            names.RESERVATION_ID: slots.id,
+            names.WAITS_FOR_INSTANCE: first.status.provider_id or "",
+        }
+        meta = ObjectMeta(name="waits", labels=first.metadata.labels, annotations=annotations)
         await world.kube.create(msgspec.structs.replace(first, metadata=meta, status=NodeClaimStatus()))
         await world.sleep(60)
         await world.deploy("bought", 3, **ONE_PER_NODE, nodeSelector={names.CAPACITY_TYPE: "on-demand"})
@@ -58,7 +61,7 @@ def test_a_claim_that_is_not_launched_for_long_holds_nobody_up() -> None:
 
 
 @pytest.mark.fact("R-31")
-def test_a_claim_gets_the_labels_of_its_machine_and_keeps_its_own() -> None:
+def test_nodeclaim_gets_the_labels_of_its_instance_and_keeps_its_own_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])

@@ -1,5 +1,7 @@
-"""Capacity blocks: seen before they begin, used from their first second, drained before EC2 takes them back; the real
-program, in virtual time."""
+"""Capacity blocks: listed before they start, used from their start, drained before EC2 terminates their instances.
+
+The real controllers run in virtual time.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -40,7 +42,7 @@ async def with_pool(world: AppWorld, *kinds: str, replicas: int = 2, **reservati
 
 
 async def until_s(world: AppWorld, moment_s: int) -> None:
-    """That very second, however far: only the last two minutes are lived through."""
+    """Advance to this second: skip most of the time and simulate the last two minutes."""
     left_s = moment_s - world.clock.now_s()
     assert left_s >= 0, f"that was {-left_s} s ago"
     if left_s > 3 * MINUTE_S:
@@ -49,7 +51,7 @@ async def until_s(world: AppWorld, moment_s: int) -> None:
 
 
 def hour(moment_s: int) -> str:
-    """As people read it, on the day itself."""
+    """The time of day as messages show it."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%H:%M")
 
 
@@ -57,12 +59,12 @@ async def deleting(world: AppWorld) -> int:
     return sum(claim.metadata.deletion_timestamp is not None for claim in await world.claims())
 
 
-def ended_by_ec2(world: AppWorld) -> list[Instance]:
+def terminated_by_ec2(world: AppWorld) -> list[Instance]:
     return [one for one in world.all_machines() if one.state_reason[0].startswith("Server.")]
 
 
 @pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15", "aws-10.5.5")
-def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None:
+def test_capacity_block_is_used_from_its_start_and_drained_before_its_end() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S, lasts_s=14 * DAY_S)
         await with_pool(world, "reserved", id=slots.id)
@@ -70,7 +72,7 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
         await world.sleep(2 * MINUTE_S)
         (upcoming,) = (await node_class(world)).status.upcoming_capacity_reservations
         assert (upcoming.id, times.epoch_s(upcoming.start_time)) == (slots.id, slots.start_s)
-        assert await world.claims() == []  # nothing is bought, nothing is launched too early
+        assert await world.claims() == []  # no launch before the block starts, and none on demand
 
         await until_s(world, slots.start_s)
         await world.until_running(2, "train", within_s=60)
@@ -86,12 +88,12 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
         assert await deleting(world) == 2
         for claim in await world.claims():
             assert claim.metadata.annotations[names.TERMINATION_TIMESTAMP] == times.text(reclaims_s)
-        told = await world.events("ReservationEnding")
-        assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
-        ends, taken = hour(slots.end_s), hour(reclaims_s)
-        assert {event.message for event in told} == {
+        events = await world.events("ReservationEnding")
+        assert {event.involved_object.kind for event in events} == {"NodeClaim", "Node"}
+        ends, reclaimed = hour(slots.end_s), hour(reclaims_s)
+        assert {event.message for event in events} == {
             (
-                f"block {slots.id} ends at {ends}, and its instances are terminated from {taken} on (UTC): the node is "
+                f"block {slots.id} ends at {ends}, and its instances are terminated from {reclaimed} on (UTC): the node is "
                 "drained until then, whatever disruption budgets allow"
             )
         }
@@ -99,23 +101,23 @@ def test_a_block_of_a_fortnight_from_before_its_start_to_after_its_end() -> None
 
         await world.sleep(4 * MINUTE_S)
         await world.restart()
-        assert len(await world.running("train")) == 2  # their budget still holds
+        assert len(await world.running("train")) == 2  # the PodDisruptionBudget still blocks evictions
         await world.sleep(reclaims_s - world.clock.now_s() - 1)
-        assert world.machines == []  # and still the drain was over first
+        assert world.machines == []  # the drain ended before EC2 reclaims the instances
         await world.sleep(5)
         assert (await node_class(world)).status.capacity_reservations[0].state == "expiring"
         await until_s(world, slots.end_s + MINUTE_S)
         assert (await node_class(world)).status.capacity_reservations == ()
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
         assert await world.claims() == []
         assert await world.nodes() == []
-        assert len(world.all_machines()) <= 2  # nothing was launched into it any more
+        assert len(world.all_machines()) <= 2  # no launch into the block after its drain
 
     app_world.run(program)
 
 
 @pytest.mark.parametrize("starts_in_s", [301, 302, 303, 304, 305])
-def test_a_block_is_launched_into_in_its_first_two_seconds(starts_in_s: int) -> None:
+def test_nodes_are_launched_within_two_seconds_of_the_start_of_a_block(starts_in_s: int) -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=starts_in_s)
         await with_pool(world, "reserved", id=slots.id)
@@ -128,7 +130,7 @@ def test_a_block_is_launched_into_in_its_first_two_seconds(starts_in_s: int) -> 
 
 
 @pytest.mark.fact("aws-6.2.7", "aws-9.4.1")
-def test_a_block_is_drained_before_its_end_though_the_gate_was_shut_meanwhile() -> None:
+def test_block_is_drained_before_its_end_after_the_feature_gate_is_disabled() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", "on-demand", id=slots.id)
@@ -143,12 +145,12 @@ def test_a_block_is_drained_before_its_end_though_the_gate_was_shut_meanwhile() 
         assert await deleting(world) == 2
         await world.until_running(2, "train", within_s=10 * MINUTE_S)
         assert world.in_reservation(slots) == 0
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program)
 
 
-def test_pods_of_a_block_that_ends_run_elsewhere_before_ec2_takes_it() -> None:
+def test_pods_of_an_ending_block_run_on_other_nodes_before_ec2_reclaims_it() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", "on-demand", id=slots.id)
@@ -156,17 +158,17 @@ def test_pods_of_a_block_that_ends_run_elsewhere_before_ec2_takes_it() -> None:
         assert world.in_reservation(slots) == 2
         await until_s(world, slots.end_s - 40 * MINUTE_S)
         await world.sleep(3 * MINUTE_S)
-        told = [event.involved_object.kind for event in await world.events("ReservationEnding")]
-        assert sorted(told) == ["Node", "Node", "NodeClaim", "NodeClaim"]
+        kinds = [event.involved_object.kind for event in await world.events("ReservationEnding")]
+        assert sorted(kinds) == ["Node", "Node", "NodeClaim", "NodeClaim"]
         await world.until_running(2, "train", within_s=4 * MINUTE_S)
         assert world.in_reservation(slots) == 0
         assert len(world.machines) == 2
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program)
 
 
-def test_an_extension_one_hour_before_the_end_is_followed() -> None:
+def test_extension_one_hour_before_the_end_postpones_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", id=slots.id)
@@ -174,7 +176,7 @@ def test_an_extension_one_hour_before_the_end_is_followed() -> None:
         before = {pod.metadata.uid for pod in await world.running("train")}
         await until_s(world, slots.end_s - HOUR_S)
         control.set_end(world.ec2.world, slots.id, slots.end_s + DAY_S)
-        await world.sleep(25 * MINUTE_S)  # past the old drain
+        await world.sleep(25 * MINUTE_S)  # past the start of the old drain
         assert await deleting(world) == 0
         assert {pod.metadata.uid for pod in await world.running("train")} == before
         (listed,) = (await node_class(world)).status.capacity_reservations
@@ -188,7 +190,7 @@ def test_an_extension_one_hour_before_the_end_is_followed() -> None:
     app_world.run(program)
 
 
-def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
+def test_extension_two_seconds_before_the_drain_postpones_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", id=slots.id)
@@ -201,7 +203,7 @@ def test_an_extension_in_the_last_minute_before_the_drain_is_followed() -> None:
     app_world.run(program)
 
 
-def test_an_earlier_end_of_a_block_is_followed() -> None:
+def test_earlier_end_of_a_block_moves_its_drain_forward() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", id=slots.id)
@@ -217,7 +219,7 @@ def test_an_earlier_end_of_a_block_is_followed() -> None:
 
 
 @pytest.mark.parametrize("lasts_s", [HOUR_S + second for second in (0, 3, 6, 9)])
-def test_a_drain_begins_within_a_second_of_its_time(lasts_s: int) -> None:
+def test_drain_of_a_block_starts_within_a_second_of_its_time(lasts_s: int) -> None:
     """Dates are read every ten seconds. The four blocks end at four moments of these ten seconds."""
 
     async def program(world: AppWorld) -> None:
@@ -243,13 +245,13 @@ def test_ultraservers_are_drained_half_an_hour_earlier() -> None:
         assert await deleting(world) == 2
         await until_s(world, slots.end_s - 60 * MINUTE_S + 5)
         assert (await node_class(world)).status.capacity_reservations[0].state == "expiring"
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program)
 
 
 @pytest.mark.parametrize("terms", [[], [{"tags": {"team": "other"}}]], ids=["no terms", "other terms"])
-def test_a_block_that_no_class_selects_any_more_is_drained_all_the_same(terms: list[dict[str, Any]]) -> None:
+def test_block_that_no_class_selects_any_more_is_still_drained(terms: list[dict[str, Any]]) -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -263,15 +265,15 @@ def test_a_block_that_no_class_selects_any_more_is_drained_all_the_same(terms: l
         await world.kube.patch(await node_class(world), change, only_if_unchanged=True)
         await world.sleep(5 * MINUTE_S)
         assert (await node_class(world)).status.capacity_reservations == ()
-        await world.restart()  # nobody remembers what was selected
+        await world.restart()  # the new process does not know what was selected
         await world.sleep(5 * MINUTE_S)
-        assert await deleting(world) == 0  # its budget lets no node drift
+        assert await deleting(world) == 0  # the budget allows no disruption for drift
         await until_s(world, slots.end_s - 40 * MINUTE_S - 5)
         assert world.in_reservation(slots) == 2
         await world.sleep(10)
         assert await deleting(world) == 2
         await world.sleep(9 * MINUTE_S)
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
         assert world.in_reservation(slots) == 0
         await world.until_running(2, "train")
 
@@ -301,7 +303,7 @@ def test_block_is_drained_by_the_clock_of_ec2(ahead_s: int) -> None:
         )
         await with_pool(world, "reserved", id=slots.id)
         await world.until_running(2, "train")
-        await world.sleep(5 * MINUTE_S)  # until EC2 has answered often enough
+        await world.sleep(5 * MINUTE_S)  # until the offset of EC2's clock is known
         drains_s = end_s - 40 * MINUTE_S - ahead_s
         await until_s(world, drains_s - 5)
         assert await deleting(world) == 0
@@ -312,16 +314,16 @@ def test_block_is_drained_by_the_clock_of_ec2(ahead_s: int) -> None:
         deadlines = {c.metadata.annotations[names.TERMINATION_TIMESTAMP] for c in await world.claims()}
         assert deadlines == {times.text(drains_s + 10 * MINUTE_S)}
         await world.sleep(9 * MINUTE_S)
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program, ec2_ahead_s=ahead_s)
 
 
-def about(name: str) -> Callable[[Request], bool]:
+def is_request_for(name: str) -> Callable[[Request], bool]:
     return lambda request: name in request.path
 
 
-def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_drain() -> None:
+def test_failing_writes_to_one_nodeclaim_do_not_delay_other_drains() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", id=slots.id)
@@ -330,23 +332,23 @@ def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_drain() -> None:
         for claim in await world.claims():
             world.line.clear()
             name = claim.metadata.name
-            world.line.add(Refuse("InternalError"), about(name), times=10**6)
+            world.line.add(Refuse("InternalError"), is_request_for(name), times=10**6)
             await world.sleep(15)
             others = [one for one in await world.claims() if one.metadata.name != name]
             assert all(one.metadata.deletion_timestamp is not None for one in others)
         world.line.clear()
         await world.sleep(2 * MINUTE_S)
         assert await world.claims() == []
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program)
 
 
-WRITES = 14  # of a drain, from its first to its last
+WRITES = 14  # number of writes of one drain
 
 
-def drained(dies_at: int | None) -> list[str]:
-    """The writes of a block's drain, in which the program dies once, right after one of them."""
+def writes_of_drain(crash_at: int | None) -> list[str]:
+    """Drain a block while the process crashes once, right after write `crash_at`; return all writes."""
     written: list[str] = []
 
     async def program(world: AppWorld) -> None:
@@ -355,35 +357,35 @@ def drained(dies_at: int | None) -> list[str]:
         await world.until_running(1, "train")
         await until_s(world, slots.end_s - 40 * MINUTE_S - 1)
         first = len(world.hands.writes)
-        if dies_at is not None:
-            world.hands.die_at(first + dies_at, after_effect=True)
+        if crash_at is not None:
+            world.hands.die_at(first + crash_at, after_effect=True)
             await world.hands.dead.wait()
             await world.restart(after_s=5)
 
-        async def over() -> bool:
+        async def is_over() -> bool:
             return not await world.claims() and not await world.nodes()
 
-        await world.until(over, within_s=9 * MINUTE_S)
+        await world.until(is_over, within_s=9 * MINUTE_S)
         written.extend(world.hands.writes[first:])
         assert world.machines == []
         assert len(world.all_machines()) == 1
-        assert ended_by_ec2(world) == []
+        assert terminated_by_ec2(world) == []
 
     app_world.run(program)
     return written
 
 
-def test_every_write_of_a_drain_is_one_of_those_after_which_the_program_dies() -> None:
-    assert len(drained(None)) == WRITES
+def test_drain_makes_as_many_writes_as_the_crash_test_covers() -> None:
+    assert len(writes_of_drain(None)) == WRITES
 
 
-@pytest.mark.parametrize("dies_at", range(WRITES))
-def test_a_program_that_dies_between_any_two_writes_of_a_drain_is_no_loss(dies_at: int) -> None:
-    drained(dies_at)
+@pytest.mark.parametrize("crash_at", range(WRITES))
+def test_drain_completes_after_a_crash_at_any_write(crash_at: int) -> None:
+    writes_of_drain(crash_at)
 
 
 async def failed_scheduling(world: AppWorld, app: str) -> set[str]:
-    """What Holdfast reports of the pods of an app that have no node."""
+    """The messages of Holdfast's FailedScheduling events for the pods of an app."""
     return {
         event.message or ""
         for event in await world.events("FailedScheduling")
@@ -391,7 +393,7 @@ async def failed_scheduling(world: AppWorld, app: str) -> set[str]:
     }
 
 
-def test_a_pod_in_the_last_minutes_of_a_block_is_told_when_it_ends() -> None:
+def test_event_of_a_pending_pod_names_the_end_of_its_block() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, lasts_s=DAY_S)
         other = world.reserve("m5.large", 1)
@@ -408,7 +410,7 @@ def test_a_pod_in_the_last_minutes_of_a_block_is_told_when_it_ends() -> None:
     app_world.run(program)
 
 
-def test_a_pod_that_waits_for_a_block_to_begin_is_told_when() -> None:
+def test_event_of_a_pending_pod_names_the_start_of_its_block() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world, starts_in_s=HOUR_S)
         await with_pool(world, "reserved", replicas=1, id=slots.id)
@@ -422,7 +424,7 @@ def test_a_pod_that_waits_for_a_block_to_begin_is_told_when() -> None:
     app_world.run(program)
 
 
-def test_a_claim_that_was_never_launched_ends_when_the_drain_of_its_block_begins() -> None:
+def test_unlaunched_nodeclaim_is_deleted_when_the_drain_of_its_block_starts() -> None:
     async def program(world: AppWorld) -> None:
         slots = block(world)
         await with_pool(world, "reserved", replicas=0, id=slots.id)

@@ -1,4 +1,4 @@
-"""What users and dashboards read of a NodeClaim and its Node, from launch to termination, in the running program."""
+"""Conditions, labels, events and metrics of a NodeClaim and its Node, from launch to termination."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ from objects import nodeclaim
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
-OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+NODE_CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
-def said(claim: NodeClaim, condition: str) -> tuple[str, str]:
+def status_and_reason(claim: NodeClaim, condition: str) -> tuple[str, str]:
     found = conditions.find(claim.status.conditions, condition)
     return (found.status, found.reason or "") if found is not None else ("", "")
 
 
-def states(world: AppWorld, name: str) -> Iterator[NodeClaim]:
-    """Every state that a claim was ever in."""
+def versions(world: AppWorld, name: str) -> Iterator[NodeClaim]:
+    """Every stored version of a NodeClaim."""
     return (one for one in world.ever(NodeClaim) if one.metadata.name == name)
 
 
@@ -71,7 +71,7 @@ async def launched_without_node(world: AppWorld, **pool: Any) -> NodeClaim:
 
 
 async def register(world: AppWorld, claim: NodeClaim, name: str = "by-hand", **fields: Any) -> None:
-    """A Node as a kubelet would write it."""
+    """Create a Node as a kubelet does."""
     taint = {"key": names.UNREGISTERED_TAINT, "effect": "NoExecute"}
     meta = {"name": name} | fields.pop("metadata", {})
     spec = {"providerID": claim.status.provider_id, "taints": [taint, *fields.pop("taints", ())]}
@@ -91,18 +91,18 @@ def test_launched_claim_has_labels_annotations_and_status_of_its_instance() -> N
         labels = {names.NODEPOOL: "default", aws.INSTANCE_FAMILY: "mine"}
         annotations = {aws.EC2NODECLASS_HASH: "mine", "example.com/note": "mine"}
         meta = {"labels": labels, "annotations": annotations}
-        await world.kube.create(nodeclaim("by-hand", meta, nodeClassRef=OURS, requirements=[LARGE]))
+        await world.kube.create(nodeclaim("by-hand", meta, nodeClassRef=NODE_CLASS_REF, requirements=[LARGE]))
         await world.sleep(20)
-        claim, (machine,) = await world.kube.get(NodeClaim, "by-hand"), world.machines
-        assert said(claim, "Launched")[0] == "True"
+        claim, (instance,) = await world.kube.get(NodeClaim, "by-hand"), world.machines
+        assert status_and_reason(claim, "Launched")[0] == "True"
         assert claim.metadata.labels[aws.INSTANCE_FAMILY] == "mine"
         assert claim.metadata.labels[aws.INSTANCE_SIZE] == "large"
         assert claim.metadata.annotations["example.com/note"] == "mine"
         node_class = await world.kube.get(EC2NodeClass, "default")
         hashed = node_class.metadata.annotations[aws.EC2NODECLASS_HASH]
         assert claim.metadata.annotations[aws.EC2NODECLASS_HASH] == hashed
-        assert (claim.status.provider_id or "").endswith(f"/{machine.id}")
-        assert claim.status.image_id == machine.spec.image_id
+        assert (claim.status.provider_id or "").endswith(f"/{instance.id}")
+        assert claim.status.image_id == instance.spec.image_id
         assert claim.status.capacity["cpu"] == "2"
         assert 0 < len(claim.status.allocatable) <= len(claim.status.capacity)
 
@@ -118,12 +118,16 @@ def test_launched_claim_has_its_reservation_from_the_first_write_on() -> None:
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         (claim,) = await world.claims()
-        launched = [one for one in states(world, claim.metadata.name) if said(one, "Launched")[0] == "True"]
+        launched = [
+            one
+            for one in versions(world, claim.metadata.name)
+            if status_and_reason(one, "Launched")[0] == "True"
+        ]
         assert launched
         for one in launched:
             labels = one.metadata.labels
             assert (labels[names.CAPACITY_TYPE], labels[RESERVATION]) == ("reserved", slots.id)
-        reasons = {said(one, "Registered")[1] for one in states(world, claim.metadata.name)}
+        reasons = {status_and_reason(one, "Registered")[1] for one in versions(world, claim.metadata.name)}
         assert "RegistrationHookPending" not in reasons
 
     app_world.run(program)
@@ -136,14 +140,14 @@ def test_launched_claim_has_its_reservation_from_the_first_write_on() -> None:
 def test_registration_needs_exactly_one_node_with_the_provider_id() -> None:
     async def program(world: AppWorld) -> None:
         claim = await launched_without_node(world)
-        assert said(claim, "Registered") == ("Unknown", "NodeNotFound")
+        assert status_and_reason(claim, "Registered") == ("Unknown", "NodeNotFound")
         other = {
             "metadata": {"name": "other"},
             "spec": {"providerID": "aws:///us-west-2a/i-0123456789abcdef0"},
         }
         await world.create("/api/v1/nodes", other)
         await world.sleep(5)
-        assert said((await world.claims())[0], "Registered") == ("Unknown", "NodeNotFound")
+        assert status_and_reason((await world.claims())[0], "Registered") == ("Unknown", "NodeNotFound")
 
     app_world.run(program)
 
@@ -158,7 +162,7 @@ def test_registration_fails_with_two_nodes_of_one_provider_id() -> None:
         await world.restart()
         await world.sleep(5)
         (claim,) = await world.claims()
-        assert said(claim, "Registered") == ("False", "MultipleNodesFound")
+        assert status_and_reason(claim, "Registered") == ("False", "MultipleNodesFound")
         for node in await world.nodes():
             assert names.REGISTERED not in node.metadata.labels
 
@@ -166,11 +170,13 @@ def test_registration_fails_with_two_nodes_of_one_provider_id() -> None:
 
 
 @pytest.mark.fact("NC-11", "NC-15")
-def test_registered_node_has_what_its_claim_has() -> None:
+def test_registered_node_has_the_taints_labels_and_annotations_of_its_claim() -> None:
     async def program(world: AppWorld) -> None:
-        ours = [{"key": "example.com/only", "value": "web", "effect": "NoSchedule"}]
-        starting = [{"key": "example.com/agent", "effect": "NoExecute"}]
-        await launched_without_node(world, taints=ours, startupTaints=starting, labels={"team": "web"})
+        claim_taints = [{"key": "example.com/only", "value": "web", "effect": "NoSchedule"}]
+        startup_taints = [{"key": "example.com/agent", "effect": "NoExecute"}]
+        await launched_without_node(
+            world, taints=claim_taints, startupTaints=startup_taints, labels={"team": "web"}
+        )
         (claim,) = await world.claims()
         found = {"key": "example.com/only", "value": "of-the-node", "effect": "NoSchedule"}
         other = {"key": "example.com/other", "effect": "NoSchedule"}
@@ -183,7 +189,7 @@ def test_registered_node_has_what_its_claim_has() -> None:
         (claim,) = await world.claims()
         node = await world.kube.get(Node, "by-hand")
         assert {(t.key, t.value, t.effect) for t in node.spec.taints if "example.com" in t.key} == {
-            ("example.com/only", "of-the-node", "NoSchedule"),  # by key and effect: the Node has it already
+            ("example.com/only", "of-the-node", "NoSchedule"),  # the Node's own taint stays
             ("example.com/other", "", "NoSchedule"),
             ("example.com/agent", "", "NoExecute"),
         }
@@ -196,7 +202,7 @@ def test_registered_node_has_what_its_claim_has() -> None:
         assert set(node.metadata.finalizers) == {"example.com/kept", names.TERMINATION_FINALIZER}
         (owner,) = node.metadata.owner_references
         assert (owner.kind, owner.uid, owner.block_owner_deletion) == ("NodeClaim", claim.metadata.uid, True)
-        assert said(claim, "Registered")[0] == "True"
+        assert status_and_reason(claim, "Registered")[0] == "True"
         assert claim.status.node_name == "by-hand"
         about = {"nodepool": "default", "zone": claim.metadata.labels[names.ZONE]}
         assert world.app.metrics.value("karpenter_nodes_created_total", about) == 1
@@ -209,8 +215,8 @@ def test_registered_node_has_what_its_claim_has() -> None:
 @pytest.mark.fact("NC-11")
 def test_label_do_not_sync_taints_keeps_taints_of_the_claim_off_the_node() -> None:
     async def program(world: AppWorld) -> None:
-        ours = [{"key": "example.com/only", "effect": "NoSchedule"}]
-        claim = await launched_without_node(world, taints=ours)
+        claim_taints = [{"key": "example.com/only", "effect": "NoSchedule"}]
+        claim = await launched_without_node(world, taints=claim_taints)
         await register(world, claim, metadata={"labels": {names.DO_NOT_SYNC_TAINTS: "true"}})
         node = await world.kube.get(Node, "by-hand")
         assert "example.com/only" not in {t.key for t in node.spec.taints}
@@ -231,7 +237,7 @@ def test_registration_is_retried_when_the_node_changed_meanwhile() -> None:
         await register(world, claim)
         await world.sleep(10)
         assert (await world.kube.get(Node, "by-hand")).metadata.labels[names.REGISTERED] == "true"
-        assert said((await world.claims())[0], "Registered")[0] == "True"
+        assert status_and_reason((await world.claims())[0], "Registered")[0] == "True"
 
     app_world.run(program)
 
@@ -245,7 +251,7 @@ def test_initialized_is_not_reverted_when_the_node_is_not_ready() -> None:
         claim = await one_claim(world)
         (node,) = await world.nodes()
         assert node.metadata.labels[names.INITIALIZED] == "true"
-        assert said(claim, "Initialized")[0] == "True"
+        assert status_and_reason(claim, "Initialized")[0] == "True"
         not_ready = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
         change = {"status": {"conditions": not_ready}}
         await world.kube.patch(node, change, status=True, only_if_unchanged=True)
@@ -253,7 +259,7 @@ def test_initialized_is_not_reverted_when_the_node_is_not_ready() -> None:
         (claim,) = await world.claims()
         (node,) = await world.nodes()
         assert node.metadata.labels[names.INITIALIZED] == "true"
-        assert said(claim, "Initialized")[0] == "True"
+        assert status_and_reason(claim, "Initialized")[0] == "True"
 
     app_world.run(program)
 
@@ -263,7 +269,7 @@ def test_initialized_is_not_reverted_when_the_node_is_not_ready() -> None:
 
 @pytest.mark.fact("NC-19", "M-9")
 def test_expired_claim_is_deleted_at_once_and_its_drain_respects_pod_disruption_budgets() -> None:
-    """No budget of the NodePool, no replacement first, no check of PodDisruptionBudgets before the deletion."""
+    """Neither NodePool budgets nor PodDisruptionBudgets delay the deletion, and no replacement is launched first."""
 
     async def program(world: AppWorld) -> None:
         none = {"budgets": [{"nodes": "0"}]}
@@ -280,14 +286,14 @@ def test_expired_claim_is_deleted_at_once_and_its_drain_respects_pod_disruption_
         assert claim.metadata.deletion_timestamp - created <= timedelta(hours=1, seconds=2)
         assert disrupted(world, "expired") == 1
         await world.sleep(300)
-        assert len(await world.running()) == 1  # the PodDisruptionBudget holds the drain
+        assert len(await world.running()) == 1  # the PodDisruptionBudget blocks the drain
         assert not await world.gone(NodeClaim, claim.metadata.name)
         await world.kube.delete((await world.kube.list(PodDisruptionBudget)).items[0])
 
-        async def gone() -> bool:
+        async def is_removed() -> bool:
             return await world.gone(NodeClaim, claim.metadata.name)
 
-        await world.until(gone)
+        await world.until(is_removed)
         await world.until_running(1)
 
     app_world.run(program)
@@ -335,10 +341,10 @@ def test_claim_without_instance_and_node_is_garbage_collected() -> None:
         await world.kube.delete(await world.kube.get(Node, node.metadata.name))
         await world.restart()
 
-        async def gone() -> bool:
+        async def is_removed() -> bool:
             return await world.gone(NodeClaim, claim.metadata.name)
 
-        assert await world.until(gone, within_s=125) > 1
+        assert await world.until(is_removed, within_s=125) > 1
         assert disrupted(world, "garbage_collected") == 1
         await world.until_running(1)
 
@@ -360,7 +366,7 @@ def test_claim_whose_node_is_ready_is_not_garbage_collected() -> None:
 
 
 @pytest.mark.fact("NC-20")
-def test_unregistered_claim_is_left_to_the_registration_timeout() -> None:
+def test_unregistered_claim_is_not_garbage_collected() -> None:
     async def program(world: AppWorld) -> None:
         claim = await launched_without_node(world)
         control.kill(world.ec2.world, world.machines[0].id)
@@ -395,17 +401,17 @@ def test_deleted_claim_has_the_time_at_which_its_grace_period_ends() -> None:
 
 
 @pytest.mark.fact("NC-24", "X-1")
-def test_instance_of_a_registered_claim_runs_until_its_node_is_gone() -> None:
+def test_registered_claim_is_not_removed_before_its_node_is_removed() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world)
-        (machine,), (node,) = world.machines, await world.nodes()
+        (instance,), (node,) = world.machines, await world.nodes()
         held = {"metadata": {"finalizers": [*node.metadata.finalizers, "example.com/hold"]}}
         await world.kube.patch(node, held, only_if_unchanged=True)
         await world.kube.delete(claim)
         await world.sleep(120)
         assert (await world.kube.get(Node, node.metadata.name)).metadata.deletion_timestamp is not None
         assert not await world.gone(NodeClaim, claim.metadata.name)
-        assert world.ec2.world.instances[machine.id].state == "terminated"  # by the Node's own termination
+        assert world.ec2.world.instances[instance.id].state == "terminated"  # by the termination of the Node
         free: dict[str, Any] = {"metadata": {"finalizers": []}}
         await world.kube.patch(await world.kube.get(Node, node.metadata.name), free, only_if_unchanged=True)
         await world.sleep(30)
@@ -415,17 +421,17 @@ def test_instance_of_a_registered_claim_runs_until_its_node_is_gone() -> None:
 
 
 @pytest.mark.fact("NC-24")
-def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_left_alone() -> None:
+def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_not_deleted() -> None:
     async def program(world: AppWorld) -> None:
         claim = await launched_without_node(world)
-        (machine,) = world.machines
+        (instance,) = world.machines
         world.crash()
         await register(world, claim)
         await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
         await world.restart()
         await world.sleep(100)
         assert await world.gone(NodeClaim, claim.metadata.name)
-        assert world.ec2.world.instances[machine.id].state == "terminated"
+        assert world.ec2.world.instances[instance.id].state == "terminated"
         assert "DELETE /api/v1/nodes/by-hand" not in world.writes()
         assert all(not one.metadata.finalizers for one in world.ever(Node) if one.metadata.name == "by-hand")
 
@@ -433,21 +439,21 @@ def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_left_al
 
 
 @pytest.mark.fact("NC-34")
-def test_drained_is_true_five_seconds_after_the_drain_began_at_the_earliest() -> None:
+def test_drained_becomes_true_no_sooner_than_five_seconds_into_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world, pods={"terminationGracePeriodSeconds": 0})
         await world.scale("web", 0)
         await world.sleep(2)
         await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
 
-        async def gone() -> bool:
+        async def is_removed() -> bool:
             return await world.gone(NodeClaim, claim.metadata.name)
 
-        await world.until(gone)
-        told = [
-            conditions.find(one.status.conditions, "Drained") for one in states(world, claim.metadata.name)
+        await world.until(is_removed)
+        drained_conditions = [
+            conditions.find(one.status.conditions, "Drained") for one in versions(world, claim.metadata.name)
         ]
-        found = [one for one in told if one is not None]
+        found = [one for one in drained_conditions if one is not None]
         assert [(one.status, one.reason) for one in (found[0], found[-1])] == [
             ("Unknown", "Draining"),
             ("True", "Drained"),
@@ -460,14 +466,14 @@ def test_drained_is_true_five_seconds_after_the_drain_began_at_the_earliest() ->
 
 
 @pytest.mark.fact("NC-34")
-def test_drained_is_not_true_while_a_pod_is_there() -> None:
+def test_drained_is_unknown_while_a_pod_is_terminating() -> None:
     async def program(world: AppWorld) -> None:
         slow = {"annotations": {"sim.holdfast.dev/stops-after": "60"}, "terminationGracePeriodSeconds": 90}
         claim = await one_claim(world, pods=slow)
         await world.kube.delete(claim)
         await world.sleep(50)
         found = await world.kube.get(NodeClaim, claim.metadata.name)
-        assert said(found, "Drained") == ("Unknown", "Draining")
+        assert status_and_reason(found, "Drained") == ("Unknown", "Draining")
         assert world.app.metrics.value("karpenter_nodes_drained_total", {"nodepool": "default"}) is None
 
     app_world.run(program)
@@ -513,7 +519,7 @@ def test_eviction_that_budgets_forbid_has_an_event_on_the_node_and_is_retried(bu
                 "spec": {
                     "maxUnavailable": budgets - 1,
                     "selector": selector,
-                },  # two block whatever they allow
+                },  # two PodDisruptionBudgets of one pod always block its eviction
             }
             await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
         await world.sleep(5)
@@ -534,10 +540,10 @@ def test_eviction_that_budgets_forbid_has_an_event_on_the_node_and_is_retried(bu
 
 @pytest.mark.fact("NC-31")
 @pytest.mark.parametrize(("reason", "code"), [("NotFound", "404"), ("Conflict", "409")])
-def test_eviction_of_a_pod_that_is_gone_or_another_is_over(
+def test_eviction_answered_with_not_found_or_conflict_reports_no_failure(
     reason: Literal["NotFound", "Conflict"], code: str
 ) -> None:
-    """Nothing is reported to the user: the pod that was to leave has left."""
+    """Both answers mean that the pod to evict no longer exists, so there is no event."""
 
     async def program(world: AppWorld) -> None:
         claim = await one_claim(world)

@@ -1,4 +1,4 @@
-"""NodeClaims that somebody else wrote, or that meet trouble on their way; the real program, in virtual time."""
+"""NodeClaims of other writers, and NodeClaims whose launch or registration fails. In virtual time."""
 
 import itertools
 import json
@@ -21,16 +21,18 @@ from objects import nodeclaim
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
 EFA = "vpc.amazonaws.com/efa"
-OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+NODE_CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
-def claim(called: str, **reference: str) -> NodeClaim:
+def claim(claim_name: str, **reference: str) -> NodeClaim:
     labels = {"karpenter.sh/nodepool": "default"}
-    return nodeclaim(called, {"labels": labels}, nodeClassRef=OURS | reference, requirements=[LARGE])
+    return nodeclaim(
+        claim_name, {"labels": labels}, nodeClassRef=NODE_CLASS_REF | reference, requirements=[LARGE]
+    )
 
 
 @pytest.mark.fact("NC-1", "P-9", "X-1")
-def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_others_are_left_alone() -> None:
+def test_finalizer_precedes_the_launch_and_nodeclaims_of_other_nodeclass_kinds_are_ignored() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -44,9 +46,9 @@ def test_a_claim_has_our_finalizer_before_anything_is_launched_and_those_of_othe
         assert theirs.metadata.finalizers == ()
         assert theirs.status.conditions == ()
         versions = [one for one in cluster_world.history(world) if '"name":"ours"' in one]
-        held = [names.TERMINATION_FINALIZER in one for one in versions]
-        stamped = [names.LAUNCH_TOKEN in one for one in versions]
-        assert held.index(True) < stamped.index(True)
+        with_finalizer = [names.TERMINATION_FINALIZER in one for one in versions]
+        with_token = [names.LAUNCH_TOKEN in one for one in versions]
+        assert with_finalizer.index(True) < with_token.index(True)
 
     app_world.run(program)
 
@@ -59,9 +61,9 @@ def test_a_launch_logs_instance_type_zone_capacity_type_reservation_and_price() 
         with capture_logs() as logs:
             await world.deploy("web", 1, **ONE_PER_NODE)
             await world.sleep(60)
-        (made,), (machine,) = await world.claims(), world.machines
+        (made,), (instance,) = await world.claims(), world.machines
         (line,) = [one for one in logs if one["event"] == "launched nodeclaim"]
-        assert (line["nodeclaim"], line["instance_id"]) == (made.metadata.name, machine.id)
+        assert (line["nodeclaim"], line["instance_id"]) == (made.metadata.name, instance.id)
         assert (line["instance_type"], line["zone"]) == ("m5.large", made.metadata.labels[names.ZONE])
         assert line["capacity_type"] in (names.ON_DEMAND, names.SPOT)
         assert line["reservation"] is None
@@ -73,7 +75,7 @@ def test_a_launch_logs_instance_type_zone_capacity_type_reservation_and_price() 
 
 
 @pytest.mark.fact("NC-7", "M-9")
-def test_a_claim_whose_class_is_not_there_ends() -> None:
+def test_nodeclaim_whose_nodeclass_does_not_exist_is_deleted() -> None:
     async def program(world: AppWorld) -> None:
         await world.kube.create(claim("lost", name="nowhere"))
         await world.sleep(10)
@@ -86,14 +88,14 @@ def test_a_claim_whose_class_is_not_there_ends() -> None:
 
 
 @pytest.mark.fact("aws-5.10.6")
-def test_a_label_that_a_claim_has_before_its_launch_is_not_changed_by_it() -> None:
+def test_launch_does_not_change_labels_that_a_nodeclaim_already_has() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
         await world.sleep(10)
         labels = {"karpenter.sh/nodepool": "default", aws.INSTANCE_FAMILY: "mine"}
         await world.kube.create(
-            nodeclaim("labelled", {"labels": labels}, nodeClassRef=OURS, requirements=[LARGE])
+            nodeclaim("labelled", {"labels": labels}, nodeClassRef=NODE_CLASS_REF, requirements=[LARGE])
         )
         await world.sleep(60)
         made = await world.kube.get(NodeClaim, "labelled")
@@ -105,25 +107,23 @@ def test_a_label_that_a_claim_has_before_its_launch_is_not_changed_by_it() -> No
 
 
 @pytest.mark.fact("aws-5.10.4")
-@pytest.mark.parametrize(("wanted", "there"), [({}, None), ({EFA: "1"}, "32")])
-def test_a_claim_has_efas_when_its_machine_has(wanted: dict[str, str], there: str | None) -> None:
+@pytest.mark.parametrize(("wanted", "efas"), [({}, None), ({EFA: "1"}, "32")])
+def test_nodeclaim_has_efas_only_if_its_instance_has_them(wanted: dict[str, str], efas: str | None) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[instance_types("p5.48xlarge"), capacity_types("on-demand")])
         await world.deploy("train", 1, limits=wanted)
         await world.until_running(1, "train")
-        (made,), (machine,) = await world.claims(), world.machines
-        assert machine.spec.efas == int(there or 0)
+        (made,), (instance,) = await world.claims(), world.machines
+        assert instance.spec.efas == int(efas or 0)
         assert made.status.capacity["nvidia.com/gpu"] == "8"
-        assert [amounts.get(EFA) for amounts in (made.status.capacity, made.status.allocatable)] == [
-            there
-        ] * 2
+        assert [amounts.get(EFA) for amounts in (made.status.capacity, made.status.allocatable)] == [efas] * 2
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-12", "E-3")
-def test_a_node_that_joins_without_our_taint_is_told_of_and_registered() -> None:
+def test_node_without_the_unregistered_taint_is_registered_with_an_event() -> None:
     async def program(world: AppWorld) -> None:
         world.ec2.world.faults.add(faults.Silent(times=1))
         await world.node_class()
@@ -146,7 +146,7 @@ def test_a_node_that_joins_without_our_taint_is_told_of_and_registered() -> None
 
 
 @pytest.mark.fact("NC-13")
-def test_a_startup_taint_that_was_taken_off_is_not_put_on_again() -> None:
+def test_removed_startup_taint_is_not_added_again() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         taint = {"key": "example.com/agent", "value": "missing", "effect": "NoSchedule"}
@@ -171,22 +171,22 @@ def test_a_startup_taint_that_was_taken_off_is_not_put_on_again() -> None:
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Which parts of an object a write changed; of a status, what it says that it did not."""
+    """The parts of an object that a write changed; for a status, the conditions that became True or the new fields."""
     parts = [key for key in ("metadata", "spec") if _part(before, key) != _part(after, key)]
     if parts:
         return " ".join(parts)
-    was, now = before.get("status", {}), after["status"]
-    held = {one["type"] for one in was.get("conditions", ()) if one["status"] == "True"}
-    holds = {one["type"] for one in now.get("conditions", ()) if one["status"] == "True"}
-    return "status: " + " ".join(sorted(holds - held) or sorted(now.keys() - was.keys()))
+    old, new = before.get("status", {}), after["status"]
+    true_before = {one["type"] for one in old.get("conditions", ()) if one["status"] == "True"}
+    true_after = {one["type"] for one in new.get("conditions", ()) if one["status"] == "True"}
+    return "status: " + " ".join(sorted(true_after - true_before) or sorted(new.keys() - old.keys()))
 
 
 def _part(obj: dict[str, Any], key: str) -> dict[str, Any]:
-    servers = ("resourceVersion", "managedFields", "generation")
-    return {name: value for name, value in obj.get(key, {}).items() if name not in servers}
+    set_by_server = ("resourceVersion", "managedFields", "generation")
+    return {name: value for name, value in obj.get(key, {}).items() if name not in set_by_server}
 
 
-def test_a_claim_is_written_once_a_stage_whatever_its_node_goes_through() -> None:
+def test_nodeclaim_is_written_once_per_lifecycle_stage() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -201,12 +201,12 @@ def test_a_claim_is_written_once_a_stage_whatever_its_node_goes_through() -> Non
         changes = [_changed(before, after) for before, after in itertools.pairwise([{}, *written])]
         assert changes == [
             "metadata spec",
-            "metadata",  # the token, before anything is launched
-            "metadata",  # the labels of its machine
+            "metadata",  # the launch token, before the launch
+            "metadata",  # the labels of its instance
             "status: Launched",
             "status: Registered",
             "status: ConsistentStateFound Consolidatable Initialized Ready",
-            "metadata",  # its machine is tagged
+            "metadata",  # its instance is tagged
             "status: lastPodEventTime",
         ]
 
@@ -214,7 +214,7 @@ def test_a_claim_is_written_once_a_stage_whatever_its_node_goes_through() -> Non
 
 
 @pytest.mark.fact("P-7")
-def test_a_claim_that_cannot_be_written_takes_no_other_with_it() -> None:
+def test_failed_creation_of_one_nodeclaim_does_not_stop_the_creation_of_others() -> None:
     def is_claim(request: Request) -> bool:
         return request.method == "POST" and request.path.endswith("/nodeclaims")
 
@@ -233,7 +233,7 @@ def test_a_claim_that_cannot_be_written_takes_no_other_with_it() -> None:
 
 
 @pytest.mark.fact("NC-2", "M-9")
-def test_a_stage_that_fails_keeps_the_later_ones_from_nothing() -> None:
+def test_failing_registration_does_not_prevent_the_registration_timeout() -> None:
     def is_node(request: Request) -> bool:
         return request.method == "PATCH" and request.path.startswith("/api/v1/nodes/")
 
@@ -257,7 +257,7 @@ def test_a_stage_that_fails_keeps_the_later_ones_from_nothing() -> None:
 
 
 @pytest.mark.fact("P-8")
-def test_a_claim_that_is_written_is_counted_its_pods_are_told_and_they_are_not_planned_for_again() -> None:
+def test_created_nodeclaim_is_counted_and_its_pods_are_nominated_and_not_planned_again() -> None:
     async def program(world: AppWorld) -> None:
         world.ec2.world.faults.add(faults.Silent(times=2))
         await world.node_class()
@@ -277,13 +277,13 @@ def test_a_claim_that_is_written_is_counted_its_pods_are_told_and_they_are_not_p
 
 
 @pytest.mark.fact("P-6")
-def test_how_long_a_pod_waited_for_its_first_plan_is_measured_once_from_when_it_was_seen() -> None:
+def test_scheduling_decision_duration_is_observed_once_per_pod() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
         await world.sleep(10)
         await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.deploy("huge", 1, cpu="900")  # planned again and again
+        await world.deploy("huge", 1, cpu="900")  # does not fit, so every batch plans it
         await world.until_running(2)
         await world.sleep(60)
         metric = "karpenter_pods_scheduling_decision_duration_seconds"

@@ -1,4 +1,4 @@
-"""The controllers of classes and NodePools are killed between any two of their writes, and started anew."""
+"""The controllers of EC2NodeClasses and NodePools crash after each of their writes and are restarted."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from objects import nodeclaim
 
-WRITES = 16  # what it takes to bring the objects below to where they belong, and the class to its end
-THEIRS = {
+WRITES = 16  # until the objects below are reconciled and the deleted class is removed
+KARPENTER_HASHES = {
     "karpenter.sh/nodepool-hash": "1",
     "karpenter.sh/nodepool-hash-version": "v3",
     "karpenter.k8s.aws/ec2nodeclass-hash": "2",
@@ -20,73 +20,75 @@ THEIRS = {
 }
 
 
-async def live(world: ClassWorld) -> None:
-    """A fleet that another autoscaler left, with a class that is deleted when its last claim has gone."""
+async def run_controllers(world: ClassWorld) -> None:
+    """NodeClaims with the hashes of Karpenter, and a class that is deleted while the controllers run."""
     await world.stop()
-    meta = {"annotations": THEIRS, "labels": {"karpenter.sh/nodepool": "default"}}
+    meta = {"annotations": KARPENTER_HASHES, "labels": {"karpenter.sh/nodepool": "default"}}
     launched = {"providerID": "aws:///a/i-1", "capacity": {"cpu": "4"}}
     reserved = world.aws.reserve()
-    ending = await world.node_class("ending")
+    deleted_class = await world.node_class("ending")
     await world.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
     await world.pool()
     for name in ("one", "two"):
         await world.create(nodeclaim(name, meta, launched | {"providerID": f"aws:///a/{name}"}))
     await world.start()
-    await world.kube.delete(ending)
+    await world.kube.delete(deleted_class)
     await world.settle(30)
 
 
-async def left(world: ClassWorld) -> list[dict[str, Any]]:
-    """Every object, without what says when it was written."""
+async def final_objects(world: ClassWorld) -> list[dict[str, Any]]:
+    """All objects, without the fields that differ between runs."""
     kinds: tuple[type[Object], ...] = (EC2NodeClass, NodePool, NodeClaim)
     found = [to_wire(obj) for kind in kinds for obj in (await world.kube.list(kind)).items]
     for document in found:
         for field in ("resourceVersion", "uid", "creationTimestamp", "generation"):
             document["metadata"].pop(field, None)
         status = document.get("status", {})
-        status.pop("instanceProfile", None)  # its name comes from the uid
-        said = status.pop("conditions", ())
-        document["said"] = sorted((c["type"], c["status"], c["reason"], c["message"]) for c in said)
+        status.pop("instanceProfile", None)  # its name contains the uid
+        listed_conditions = status.pop("conditions", ())
+        document["said"] = sorted(
+            (c["type"], c["status"], c["reason"], c["message"]) for c in listed_conditions
+        )
     return found
 
 
-def outcome(lives_for: int | None) -> tuple[list[dict[str, Any]], set[str], int]:
-    """The objects at the end, how many instance profiles there are, and how many writes it took."""
+def outcome(crash_after: int | None) -> tuple[list[dict[str, Any]], set[str], int]:
+    """The final objects, the instance profiles, and the number of writes; with a crash after `crash_after` writes."""
     result: list[tuple[list[dict[str, Any]], set[str], int]] = []
 
     async def test(world: ClassWorld) -> None:
-        world.wire.lives_for = lives_for
-        await live(world)
-        if lives_for is not None:
-            assert len(world.wire.writes) == lives_for
+        world.wire.lives_for = crash_after
+        await run_controllers(world)
+        if crash_after is not None:
+            assert len(world.wire.writes) == crash_after
             await world.stop()
             world.wire.lives_for = None
             await world.start()
             await world.settle(30)
-        result.append((await left(world), world.profiles(), len(world.wire.writes)))
+        result.append((await final_objects(world), world.profiles(), len(world.wire.writes)))
 
     run(test)
     return result[0]
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> tuple[list[dict[str, Any]], set[str], int]:
+def without_crash() -> tuple[list[dict[str, Any]], set[str], int]:
     return outcome(None)
 
 
-def test_every_write_is_one_of_those_after_which_it_is_killed(
-    undisturbed: tuple[list[dict[str, Any]], set[str], int],
+def test_reconciliation_makes_as_many_writes_as_the_crash_test_covers(
+    without_crash: tuple[list[dict[str, Any]], set[str], int],
 ) -> None:
-    objects, profiles, writes = undisturbed
+    objects, profiles, writes = without_crash
     assert writes == WRITES
     assert [document["metadata"]["name"] for document in objects] == ["default", "default", "one", "two"]
     assert len(profiles) == 1
 
 
 @pytest.mark.parametrize("writes", range(WRITES))
-def test_killed_after_any_write_the_next_program_ends_where_the_first_would_have(
-    writes: int, undisturbed: tuple[list[dict[str, Any]], set[str], int]
+def test_restart_after_a_crash_at_any_write_reaches_the_same_state(
+    writes: int, without_crash: tuple[list[dict[str, Any]], set[str], int]
 ) -> None:
     objects, profiles, _ = outcome(writes)
-    assert objects == undisturbed[0]
+    assert objects == without_crash[0]
     assert len(profiles) == 1

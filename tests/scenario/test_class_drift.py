@@ -1,5 +1,7 @@
-"""A class changes under a running node: it is replaced by one that the class would launch now; the real program, in virtual
-time. Nothing is consolidated here, so that nothing but drift moves a node."""
+"""A changed EC2NodeClass replaces its nodes by nodes that it would launch now.
+
+The real controllers run in virtual time. Consolidation is off, so only drift disrupts nodes.
+"""
 
 from typing import Any
 
@@ -27,21 +29,23 @@ async def start(world: AppWorld) -> NodeClaim:
 
 
 def change(world: AppWorld, field: str) -> dict[str, Any]:
-    """What is written into the class, so that its node is no longer what it would launch."""
-    setup, (machine,) = world.ec2.world.setup, world.machines
-    away = [one for one in setup.subnets if one.account == machine.account and one.id != machine.subnet_id]
-    group = [one for one in setup.security_groups if one.account == machine.account and not one.tags]
-    written: dict[str, dict[str, Any]] = {
+    """A patch of the class's spec that makes its node drift."""
+    setup, (instance,) = world.ec2.world.setup, world.machines
+    other_subnets = [
+        one for one in setup.subnets if one.account == instance.account and one.id != instance.subnet_id
+    ]
+    other_groups = [one for one in setup.security_groups if one.account == instance.account and not one.tags]
+    patches: dict[str, dict[str, Any]] = {
         "user_data": {"userData": "echo new"},
         "image_id": {"amiSelectorTerms": [{"id": NEW}]},
-        "subnet_id": {"subnetSelectorTerms": [{"id": one.id} for one in away]},
-        "security_groups": {"securityGroupSelectorTerms": [{"id": group[0].id}]},
+        "subnet_id": {"subnetSelectorTerms": [{"id": one.id} for one in other_subnets]},
+        "security_groups": {"securityGroupSelectorTerms": [{"id": other_groups[0].id}]},
     }
-    return written[field]
+    return patches[field]
 
 
-def seen(machine: Instance, field: str) -> Any:
-    return machine.subnet_id if field == "subnet_id" else getattr(machine.spec, field)
+def value_of(instance: Instance, field: str) -> Any:
+    return instance.subnet_id if field == "subnet_id" else getattr(instance.spec, field)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,7 @@ def seen(machine: Instance, field: str) -> Any:
         ("security_groups", "SecurityGroupDrift"),
     ],
 )
-def test_a_node_that_its_class_would_not_launch_any_more_is_replaced(field: str, reason: str) -> None:
+def test_node_that_drifted_from_its_class_is_replaced(field: str, reason: str) -> None:
     async def program(world: AppWorld) -> None:
         old, (before,) = await start(world), world.machines
         await world.sleep(600)
@@ -69,10 +73,10 @@ def test_a_node_that_its_class_would_not_launch_any_more_is_replaced(field: str,
         assert reason in {(said(one, "Drifted") or ("", ""))[1] for one in world.ever(NodeClaim)}
         (after,), (claim,) = world.machines, await world.claims()
         assert said(claim, "Drifted") is None
-        assert seen(after, field) != seen(before, field)
+        assert value_of(after, field) != value_of(before, field)
         await world.sleep(600)
         assert [one.metadata.name for one in await world.claims()] == [
             claim.metadata.name
-        ]  # and that was all
+        ]  # no further replacement
 
     app_world.run(program)

@@ -1,4 +1,4 @@
-"""The whole program while clocks are wrong or are set: the ages of NodeClaims do not change by that."""
+"""Wrong or stepped clocks of the process, the API server or EC2 do not change the ages of NodeClaims."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ async def with_claim(world: AppWorld) -> str:
     return claim.metadata.name
 
 
-async def joins(world: AppWorld, claim: str) -> None:
+async def assert_joins(world: AppWorld, claim: str) -> None:
     await world.until_running(1)
     assert world.claims_ever() == {claim}
     assert len(world.all_machines()) == 1
@@ -40,34 +40,34 @@ def gauge(world: AppWorld, server: str) -> float | None:
 
 
 @pytest.mark.parametrize("step_s", STEPS_S)
-def test_step_of_the_clock_of_the_process_ends_no_claim(step_s: int) -> None:
+def test_step_of_the_process_clock_deletes_no_nodeclaim(step_s: int) -> None:
     async def program(world: AppWorld) -> None:
         claim = await with_claim(world)
         world.own_clock.jumped_s += step_s
-        await joins(world, claim)
+        await assert_joins(world, claim)
         assert gauge(world, "kubernetes") == 0
 
     app_world.run(program, timings=SLOW)
 
 
 @pytest.mark.parametrize("step_s", STEPS_S)
-def test_step_of_the_clock_of_the_api_server_ends_no_claim(step_s: int) -> None:
+def test_step_of_the_api_server_clock_deletes_no_nodeclaim(step_s: int) -> None:
     async def program(world: AppWorld) -> None:
         claim = await with_claim(world)
         world.clock.jumped_s += step_s
-        await joins(world, claim)
+        await assert_joins(world, claim)
         assert gauge(world, "kubernetes") == step_s
 
     app_world.run(program, timings=SLOW)
 
 
 @pytest.mark.parametrize("ahead_s", [-24 * HOUR_S, -HOUR_S, -200, 200, HOUR_S, 24 * HOUR_S])
-def test_clock_of_ec2_ends_no_claim(ahead_s: int) -> None:
+def test_wrong_ec2_clock_deletes_no_nodeclaim(ahead_s: int) -> None:
     async def program(world: AppWorld) -> None:
         claim = await with_claim(world)
-        await joins(world, claim)
+        await assert_joins(world, claim)
         await world.sleep(10 * MINUTE_S)  # garbage collection compares launch times
-        await joins(world, claim)
+        await assert_joins(world, claim)
         is_possible = abs(ahead_s) <= 300
         assert gauge(world, "ec2") == (ahead_s if is_possible else 0)
         assert gauge(world, "kubernetes") == 0
@@ -76,11 +76,11 @@ def test_clock_of_ec2_ends_no_claim(ahead_s: int) -> None:
 
 
 @pytest.mark.parametrize("behind_s", [-HOUR_S, HOUR_S])
-def test_wrong_clock_of_the_process_ends_no_claim(behind_s: int) -> None:
+def test_wrong_process_clock_deletes_no_nodeclaim(behind_s: int) -> None:
     async def program(world: AppWorld) -> None:
         claim = await with_claim(world)
         await world.restart()
-        await joins(world, claim)
+        await assert_joins(world, claim)
         assert gauge(world, "kubernetes") == behind_s
 
     app_world.run(program, timings=SLOW, behind_s=behind_s)
@@ -88,24 +88,24 @@ def test_wrong_clock_of_the_process_ends_no_claim(behind_s: int) -> None:
 
 def test_registration_timeout_counts_across_restarts() -> None:
     async def program(world: AppWorld) -> None:
-        began_s = world.clock.now_s()
+        start_s = world.clock.now_s()
         claim = await with_claim(world)
         while world.claims_ever() == {claim}:
             await world.restart()
             await world.sleep(2 * MINUTE_S)
-        assert 15 * MINUTE_S <= world.clock.now_s() - began_s <= 20 * MINUTE_S
+        assert 15 * MINUTE_S <= world.clock.now_s() - start_s <= 20 * MINUTE_S
 
     app_world.run(program, timings=NEVER)
 
 
-def test_registration_timeout_follows_no_step_of_the_api_server() -> None:
+def test_registration_timeout_ignores_a_step_of_the_api_server_clock() -> None:
     async def program(world: AppWorld) -> None:
         claim = await with_claim(world)
         clock: VirtualClock = world.clock
-        began_s = clock.monotonic_s()
+        start_s = clock.monotonic_s()
         clock.jumped_s += HOUR_S
         while world.claims_ever() == {claim}:
             await world.sleep(10)
-        assert 14 * MINUTE_S <= clock.monotonic_s() - began_s <= 16 * MINUTE_S
+        assert 14 * MINUTE_S <= clock.monotonic_s() - start_s <= 16 * MINUTE_S
 
     app_world.run(program, timings=NEVER)

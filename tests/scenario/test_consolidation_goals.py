@@ -1,4 +1,4 @@
-"""Goals 5 and 6 of the design of capacity reservations, from end to end: consolidation into reservations, and between them."""
+"""Goals 5 and 6 of the design of capacity reservations: consolidation into reservations, and between them."""
 
 import dataclasses
 from typing import Any
@@ -97,13 +97,13 @@ def test_nodes_do_not_move_into_a_reservation_of_another_platform_zone_or_type(
         wanted: dict[str, Any] = {"total": 1, "tags": TAGS}
         slots = world.reserve(**wanted | fields)
         await world.sleep(900)
-        assert [machine.id for machine in world.machines] == [before.id]
+        assert [instance.id for instance in world.machines] == [before.id]
         assert world.free(slots) == 1
 
     app_world.run(program)
 
 
-async def in_the_larger(world: AppWorld) -> tuple[Reservation, Reservation]:
+async def node_in_larger_reservation(world: AppWorld) -> tuple[Reservation, Reservation]:
     """Two reservations of one slot, and a node in the larger one whose pods would fit the smaller one now."""
     large, small = world.reserve("m5.2xlarge", 1, tags=TAGS), world.reserve("m5.large", 1, tags=TAGS)
     await pool(world, large, small, types=("m5.2xlarge", "m5.large"), kinds=("reserved",))
@@ -119,7 +119,7 @@ def test_node_in_a_larger_reservation_moves_to_a_smaller_one_with_release_slots_
     """Goal 6, as the design has it and as Karpenter does it."""
 
     async def program(world: AppWorld) -> None:
-        large, small = await in_the_larger(world)
+        large, small = await node_in_larger_reservation(world)
 
         async def moved() -> bool:
             return await is_reserved(world, small, 1)
@@ -135,10 +135,10 @@ def test_node_in_a_larger_reservation_moves_to_a_smaller_one_with_release_slots_
 
 @pytest.mark.fact("Q-10", "D-31")
 def test_node_in_a_larger_reservation_moves_by_default_once_a_pod_needs_that_slot() -> None:
-    """Goal 6 by default: the slots are paid for whether they are used or not, so a move that no pod needs saves nothing."""
+    """Goal 6 by default: unused slots are paid for as well, so a move that no pod needs saves nothing."""
 
     async def program(world: AppWorld) -> None:
-        large, small = await in_the_larger(world)
+        large, small = await node_in_larger_reservation(world)
         await world.sleep(1800)
         assert (world.in_reservation(large), world.in_reservation(small)) == (1, 0)
         await world.deploy("big", 1, cpu="7")

@@ -1,7 +1,7 @@
-"""The program is killed at each of its writes, from a pending pod to a ready node to a deleted node, and started anew.
+"""The process crashes at each of its writes, from a pending pod to a ready node to a deleted node, and is restarted.
 
-A write is whatever changes the API server or AWS. At each of them it dies twice: before the write arrives, which is
-after the answer to the one before; and after it took effect, before its answer is known.
+A write is a call that changes the API server or AWS. The process crashes twice at each write: before the write has an
+effect, and after the effect but before the answer.
 """
 
 import pytest
@@ -10,7 +10,7 @@ import app_world
 from app_world import AppWorld, capacity_types, instance_types
 from holdfast.api.nodeclaim import NodeClaim
 
-WRITES = 56  # of the story below, when nobody dies
+WRITES = 56  # of `launch_and_delete` without a crash
 KINDS = (
     *("CreateInstanceProfile", "AddRoleToInstanceProfile", "CreateLaunchTemplate", "CreateFleet"),
     *("CreateTags", "TerminateInstances"),
@@ -19,12 +19,12 @@ KINDS = (
 )
 
 
-async def story(world: AppWorld) -> None:
-    """A pod gets a node in a slot; its claim is deleted; the pod is evicted and gets another node."""
+async def launch_and_delete(world: AppWorld) -> None:
+    """A pod gets a node in a slot; the NodeClaim is deleted; the pod is evicted and gets another node."""
     slots = world.reserve(total=1)
     await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
     wanted = [instance_types("m5.large"), capacity_types("reserved", "on-demand")]
-    # What is bought meanwhile would move back into the slot: that is another story (test_disruption_crashes).
+    # Otherwise consolidation moves an on-demand node into the slot (see test_disruption_crashes).
     await world.node_pool(requirements=wanted, disruption={"consolidateAfter": "Never"})
     await world.deploy("web", 1, cpu="1500m")
     await until_running(world)
@@ -32,44 +32,44 @@ async def story(world: AppWorld) -> None:
     await world.kube.delete(first)
 
     async def moved() -> bool:
-        await look_after(world)
+        await restart_if_crashed(world)
         return await world.gone(NodeClaim, first.metadata.name)
 
     await world.until(moved)
     await until_running(world)
-    for _ in range(26):  # garbage is looked for meanwhile
+    for _ in range(26):  # garbage collection runs meanwhile
         await world.sleep(5)
-        await look_after(world)
-    await judge(world, first, slots.id)
+        await restart_if_crashed(world)
+    await assert_one_node(world, first, slots.id)
 
 
 async def until_running(world: AppWorld) -> None:
     async def running() -> bool:
-        await look_after(world)
+        await restart_if_crashed(world)
         return len(await world.running()) == 1 == len(await world.pods())
 
     await world.until(running)
 
 
-async def look_after(world: AppWorld) -> None:
+async def restart_if_crashed(world: AppWorld) -> None:
     if world.hands.dead.is_set():
         await world.restart()
 
 
-async def judge(world: AppWorld, first: NodeClaim, reservation: str) -> None:
-    (claim,), (node,), (machine,) = await world.claims(), await world.nodes(), world.machines
-    assert (claim.status.provider_id or "").endswith(machine.id)
+async def assert_one_node(world: AppWorld, first: NodeClaim, reservation: str) -> None:
+    (claim,), (node,), (instance,) = await world.claims(), await world.nodes(), world.machines
+    assert (claim.status.provider_id or "").endswith(instance.id)
     assert node.spec.provider_id == claim.status.provider_id
     assert claim.metadata.deletion_timestamp is None
     assert claim.metadata.name != first.metadata.name
-    assert len(world.all_machines()) == 2  # nothing was ever launched twice
-    there = world.ec2.world.reservations[reservation]
-    assert there.available + (machine.reservation_id == reservation) == 1
+    assert len(world.all_machines()) == 2  # no duplicate launch
+    reserved = world.ec2.world.reservations[reservation]
+    assert reserved.available + (instance.reservation_id == reservation) == 1
     world.ec2.check_all()
 
 
 def kind(write: str) -> str:
-    """A write without names."""
+    """The kind of a write, without object names."""
     method, _, path = write.partition(" ")
     if not path:
         return method
@@ -78,15 +78,15 @@ def kind(write: str) -> str:
     return f"{method} {plural}" + ("/eviction" if parts[-1] == "eviction" else "")
 
 
-def test_every_write_of_the_way_is_one_at_which_it_is_killed() -> None:
-    world = app_world.run(story)
+def test_launch_and_deletion_make_as_many_writes_as_the_crash_test_covers() -> None:
+    world = app_world.run(launch_and_delete)
     assert len(world.hands.writes) == WRITES
     assert {kind(write) for write in world.hands.writes} == set(KINDS)
 
 
-def test_a_slot_is_not_planned_for_while_a_machine_that_is_going_is_still_in_it() -> None:
+def test_slot_is_not_planned_while_a_terminating_instance_uses_it() -> None:
     async def program(world: AppWorld) -> None:
-        await story(world)
+        await launch_and_delete(world)
         assert await world.events("InsufficientCapacityError") == []
 
     app_world.run(program)
@@ -94,11 +94,11 @@ def test_a_slot_is_not_planned_for_while_a_machine_that_is_going_is_still_in_it(
 
 @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", range(WRITES))
-def test_a_program_that_dies_at_a_write_is_made_good_by_the_next(write: int, *, after_effect: bool) -> None:
+def test_restart_recovers_from_a_crash_at_any_write(write: int, *, after_effect: bool) -> None:
     async def program(world: AppWorld) -> None:
         world.hands.die_at(write, after_effect=after_effect)
         first = world.hands
-        await story(world)
+        await launch_and_delete(world)
         assert first.dead.is_set()
 
     app_world.run(program)

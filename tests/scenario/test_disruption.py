@@ -1,4 +1,4 @@
-"""Disruption in the running program: nodes that go because nobody needs them, or because there is something better."""
+"""Disruption in the running controllers: emptiness, moves into reservations, consolidation and drift."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ ALWAYS_RELEASED = dataclasses.replace(
 
 
 @pytest.mark.fact("D-15")
-def test_nodes_that_nothing_runs_on_go_and_the_others_stay() -> None:
+def test_empty_nodes_are_deleted_and_used_nodes_remain() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
         await world.deploy("web", 4, **ONE_PER_NODE)
@@ -34,12 +34,12 @@ def test_nodes_that_nothing_runs_on_go_and_the_others_stay() -> None:
         assert claim.metadata.name in before
         assert len(world.machines) == len(await world.nodes()) == 1
         assert len(await world.running()) == 1
-        assert len(world.all_machines()) == 4  # nothing was launched for it
+        assert len(world.all_machines()) == 4  # no replacement was launched
 
     app_world.run(program)
 
 
-def test_never_keeps_empty_nodes() -> None:
+def test_consolidate_after_never_keeps_empty_nodes() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",), consolidate_after="Never")
         await world.deploy("web", 2, **ONE_PER_NODE)
@@ -76,7 +76,7 @@ def test_on_demand_nodes_move_into_slots_that_another_cluster_frees() -> None:
 
 
 @pytest.mark.fact("D-31", "Q-10")
-def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
+def test_node_moves_from_a_large_slot_to_a_small_one_if_its_pods_fit() -> None:
     async def program(world: AppWorld) -> None:
         big, small = world.reserve("c6a.48xlarge", 1), world.reserve("c6a.large", 1)
         await pool(world, big, small, types=("c6a.48xlarge", "c6a.large"), kinds=("reserved",))
@@ -94,10 +94,8 @@ def test_a_big_slot_is_left_for_a_small_one_when_the_pods_fit() -> None:
     app_world.run(program, settings=ALWAYS_RELEASED)
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_program(
-    *, dies: bool
-) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_moved_pod_is_not_moved_again_for_ten_minutes_even_after_a_restart(*, restarts: bool) -> None:
     async def program(world: AppWorld) -> None:
         big, small = world.reserve("m5.xlarge", 1, elsewhere=1), world.reserve("m5.large", 1, elsewhere=1)
         await pool(world, big, small, types=("m5.large", "m5.xlarge"))
@@ -110,7 +108,7 @@ def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_
         control.give(world.ec2.world, big.id, 1)
         await world.until(lambda: is_in(big), within_s=600)
         (pod,) = await world.pods()
-        if dies:
+        if restarts:
             await world.restart()
         control.give(world.ec2.world, small.id, 1)
         waited_s = await world.until(lambda: is_in(small), within_s=1500)
@@ -119,17 +117,17 @@ def test_a_pod_that_was_moved_is_left_in_peace_for_ten_minutes_even_by_the_next_
             e for e in await world.events("Evicted") if e.involved_object.name == pod.metadata.name
         )
         assert evicted.first_timestamp is not None
-        in_peace_s = (evicted.first_timestamp - pod.metadata.creation_timestamp).total_seconds()
-        assert 600 <= in_peace_s < 700, waited_s
+        until_moved_s = (evicted.first_timestamp - pod.metadata.creation_timestamp).total_seconds()
+        assert 600 <= until_moved_s < 700, waited_s
 
     app_world.run(program, settings=ALWAYS_RELEASED)
 
 
-# --- Fewer nodes --------------------------------------------------------------------------------------
+# --- Consolidation ------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("D-24")
-def test_underused_nodes_become_fewer() -> None:
+def test_underutilized_nodes_are_consolidated() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, types=("m5.xlarge",), kinds=("on-demand",))
         await world.deploy("web", 8, cpu="1700m")
@@ -151,7 +149,7 @@ def test_underused_nodes_become_fewer() -> None:
 
 
 @pytest.mark.fact("NC-42")
-def test_consolidatable_comes_after_a_while_without_pod_events_and_goes_with_one() -> None:
+def test_consolidatable_is_set_after_consolidate_after_and_removed_by_a_pod_event() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, types=("m5.xlarge",), kinds=("on-demand",), consolidate_after="2m")
         await world.deploy("web", 1, **ONE_PER_NODE)
@@ -174,7 +172,7 @@ def test_consolidatable_comes_after_a_while_without_pod_events_and_goes_with_one
 # --- Drift --------------------------------------------------------------------------------------------
 
 
-def test_a_changed_template_drifts_nodes_and_each_is_replaced_before_it_goes() -> None:
+def test_changed_template_replaces_each_node_before_it_is_deleted() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",), budgets=[{"nodes": "1"}])
         await world.deploy("web", 3, **ONE_PER_NODE)
@@ -186,7 +184,7 @@ def test_a_changed_template_drifts_nodes_and_each_is_replaced_before_it_goes() -
 
         async def rolled() -> bool:
             nodes = await world.nodes()
-            assert len([node for node in nodes if not tainted(node)]) >= 2  # one at a time
+            assert len([node for node in nodes if not tainted(node)]) >= 2  # one node at a time
             return len(nodes) == 3 and all(map(is_new, nodes))
 
         await world.until(rolled, within_s=1200)
@@ -220,11 +218,11 @@ def test_a_class_that_selects_another_reservation_replaces_its_nodes() -> None:
 
 
 @pytest.mark.fact("Q-29")
-def test_a_reservation_that_expires_drifts_nodes_of_a_pool_that_allows_nothing_else() -> None:
+def test_expired_reservation_drifts_nodes_of_a_reserved_only_nodepool() -> None:
     async def program(world: AppWorld) -> None:
         ends_s = world.clock.now_s() + 600
         old, new = world.reserve(total=1, end_s=ends_s), world.reserve(total=1, elsewhere=1)
-        never = "Never"  # so that nothing but drift moves it
+        never = "Never"  # so that only drift disrupts the node
         await pool(world, old, new, kinds=("reserved",), consolidate_after=never)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
@@ -237,7 +235,7 @@ def test_a_reservation_that_expires_drifts_nodes_of_a_pool_that_allows_nothing_e
             return said(found, "Drifted") == ("True", "RequirementsDrifted")
 
         await world.until(drifted, within_s=420)
-        await world.sleep(600)  # there is no slot to go to: nobody is disturbed
+        await world.sleep(600)  # no slot is free for a replacement: no pod is evicted
         assert [one.metadata.uid for one in await world.running()] == [pod.metadata.uid]
         assert len(world.all_machines()) == 1
         control.give(world.ec2.world, new.id, 1)

@@ -1,4 +1,4 @@
-"""From a decision to the end of its nodes: what is looked at twice, how it is carried out, and how it is taken back."""
+"""DisruptionCommands: validation, execution, rollback, and provisioning at the same time."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ OF_DRIFT = {"reason": "drifted", "consolidation_type": ""}
 
 
 async def one_node(world: AppWorld) -> NodeClaim:
-    """A pod on a bought node; the node's claim."""
+    """The NodeClaim of an on-demand node with one pod."""
     await pool(world, kinds=("on-demand",))
     await world.deploy("web", 1, **ONE_PER_NODE)
     await world.until_running(1)
@@ -34,36 +34,36 @@ async def one_node(world: AppWorld) -> NodeClaim:
     return claim
 
 
-def replacing(world: AppWorld, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
-    async def there() -> bool:
+def has_replacement(world: AppWorld, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
+    async def exists() -> bool:
         return any(claim.metadata.name != old.metadata.name for claim in await world.claims())
 
-    return there
+    return exists
 
 
 def replaced(world: AppWorld, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
-    async def done() -> bool:
+    async def is_done() -> bool:
         nodes = await world.nodes()
         return await world.gone(NodeClaim, old.metadata.name) and len(nodes) == 1 and is_new(nodes[0])
 
-    return done
+    return is_done
 
 
-async def marks(world: AppWorld, claim: NodeClaim) -> tuple[bool, Any]:
-    """What is on a node that is to go: whether it is tainted, and what its claim says."""
+async def taint_and_condition(world: AppWorld, claim: NodeClaim) -> tuple[bool, Any]:
+    """Whether the node has the disruption taint, and the DisruptionReason condition of its NodeClaim."""
     found = await world.kube.get(NodeClaim, claim.metadata.name)
     (node,) = [one for one in await world.nodes() if one.metadata.name == found.status.node_name]
     return tainted(node), said(found, DISRUPTION_REASON)
 
 
-NO_MARKS = (False, None)
+NOT_DISRUPTED = (False, None)
 
 
-# --- What is looked at twice --------------------------------------------------------------------------
+# --- Validation ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("D-39", "D-44", "E-2")
-def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is_done_instead() -> None:
+def test_command_that_fails_validation_is_rejected_and_no_other_command_replaces_it() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, types=("m5.xlarge",), kinds=("on-demand",))
         await world.deploy("web", 4, cpu="1700m")
@@ -72,16 +72,17 @@ def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is
         before = {claim.metadata.name for claim in await world.claims()}
         assert len(before) == 2
 
-        async def ripe() -> bool:
+        async def all_consolidatable() -> bool:
             return all(said(claim, "Consolidatable") for claim in await world.claims())
 
-        await world.until(ripe)
-        await world.sleep(11)  # it is decided by now, and not yet looked at again
+        await world.until(all_consolidatable)
+        await world.sleep(11)  # the command is decided and not validated yet
         await world.forbid_evictions()
         await world.sleep(120)
-        assert {event.message.partition(":")[0] for event in await world.events("ConsolidationRejected")} == {
-            "churn"
+        rejections = {
+            event.message.partition(",")[0] for event in await world.events("ConsolidationRejected")
         }
+        assert rejections == {"Consolidation rejected: churn"}
         counted = [
             world.app.metrics.value(REJECTED, {"reason": "churn", "consolidation_type": kind})
             for kind in ("single", "multi")
@@ -101,23 +102,23 @@ def test_what_no_longer_holds_after_some_seconds_is_not_done_and_nothing_else_is
     app_world.run(program)
 
 
-# --- How it is carried out ----------------------------------------------------------------------------
+# --- Execution ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("D-45", "D-46", "E-2", "E-3", "X-5")
-def test_a_node_is_marked_its_replacement_is_waited_for_and_only_then_it_goes() -> None:
+def test_node_is_tainted_and_deleted_only_after_its_replacement_is_initialized() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
         await drift_all(world)
-        await world.until(replacing(world, old))
+        await world.until(has_replacement(world, old))
         waited = 0
         while (await world.kube.get(NodeClaim, old.metadata.name)).metadata.deletion_timestamp is None:
-            assert await marks(world, old) == (True, ("True", "Drifted"))
-            assert len(await world.claims()) == 2  # a node that is dealt with is not taken up again
+            assert await taint_and_condition(world, old) == (True, ("True", "Drifted"))
+            assert len(await world.claims()) == 2  # no second command for the node
             assert len(await world.running()) == 1
             waited += 1
             await world.sleep(1)
-        assert waited > 5  # for its machine to boot
+        assert waited > 5  # until the replacement boots
         (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
         assert said(new, "Initialized") == ("True", "Initialized")
         for reason in ("DisruptionLaunching", "DisruptionWaitingReadiness"):
@@ -133,7 +134,7 @@ def test_a_node_is_marked_its_replacement_is_waited_for_and_only_then_it_goes() 
 
 
 @pytest.mark.fact("D-48")
-def test_a_drain_that_takes_long_keeps_no_other_node_from_being_replaced() -> None:
+def test_slow_drain_does_not_delay_the_replacement_of_other_nodes() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
         slow = {"annotations": {"sim.holdfast.dev/stops-after": "900"}, "terminationGracePeriodSeconds": 900}
@@ -149,29 +150,29 @@ def test_a_drain_that_takes_long_keeps_no_other_node_from_being_replaced() -> No
 
         await world.until(draining, within_s=600)
         await world.until_running(1)
-        assert not await world.gone(NodeClaim, other.metadata.name)  # its pod is still there
+        assert not await world.gone(NodeClaim, other.metadata.name)  # its pod is still terminating
         await world.sleep(900)
         assert await world.gone(NodeClaim, other.metadata.name)
 
     app_world.run(program)
 
 
-# --- How it is taken back -----------------------------------------------------------------------------
+# --- Rollback -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("D-46", "D-47")
-def test_when_a_replacement_is_gone_the_marks_are_taken_off_and_it_is_tried_again() -> None:
+def test_deleted_replacement_rolls_the_command_back_and_it_is_retried() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
         await drift_all(world)
-        await world.until(replacing(world, old))
+        await world.until(has_replacement(world, old))
         (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
         await world.kube.delete(new)
 
-        async def taken_back() -> bool:
-            return await marks(world, old) == NO_MARKS
+        async def rolled_back() -> bool:
+            return await taint_and_condition(world, old) == NOT_DISRUPTED
 
-        await world.until(taken_back, within_s=30)
+        await world.until(rolled_back, within_s=30)
         assert world.app.metrics.value(FAILURES, OF_DRIFT) == 1
         assert await world.events("DisruptionFailed")
         await world.until(replaced(world, old))
@@ -181,7 +182,7 @@ def test_when_a_replacement_is_gone_the_marks_are_taken_off_and_it_is_tried_agai
 
 
 @pytest.mark.fact("D-45")
-def test_when_a_replacement_cannot_be_written_the_node_is_neither_marked_for_long_nor_deleted() -> None:
+def test_node_is_not_deleted_while_its_replacement_cannot_be_created() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
         refused = api_faults.Refuse("Forbidden")
@@ -209,20 +210,20 @@ def _creates_a_claim(request: Request) -> bool:
 
 
 @pytest.mark.fact("D-47")
-def test_a_replacement_that_is_not_up_after_ten_minutes_is_not_waited_for_any_longer() -> None:
+def test_command_fails_if_its_replacement_is_not_ready_within_ten_minutes() -> None:
     async def program(world: AppWorld) -> None:
         old = await one_node(world)
         world.ec2.world.faults.add(faults.NeverBoots(times=1))
         await drift_all(world)
-        await world.until(replacing(world, old))
+        await world.until(has_replacement(world, old))
         (new,) = [claim for claim in await world.claims() if claim.metadata.name != old.metadata.name]
         for _ in range(9):
             await world.sleep(60)
-            assert await marks(world, old) == (True, ("True", "Drifted"))
+            assert await taint_and_condition(world, old) == (True, ("True", "Drifted"))
         await world.sleep(75)
         assert world.app.metrics.value(FAILURES, OF_DRIFT) == 1
         assert len(await world.running()) == 1
-        assert not await world.gone(NodeClaim, new.metadata.name)  # a machine that was launched stays
+        assert not await world.gone(NodeClaim, new.metadata.name)  # a launched replacement remains
         await world.until(replaced(world, old), within_s=1200)
         await world.until_running(1)
         assert await world.gone(NodeClaim, new.metadata.name)
@@ -231,37 +232,42 @@ def test_a_replacement_that_is_not_up_after_ten_minutes_is_not_waited_for_any_lo
 
 
 @pytest.mark.fact("D-1")
-def test_marks_that_nobody_stands_behind_are_taken_off() -> None:
+def test_disruption_taint_and_condition_without_a_command_are_removed() -> None:
     async def program(world: AppWorld) -> None:
         claim = await one_node(world)
         (node,) = await world.nodes()
         taint = {"key": names.DISRUPTED_TAINT, "effect": "NoSchedule"}
         await world.kube.patch(node, {"spec": {"taints": [taint]}}, only_if_unchanged=True)
-        await say_disrupted(world, claim)
-        assert await marks(world, claim) == (True, ("True", "Underutilized"))
+        await set_disruption_reason(world, claim)
+        assert await taint_and_condition(world, claim) == (True, ("True", "Underutilized"))
         await world.restart()
         await world.sleep(60)
-        assert await marks(world, claim) == NO_MARKS
-        await say_disrupted(world, claim)  # the program of before was killed between its two writes
+        assert await taint_and_condition(world, claim) == NOT_DISRUPTED
+        await set_disruption_reason(world, claim)  # as after a crash between the two writes
         await world.restart()
         await world.sleep(60)
-        assert await marks(world, claim) == NO_MARKS
+        assert await taint_and_condition(world, claim) == NOT_DISRUPTED
         assert len(world.all_machines()) == 1
 
     app_world.run(program)
 
 
-async def say_disrupted(world: AppWorld, claim: NodeClaim) -> None:
+async def set_disruption_reason(world: AppWorld, claim: NodeClaim) -> None:
     found = await world.kube.get(NodeClaim, claim.metadata.name)
     now = times.text(world.clock.now_s())
-    mark = {"type": DISRUPTION_REASON, "status": "True", "reason": "Underutilized", "lastTransitionTime": now}
+    condition = {
+        "type": DISRUPTION_REASON,
+        "status": "True",
+        "reason": "Underutilized",
+        "lastTransitionTime": now,
+    }
     others = msgspec.to_builtins(found.status.conditions)
     await world.kube.patch(
-        found, {"status": {"conditions": [*others, mark]}}, status=True, only_if_unchanged=True
+        found, {"status": {"conditions": [*others, condition]}}, status=True, only_if_unchanged=True
     )
 
 
-# --- What provisioning does meanwhile -----------------------------------------------------------------
+# --- Concurrent provisioning --------------------------------------------------------------------------
 
 
 def _taints_a_node(request: Request) -> bool:
@@ -269,20 +275,20 @@ def _taints_a_node(request: Request) -> bool:
 
 
 @pytest.mark.fact("W-9")
-def test_a_slot_that_provisioning_took_meanwhile_is_not_asked_for_again() -> None:
-    """Disruption and provisioning plan with the same free slot. The command is carried out slowly, so its claim would be
-    the second."""
+def test_command_does_not_use_a_slot_that_provisioning_took_meanwhile() -> None:
+    """Disruption and provisioning plan with the same free slot. The command is delayed, so its NodeClaim would be the
+    second one in the slot."""
 
     async def program(world: AppWorld) -> None:
-        slot = await _drifts_into_a_free_slot(world)
+        slot = await _drifted_node_and_free_slot(world)
         world.line.add(api_faults.Delay(8), _taints_a_node, times=1)
 
-        async def marked() -> bool:
+        async def is_tainted() -> bool:
             return any(map(tainted, await world.nodes()))
 
-        await world.until(marked)
+        await world.until(is_tainted)
         await world.deploy("more", 1, **ONE_PER_NODE)
-        await _nobody_was_refused(world, slot)
+        await _assert_no_launch_was_refused(world, slot)
 
     app_world.run(program)
 
@@ -292,7 +298,7 @@ def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> No
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=3)
         await pool(world, slots)
-        await world.sleep(20)  # they are counted
+        await world.sleep(20)  # until the slots are counted
         holding, two = world.app.cluster_state.holding, Counter({slots.id: 2})
         with holding(two) as first, holding(two) as second, holding(two) as third:
             assert [held[slots.id] for held in (first, second, third)] == [2, 1, 0]
@@ -306,20 +312,20 @@ def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> No
     app_world.run(program)
 
 
-async def _drifts_into_a_free_slot(world: AppWorld) -> Reservation:
-    """A pod on a bought node that is out of date, and a slot that has become free since."""
+async def _drifted_node_and_free_slot(world: AppWorld) -> Reservation:
+    """A drifted on-demand node with a pod, and a slot that became free after its launch."""
     slot = world.reserve(total=1)
     control.take(world.ec2.world, slot.id, 1)
     await pool(world, slot)
     await world.deploy("web", 1, **ONE_PER_NODE)
     await world.until_running(1)
     control.give(world.ec2.world, slot.id, 1)
-    await world.sleep(20)  # it is counted
+    await world.sleep(20)  # until the slot is counted
     await drift_all(world)
     return slot
 
 
-async def _nobody_was_refused(world: AppWorld, slot: Reservation) -> None:
+async def _assert_no_launch_was_refused(world: AppWorld, slot: Reservation) -> None:
     await world.until_running(1, "web")
     await world.until_running(1, "more")
 
@@ -332,13 +338,13 @@ async def _nobody_was_refused(world: AppWorld, slot: Reservation) -> None:
 
 
 @pytest.mark.parametrize("later_s", range(0, 14, 2))
-def test_plans_that_take_seconds_never_choose_one_slot_twice(later_s: int) -> None:
+def test_concurrent_plans_never_choose_the_same_slot(later_s: int) -> None:
     """Provisioning and disruption plan at the same time, each with its own snapshot."""
 
     async def program(world: AppWorld) -> None:
-        slot = await _drifts_into_a_free_slot(world)
+        slot = await _drifted_node_and_free_slot(world)
         await world.sleep(later_s)
         await world.deploy("more", 1, **ONE_PER_NODE)
-        await _nobody_was_refused(world, slot)
+        await _assert_no_launch_was_refused(world, slot)
 
     app_world.run(program, plans_take_s=3)

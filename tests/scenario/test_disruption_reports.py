@@ -1,4 +1,4 @@
-"""What disruption reports in the running program: events of pods, nodes, NodeClaims and NodePools, and metrics."""
+"""Events and metrics of disruption, on pods, nodes, NodeClaims and NodePools."""
 
 import dataclasses
 import itertools
@@ -22,7 +22,7 @@ UNHEALTHY = "karpenter_nodeclaims_unhealthy_disrupted_total"
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
-async def kernel_is(world: AppWorld, node: Node, status: str) -> None:
+async def set_kernel_ready(world: AppWorld, node: Node, status: str) -> None:
     node = await world.kube.get(Node, node.metadata.name)
     now = times.text(world.clock.now_s())
     found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
@@ -39,7 +39,7 @@ def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_whe
         await world.until_running(2)
         before = {claim.metadata.name for claim in await world.claims()}
         for node in await world.nodes():
-            await kernel_is(world, node, "False")
+            await set_kernel_ready(world, node, "False")
         await world.sleep(TOLERATED_S + 120)
         assert {claim.metadata.name for claim in await world.claims()} == before
         blocked = await world.events("NodeRepairBlocked")
@@ -49,9 +49,9 @@ def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_whe
             *(("NodeClaim", name) for name in before),
             ("NodePool", "default"),
         }
-        well, ill = await world.nodes()
-        (claim,) = [c for c in await world.claims() if c.status.node_name == ill.metadata.name]
-        await kernel_is(world, well, "True")
+        healthy, unhealthy = await world.nodes()
+        (claim,) = [c for c in await world.claims() if c.status.node_name == unhealthy.metadata.name]
+        await set_kernel_ready(world, healthy, "True")
 
         async def replaced() -> bool:
             return {c.metadata.name for c in await world.claims()} != before and len(
@@ -71,11 +71,11 @@ def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_whe
 
 @pytest.mark.fact("D-6", "E-1")
 @pytest.mark.parametrize(
-    ("value", "kept_s", "is_invalid"),
+    ("value", "protected_s", "is_invalid"),
     [("true", None, False), ("10m", 600, False), ("sometimes", 0, True), ("0s", 0, True)],
 )
-def test_do_not_disrupt_of_a_pod_is_true_or_a_duration(
-    value: str, kept_s: int | None, *, is_invalid: bool
+def test_do_not_disrupt_of_a_pod_accepts_true_or_a_duration(
+    value: str, protected_s: int | None, *, is_invalid: bool
 ) -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
@@ -87,15 +87,17 @@ def test_do_not_disrupt_of_a_pod_is_true_or_a_duration(
         async def replaced() -> bool:
             return old.metadata.name not in {claim.metadata.name for claim in await world.claims()}
 
-        if kept_s is None:
+        if protected_s is None:
             await world.sleep(1800)
             assert not await replaced()
         else:
-            assert kept_s - 30 < await world.until(replaced, within_s=1200) < kept_s + 300
-        told = await world.events("InvalidDoNotDisruptAnnotation")
-        assert bool(told) is is_invalid
+            assert protected_s - 30 < await world.until(replaced, within_s=1200) < protected_s + 300
+        invalid_events = await world.events("InvalidDoNotDisruptAnnotation")
+        assert bool(invalid_events) is is_invalid
         assert {
-            event.involved_object.name for event in told if event.involved_object.uid == pod.metadata.uid
+            event.involved_object.name
+            for event in invalid_events
+            if event.involved_object.uid == pod.metadata.uid
         } == ({pod.metadata.name} if is_invalid else set())
 
     app_world.run(program)
@@ -103,7 +105,7 @@ def test_do_not_disrupt_of_a_pod_is_true_or_a_duration(
 
 @pytest.mark.fact("D-6")
 @pytest.mark.parametrize(("value", "stays"), [("true", True), ("10m", False)])
-def test_do_not_disrupt_of_a_node_is_only_true(value: str, *, stays: bool) -> None:
+def test_do_not_disrupt_of_a_node_accepts_only_true(value: str, *, stays: bool) -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
         await world.deploy("web", 1, **ONE_PER_NODE)
@@ -128,14 +130,16 @@ def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         await world.sleep(300)
-        told = [e for e in await world.events("DisruptionBlocked") if e.involved_object.kind == "NodePool"]
+        pool_events = [
+            e for e in await world.events("DisruptionBlocked") if e.involved_object.kind == "NodePool"
+        ]
         if allowed == "1":
-            assert told == []
+            assert pool_events == []
             return
-        assert {event.involved_object.name for event in told} == {"default"}
+        assert {event.involved_object.name for event in pool_events} == {"default"}
         drifted = sorted(
             times.epoch_s(e.first_timestamp)
-            for e in told
+            for e in pool_events
             if e.first_timestamp is not None and "Drifted" in e.message
         )
         assert len(drifted) >= 2

@@ -1,4 +1,4 @@
-"""Values that a user can write and that once held up the whole cluster, one by one, in the running program."""
+"""Values of users that once stopped the controllers for the whole cluster."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ async def base(world: AppWorld, **disruption: Any) -> None:
     await world.node_pool(requirements=[app_world.instance_types("m5.large")], disruption=every)
 
 
-def test_a_pod_beyond_64_bits_gets_an_event_and_others_get_nodes() -> None:
+def test_pod_with_requests_beyond_64_bits_gets_an_event_and_other_pods_get_nodes() -> None:
     async def program(world: AppWorld) -> None:
         await base(world)
         await world.create(PODS, pod("huge", {"cpu": "9E"}, {"cpu": "1"}))
@@ -42,14 +42,14 @@ def test_a_pod_beyond_64_bits_gets_an_event_and_others_get_nodes() -> None:
         await world.restart()
         await world.deploy("late", 1, cpu="1500m")
         await world.until_running(1, "late")
-        told = {event.involved_object.name for event in await world.events("FailedScheduling")}
-        assert {"huge", "deep"} <= told
+        pods_with_event = {event.involved_object.name for event in await world.events("FailedScheduling")}
+        assert {"huge", "deep"} <= pods_with_event
         assert len(world.machines) == 2
 
     app_world.run(program)
 
 
-def test_a_budget_of_five_thousand_digits_holds_its_pool_alone_and_until_it_is_repaired() -> None:
+def test_budget_of_five_thousand_digits_blocks_only_its_nodepool_until_it_is_fixed() -> None:
     async def program(world: AppWorld) -> None:
         await base(world)
         document = builders.nodepool_document(
@@ -104,7 +104,7 @@ def test_a_termination_grace_period_beyond_every_date_ends_in_the_year_9999() ->
     app_world.run(program)
 
 
-def test_a_pool_that_cannot_be_read_has_a_condition_and_others_open_nodes() -> None:
+def test_unreadable_nodepool_gets_a_condition_and_other_nodepools_launch_nodes() -> None:
     async def program(world: AppWorld) -> None:
         await base(world)
         document = builders.nodepool_document("odd", requirements=[app_world.instance_types("m5.large")])
@@ -115,16 +115,16 @@ def test_a_pool_that_cannot_be_read_has_a_condition_and_others_open_nodes() -> N
         (claim,) = await world.claims()
         assert claim.metadata.labels["karpenter.sh/nodepool"] == "default"
         pool = await world.kube.get(NodePool, "odd")
-        (verdict,) = [one for one in pool.status.conditions if one.type == "ValidationSucceeded"]
-        assert verdict.status == "False"
-        assert "spec.limits.cpu" in (verdict.message or "")
+        (condition,) = [one for one in pool.status.conditions if one.type == "ValidationSucceeded"]
+        assert condition.status == "False"
+        assert "spec.limits.cpu" in (condition.message or "")
 
     app_world.run(program)
 
 
-def test_a_claim_that_cannot_be_read_ends_with_its_instance_when_it_is_deleted() -> None:
+def test_deleting_an_unreadable_nodeclaim_terminates_its_instance() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await world.one_node("on-demand")
+        claim, instance = await world.one_node("on-demand")
         store = world.server.registry.store
         stored = store.get("karpenter.sh/nodeclaims", ("", claim.metadata.name))
         assert stored is not None
@@ -136,7 +136,7 @@ def test_a_claim_that_cannot_be_read_ends_with_its_instance_when_it_is_deleted()
         await world.sleep(300)
         await world.deploy("late", 1, cpu="1500m")
         await world.until_running(1, "late")
-        assert machine.id in [one.id for one in world.machines]
+        assert instance.id in [one.id for one in world.machines]
         (known,) = [one for one in await world.claims() if one.metadata.name == claim.metadata.name]
         await world.kube.delete(known)
 
@@ -144,6 +144,6 @@ def test_a_claim_that_cannot_be_read_ends_with_its_instance_when_it_is_deleted()
             return await world.gone(type(claim), claim.metadata.name)
 
         await world.until(ended, within_s=600)
-        assert machine.id not in [one.id for one in world.machines]
+        assert instance.id not in [one.id for one in world.machines]
 
     app_world.run(program)

@@ -1,4 +1,4 @@
-"""A cluster identity that is wrong or cannot be read: nothing drifts, nothing is launched in vain; in virtual time."""
+"""A wrong or unreadable cluster identity causes no drift and no useless launches. In virtual time."""
 
 import base64
 import dataclasses
@@ -19,8 +19,8 @@ from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import Fault, NoFaults
 from holdfast.sim.aws.service import Caller
 
-# As in a usual deployment: the CA bundle is the service account's, EKS has the rest.
-LEARNS = dataclasses.replace(
+# As in a usual deployment: the CA bundle comes from the service account, everything else from EKS.
+READ_FROM_EKS = dataclasses.replace(
     app_world.SETTINGS,
     cluster_endpoint="",
     cluster_ca_bundle="",
@@ -43,7 +43,7 @@ class Refused(NoFaults):
 
 
 class Garbage(eks.Eks):
-    """EKS answers with another document than its own."""
+    """EKS answers with an invalid document."""
 
     def call(self, _: str, __: Mapping[str, Any], ___: Caller) -> dict[str, Any]:
         return {}
@@ -53,11 +53,11 @@ REWRAPPED = base64.b64encode(base64.b64decode(aws_world.CA_BUNDLE).replace(b"\n"
 DENIED = Refused(ApiError("AccessDeniedException", "not authorized to perform: eks:DescribeCluster", 403))
 THROTTLED = Refused(Fault.THROTTLED)
 KNOWN = eks.Eks([CLUSTER])
-TROUBLES = {
+PROBLEMS = {
     "denied": (DENIED, KNOWN, "False", "ClusterEndpointResolutionFailed"),
     "throttled": (THROTTLED, KNOWN, "Unknown", "ClusterEndpointResolutionFailed"),
     "name that EKS does not know": (NoFaults(), eks.Eks([]), "False", "ClusterNotFound"),
-    "garbage": (NoFaults(), Garbage([]), "Unknown", "ClusterEndpointResolutionFailed"),  # no answer
+    "garbage": (NoFaults(), Garbage([]), "Unknown", "ClusterEndpointResolutionFailed"),  # counts as no answer
     "no endpoint": (
         NoFaults(),
         eks.Eks([dataclasses.replace(CLUSTER, endpoint="")]),
@@ -85,8 +85,8 @@ TROUBLES = {
 }
 
 
-def start_of(world: AppWorld, faults: Any, service: eks.Eks) -> None:
-    """From now on EKS answers like this."""
+def set_eks(world: AppWorld, faults: Any, service: eks.Eks) -> None:
+    """Replace the faults and the answers of EKS."""
     world.endpoint.faults = faults
     world.endpoint.services = {**world.endpoint.services, "eks": service}
 
@@ -116,7 +116,7 @@ async def no_claim_drifted(world: AppWorld) -> bool:
     )
 
 
-def test_endpoint_and_service_cidr_are_learned_from_eks_once() -> None:
+def test_endpoint_and_service_cidr_are_read_from_eks_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await pool(world)
@@ -125,15 +125,15 @@ def test_endpoint_and_service_cidr_are_learned_from_eks_once() -> None:
         await world.sleep(3600)
         assert world.asked("DescribeCluster") == 1
 
-    app_world.run(program, settings=LEARNS)
+    app_world.run(program, settings=READ_FROM_EKS)
 
 
 @pytest.mark.fact("aws-9.2.2", "aws-1.5.1")
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(trouble: str) -> None:
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(problem: str) -> None:
     async def program(world: AppWorld) -> None:
-        faults, service, status, reason = TROUBLES[trouble]
-        start_of(world, faults, service)
+        faults, service, status, reason = PROBLEMS[problem]
+        set_eks(world, faults, service)
         await world.node_class()
         await pool(world)
         await world.deploy("web", 2, cpu="1500m")
@@ -143,15 +143,15 @@ def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(troubl
         found = await validation(world)
         assert found[:2] == (status, reason)
         assert app_world.NAME in found[2]
-        assert world.asked("DescribeCluster") <= 4 * 25  # a read is tried four times, and then left alone
-        start_of(world, NoFaults(), KNOWN)
+        assert world.asked("DescribeCluster") <= 4 * 25  # each read is tried four times
+        set_eks(world, NoFaults(), KNOWN)
         await world.until_running(2, within_s=200)
 
-    app_world.run(program, settings=LEARNS)
+    app_world.run(program, settings=READ_FROM_EKS)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_unknown_identity_after_a_restart_leaves_running_nodes_alone(trouble: str) -> None:
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes(problem: str) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await pool(world)
@@ -159,8 +159,8 @@ def test_unknown_identity_after_a_restart_leaves_running_nodes_alone(trouble: st
         await world.until_running(2)
         before = {one.id for one in world.machines}
         hashes = {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()}
-        faults, service, status, reason = TROUBLES[trouble]
-        start_of(world, faults, service)
+        faults, service, status, reason = PROBLEMS[problem]
+        set_eks(world, faults, service)
         await world.restart()
         await world.deploy("more", 1, cpu="1500m")
         for _ in range(30):
@@ -169,25 +169,25 @@ def test_unknown_identity_after_a_restart_leaves_running_nodes_alone(trouble: st
         assert {one.id for one in world.all_machines()} == before
         assert (await validation(world))[:2] == (status, reason)
         assert {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()} == hashes
-        start_of(world, NoFaults(), KNOWN)
+        set_eks(world, NoFaults(), KNOWN)
         await world.until_running(1, "more", within_s=200)
         assert before < {one.id for one in world.machines}
 
-    app_world.run(program, settings=LEARNS)
+    app_world.run(program, settings=READ_FROM_EKS)
 
 
 @pytest.mark.fact("aws-1.6.1")
 @pytest.mark.parametrize(
     "settings",
     [
-        dataclasses.replace(LEARNS, api_server_ca_bundle=""),  # EKS's own
-        dataclasses.replace(LEARNS, api_server_ca_bundle=REWRAPPED),
-        dataclasses.replace(LEARNS, cluster_ca_bundle=aws_world.CA_BUNDLE),
+        dataclasses.replace(READ_FROM_EKS, api_server_ca_bundle=""),  # the CA bundle comes from EKS
+        dataclasses.replace(READ_FROM_EKS, api_server_ca_bundle=REWRAPPED),
+        dataclasses.replace(READ_FROM_EKS, cluster_ca_bundle=aws_world.CA_BUNDLE),
         dataclasses.replace(app_world.SETTINGS, cluster_endpoint=aws_world.CLUSTER_ENDPOINT),
     ],
     ids=["EKS", "other line ends", "setting", "all set"],
 )
-def test_how_the_identity_was_learned_does_not_change_the_hash(settings: Settings) -> None:
+def test_source_of_the_identity_does_not_change_the_hash(settings: Settings) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await pool(world)
@@ -202,12 +202,12 @@ def test_how_the_identity_was_learned_does_not_change_the_hash(settings: Setting
         assert await no_claim_drifted(world)
         assert await ready(world) == "True"
 
-    app_world.run(program, settings=LEARNS)
+    app_world.run(program, settings=READ_FROM_EKS)
 
 
-def test_denied_eks_does_not_matter_where_everything_is_set() -> None:
+def test_eks_is_not_called_if_all_settings_are_set() -> None:
     async def program(world: AppWorld) -> None:
-        start_of(world, DENIED, eks.Eks([]))
+        set_eks(world, DENIED, eks.Eks([]))
         await world.node_class()
         await pool(world)
         await world.deploy("web", 1)
@@ -218,7 +218,7 @@ def test_denied_eks_does_not_matter_where_everything_is_set() -> None:
 
 
 @pytest.mark.fact("aws-1.6.2")
-def test_claims_with_a_hash_of_an_older_version_are_stamped_anew_and_do_not_drift() -> None:
+def test_nodeclaims_with_a_hash_of_an_older_version_get_a_new_hash_and_do_not_drift() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await pool(world)

@@ -1,4 +1,4 @@
-"""What the whole program asks AWS for while nothing happens; in virtual time."""
+"""Calls to AWS in an idle cluster, in virtual time."""
 
 import pytest
 
@@ -6,19 +6,21 @@ import idle_world
 from holdfast.cloud.aws.instances import ec2_instances, instance_status
 
 MINUTES = 10
-A_MINUTE = 8  # besides SQS, at most
+CALLS_PER_MINUTE = 8  # at most, without SQS
 
 
 @pytest.mark.parametrize(("nodes", "reservations"), [(0, 0), (12, 2)])
-def test_a_settled_cluster_costs_few_calls(nodes: int, reservations: int) -> None:
+def test_idle_cluster_makes_few_calls(nodes: int, reservations: int) -> None:
     counted = idle_world.calls(nodes, reservations, MINUTES)
-    assert counted["DescribeInstances"] <= MINUTES + 1  # one listing a minute serves everybody
+    assert counted["DescribeInstances"] <= MINUTES + 1  # one list per minute serves all controllers
     assert counted["DescribeInstanceStatus"] <= MINUTES + 1
     assert counted.total() <= 5 * MINUTES
 
 
-def test_pages_of_machines_cost_calls_and_still_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with 2,400 nodes and a page of a thousand."""
+def test_idle_cluster_with_several_pages_of_instances_makes_few_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twelve nodes in pages of five, like 2,400 nodes in pages of a thousand."""
     monkeypatch.setattr(ec2_instances, "PAGE", 5)
     monkeypatch.setattr(instance_status, "PAGE", 5)
-    assert idle_world.calls(12, 2, MINUTES).total() <= A_MINUTE * MINUTES
+    assert idle_world.calls(12, 2, MINUTES).total() <= CALLS_PER_MINUTE * MINUTES

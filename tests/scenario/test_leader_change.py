@@ -1,4 +1,4 @@
-"""The leader is cut off from the API server in the middle of its work, though not from EC2, and another one follows."""
+"""The leader loses its connection to the API server, but not to EC2, and another replica becomes the leader."""
 
 import dataclasses
 
@@ -21,22 +21,22 @@ async def leader(world: AppWorld) -> str | None:
     return (await world.kube.get(Lease, lease.NAME, "kube-system")).spec.holder_identity
 
 
-def goes_down_after(line: Line, writes: int) -> None:
-    """With the answer to the next write but so many."""
-    left = writes
+def disconnect_after(line: Line, writes: int) -> None:
+    """Disconnect after this many writes; the answer to the next one is lost."""
+    remaining = writes
 
     def is_last(request: Request) -> bool:
-        nonlocal left
-        left -= request.method != "GET" and "/leases/" not in request.path
-        if left < 0:
+        nonlocal remaining
+        remaining -= request.method != "GET" and "/leases/" not in request.path
+        if remaining < 0:
             line.go_down()
-        return left < 0
+        return remaining < 0
 
     line.add(faults.Lose(after_effect=True), is_last)
 
 
 @pytest.mark.parametrize("writes", [*range(8), 12, 16, 24])
-def test_a_leader_that_is_cut_off_is_followed_and_nothing_is_done_twice(writes: int) -> None:
+def test_new_leader_replaces_a_disconnected_one_without_duplicate_launches(writes: int) -> None:
     async def program(world: AppWorld) -> None:
         first, world.line = world.line, Line(world.server, world.clock)
         world.stand_by()
@@ -48,18 +48,18 @@ def test_a_leader_that_is_cut_off_is_followed_and_nothing_is_done_twice(writes: 
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
         before = await leader(world)
-        goes_down_after(first, writes)
+        disconnect_after(first, writes)
         await world.scale("web", 4)
         await world.until_running(4)
         await world.sleep(30)
         assert await leader(world) != before
-        first.come_back()  # whoever led has ended by itself, or learns that it leads no more
+        first.come_back()  # the old leader has exited, or learns that it lost the Lease
         await world.scale("web", 5)
         await world.until_running(5)
-        await world.sleep(300)  # garbage is looked for meanwhile
+        await world.sleep(300)  # garbage collection runs meanwhile
         assert world.in_reservation(slots) == 2
         owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await world.claims()}
-        assert owned == {machine.id for machine in world.machines}
+        assert owned == {instance.id for instance in world.machines}
         assert len(owned) == 5 == len(world.all_machines())
 
     app_world.run(program, settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""Launch templates and instance profiles that nothing uses are deleted, and no others; in virtual time."""
+"""Only the launch templates and instance profiles that nothing uses are deleted. In virtual time."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.sim.aws.service import Caller
 
 HOUR_S = 3600
-US = Caller(aws_world.ACCOUNT, "", "")
+CALLER = Caller(aws_world.ACCOUNT, "", "")
 PATH = f"/karpenter/{aws_world.REGION}/{app_world.NAME}"
-OURS = {
+TAGS = {
     f"kubernetes.io/cluster/{app_world.NAME}": "owned",
     "eks:eks-cluster-name": app_world.NAME,
     "karpenter.sh/nodepool": "default",
@@ -22,31 +22,31 @@ OURS = {
 
 
 def templates(world: AppWorld) -> dict[str, str]:
-    """By id, the names of all that EC2 has."""
+    """The names of all launch templates, by id."""
     return {template.id: template.name for template in world.ec2.world.templates}
 
 
 def profiles(world: AppWorld) -> set[str]:
-    found = world.endpoint.services["iam"].call("ListInstanceProfiles", {"PathPrefix": "/"}, US)
+    found = world.endpoint.services["iam"].call("ListInstanceProfiles", {"PathPrefix": "/"}, CALLER)
     return {profile["InstanceProfileName"] for profile in found["InstanceProfiles"]}
 
 
 def add_template(world: AppWorld, name: str, tags: dict[str, str]) -> str:
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-    asked = {
+    request = {
         "LaunchTemplateName": name,
         "LaunchTemplateData": {},
         "TagSpecifications": [{"ResourceType": "launch-template", "Tags": listed}],
         "ClientToken": name,
     }
-    made = world.ec2.call("CreateLaunchTemplate", asked, US)
-    return str(made["LaunchTemplate"]["LaunchTemplateId"])
+    created = world.ec2.call("CreateLaunchTemplate", request, CALLER)
+    return str(created["LaunchTemplate"]["LaunchTemplateId"])
 
 
 def add_profile(world: AppWorld, name: str, path: str, tags: dict[str, str]) -> None:
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-    asked = {"InstanceProfileName": name, "Path": path, "Tags": listed}
-    world.endpoint.services["iam"].call("CreateInstanceProfile", asked, US)
+    request = {"InstanceProfileName": name, "Path": path, "Tags": listed}
+    world.endpoint.services["iam"].call("CreateInstanceProfile", request, CALLER)
 
 
 async def one_node(world: AppWorld, *, rolls: bool) -> None:
@@ -80,9 +80,9 @@ def test_class_changes_leave_a_bounded_number_of_templates_and_profiles() -> Non
             await world.sleep(HOUR_S / 3)
         await world.until_running(1)
         await world.sleep(2 * HOUR_S)
-        made = world.asked("CreateLaunchTemplate")
-        assert made >= 8
-        assert len(templates(world)) <= 3  # of the class as it is: for launches, and for trying it out
+        created = world.asked("CreateLaunchTemplate")
+        assert created >= 8
+        assert len(templates(world)) <= 3  # of the current class: for launches and for dry runs
         assert len(profiles(world)) == 1
         used_templates, used_profiles = in_use(world)
         assert used_templates <= templates(world).keys()
@@ -93,7 +93,7 @@ def test_class_changes_leave_a_bounded_number_of_templates_and_profiles() -> Non
     app_world.run(program)
 
 
-def test_what_an_earlier_process_made_is_deleted() -> None:
+def test_unused_templates_and_profiles_of_an_earlier_process_are_deleted() -> None:
     async def program(world: AppWorld) -> None:
         await one_node(world, rolls=True)
         for number in range(3):
@@ -107,27 +107,29 @@ def test_what_an_earlier_process_made_is_deleted() -> None:
     app_world.run(program)
 
 
-def test_templates_and_profiles_of_others_stay() -> None:
+def test_templates_and_profiles_of_other_owners_are_not_deleted() -> None:
     async def program(world: AppWorld) -> None:
-        other = {**OURS, "eks:eks-cluster-name": "other", "holdfast.dev/cluster": "other"}
-        kept = {
-            add_template(world, "karpenter.k8s.aws/1", OURS),  # Karpenter's
-            add_template(world, "karpenter.k8s.aws/2", other),
+        other_tags = {**TAGS, "eks:eks-cluster-name": "other", "holdfast.dev/cluster": "other"}
+        of_other_owners = {
+            add_template(world, "karpenter.k8s.aws/1", TAGS),  # of Karpenter
+            add_template(world, "karpenter.k8s.aws/2", other_tags),
             add_template(world, "by-hand", {}),
-            add_template(world, "copy", {**OURS, "holdfast.dev/cluster": app_world.NAME}),  # not our name
+            add_template(
+                world, "copy", {**TAGS, "holdfast.dev/cluster": app_world.NAME}
+            ),  # not a name of Holdfast
         }
-        add_profile(world, "karpenters", f"{PATH}/uid-1/", OURS)
-        add_profile(world, "others", f"/karpenter/{aws_world.REGION}/other/uid-1/", other)
+        add_profile(world, "karpenters", f"{PATH}/uid-1/", TAGS)
+        add_profile(world, "others", f"/karpenter/{aws_world.REGION}/other/uid-1/", other_tags)
         add_profile(world, "by-hand", "/", {})
         await one_node(world, rolls=True)
         await world.sleep(4 * HOUR_S)
-        assert kept < templates(world).keys()
+        assert of_other_owners < templates(world).keys()
         assert {"karpenters", "others", "by-hand"} < profiles(world)
 
     app_world.run(program)
 
 
-def test_what_running_instances_have_stays() -> None:
+def test_templates_and_profiles_of_running_instances_are_not_deleted() -> None:
     async def program(world: AppWorld) -> None:
         await one_node(world, rolls=False)
         used_templates, used_profiles = in_use(world)
@@ -142,16 +144,16 @@ def test_what_running_instances_have_stays() -> None:
     app_world.run(program)
 
 
-def test_a_template_that_disappears_is_made_again() -> None:
+def test_deleted_launch_template_is_created_again() -> None:
     async def program(world: AppWorld) -> None:
         await one_node(world, rolls=True)
         for template in templates(world):
-            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, US)
+            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, CALLER)
         await world.deploy("more", 1, cpu="1500m")
         await world.until_running(1, "more")
         for template in templates(world):
-            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, US)
-        await world.sleep(HOUR_S)  # rights are tried out again
+            world.ec2.call("DeleteLaunchTemplate", {"LaunchTemplateId": template}, CALLER)
+        await world.sleep(HOUR_S)  # the permissions are checked again
         node_class = await world.kube.get(EC2NodeClass, "default")
         assert {one.status for one in node_class.status.conditions} == {"True"}
         assert len(templates(world)) >= 1

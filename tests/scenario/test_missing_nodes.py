@@ -1,4 +1,4 @@
-"""A Node object that is deleted while its instance runs: its NodeClaim ends after a bound, and its pods get new nodes."""
+"""A Node is deleted while its instance runs: its NodeClaim is deleted after a bound, and its pods get new nodes."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from holdfast.sim.cluster import pods
 ORPHAN_S = 40  # until the pod garbage collector deletes the pods of a missing Node
 LATE_S = 90  # EC2 takes up to a minute to terminate an instance
 NEVER = {"consolidateAfter": "Never"}
-WRITES = (*range(4), *range(18, 22))  # of the claim with the missing Node; those between launch the new node
+WRITES = (*range(4), *range(18, 22))  # of the NodeClaim; those between launch the new node
 
 
 async def started(world: AppWorld) -> tuple[NodeClaim, Node]:
@@ -43,28 +43,28 @@ async def remove_by_force(world: AppWorld, node: Node) -> None:
     )
 
 
-async def restart_if_dead(world: AppWorld) -> None:
+async def restart_if_crashed(world: AppWorld) -> None:
     if world.hands.dead.is_set():
         await world.restart()
 
 
 async def until_replaced(world: AppWorld, claim: NodeClaim, within_s: float) -> None:
     async def replaced() -> bool:
-        await restart_if_dead(world)
+        await restart_if_crashed(world)
         return await world.gone(NodeClaim, claim.metadata.name) and len(await world.running()) == 1
 
     await world.until(replaced, within_s=within_s)
 
 
-async def judge(world: AppWorld, claim: NodeClaim) -> None:
-    (left,), (machine,) = await world.claims(), world.machines
-    assert left.metadata.name != claim.metadata.name
-    assert (left.status.provider_id or "").endswith(machine.id)
+async def assert_replaced(world: AppWorld, claim: NodeClaim) -> None:
+    (remaining,), (instance,) = await world.claims(), world.machines
+    assert remaining.metadata.name != claim.metadata.name
+    assert (remaining.status.provider_id or "").endswith(instance.id)
     assert len(world.all_machines()) == 2
     world.ec2.check_all()
 
 
-def test_a_claim_whose_node_is_missing_ends_after_the_bound() -> None:
+def test_nodeclaim_of_a_missing_node_is_deleted_after_the_bound() -> None:
     async def program(world: AppWorld) -> None:
         claim, node = await started(world)
         await remove_by_force(world, node)
@@ -75,7 +75,7 @@ def test_a_claim_whose_node_is_missing_ends_after_the_bound() -> None:
         ]
         await until_replaced(world, claim, LATE_S)
         await world.sleep(150)
-        await judge(world, claim)
+        await assert_replaced(world, claim)
 
     app_world.run(program)
 
@@ -92,7 +92,7 @@ def test_pods_do_not_wait_for_a_missing_node() -> None:
     app_world.run(program)
 
 
-def test_pending_pods_are_not_promised_capacity_on_a_missing_node() -> None:
+def test_pending_pods_are_not_planned_on_a_missing_node() -> None:
     async def program(world: AppWorld) -> None:
         _, node = await started(world)
         await world.scale("web", 0)
@@ -113,49 +113,49 @@ def test_restarts_do_not_extend_the_bound() -> None:
             await world.restart()
         await until_replaced(world, claim, LATE_S)
         await world.sleep(150)
-        await judge(world, claim)
+        await assert_replaced(world, claim)
 
     app_world.run(program)
 
 
-def test_a_node_that_comes_back_ends_nothing() -> None:
-    """As after a restore: the object that was deleted is created again, with the labels and the finalizer it had."""
+def test_nodeclaim_of_a_restored_node_is_not_deleted() -> None:
+    """As after a restore from a backup: the Node is created again with its labels and its finalizer."""
 
     async def program(world: AppWorld) -> None:
         claim, node = await started(world)
         await remove_by_force(world, node)
         await world.sleep(20)
-        (marked,) = await world.claims()
-        assert conditions.holds(marked.status.conditions, claim_conditions.NODE_NOT_FOUND)
+        (current,) = await world.claims()
+        assert conditions.holds(current.status.conditions, claim_conditions.NODE_NOT_FOUND)
         await world.create("/api/v1/nodes", as_before(node))
         await world.sleep(2 * BOUND_S)
-        left = await world.kube.get(NodeClaim, claim.metadata.name)
-        assert left.metadata.deletion_timestamp is None
-        assert conditions.find(left.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
+        remaining = await world.kube.get(NodeClaim, claim.metadata.name)
+        assert remaining.metadata.deletion_timestamp is None
+        assert conditions.find(remaining.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
 
     app_world.run(program)
 
 
-def test_a_node_that_registers_anew_ends_with_its_claim() -> None:
+def test_nodeclaim_of_a_node_that_registers_again_is_replaced() -> None:
     """A kubelet that starts again creates its Node with the taint that only registration removes."""
 
     async def program(world: AppWorld) -> None:
         claim, node = await started(world)
-        (machine,) = world.machines
+        (instance,) = world.machines
         await remove_by_force(world, node)
-        world.ec2.call("RebootInstances", {"InstanceIds": [machine.id]}, Caller(aws_world.ACCOUNT, "", ""))
+        world.ec2.call("RebootInstances", {"InstanceIds": [instance.id]}, Caller(aws_world.ACCOUNT, "", ""))
         await world.sleep(ORPHAN_S + 5)
         assert await world.until_running(1) < 60
         await until_replaced(world, claim, BOUND_S + LATE_S)
         await world.sleep(150)
-        await judge(world, claim)
+        await assert_replaced(world, claim)
 
     app_world.run(program)
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_cache_that_lacks_a_node_ends_nothing(*, answers: bool) -> None:
-    """A claim is ended by an answer that its Node does not exist, never by the cache or by an error."""
+def test_node_that_is_missing_only_in_the_cache_deletes_no_nodeclaim(*, answers: bool) -> None:
+    """Only an answer that the Node does not exist deletes its NodeClaim, never the cache or an error."""
 
     async def program(world: AppWorld) -> None:
         claim, node = await started(world)
@@ -167,9 +167,9 @@ def test_a_cache_that_lacks_a_node_ends_nothing(*, answers: bool) -> None:
         )
         world.app.caches.of(Node).apply(Change("DELETED", stale))
         await world.sleep(2 * BOUND_S)
-        (left,) = await world.claims()
-        assert left.metadata.name == claim.metadata.name
-        assert conditions.find(left.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
+        (remaining,) = await world.claims()
+        assert remaining.metadata.name == claim.metadata.name
+        assert conditions.find(remaining.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
         assert len(world.all_machines()) == 1
 
     app_world.run(program)
@@ -177,7 +177,7 @@ def test_a_cache_that_lacks_a_node_ends_nothing(*, answers: bool) -> None:
 
 @pytest.mark.parametrize("after_effect", [False, True])
 @pytest.mark.parametrize("write", WRITES)
-def test_a_crash_at_any_write_changes_nothing(write: int, *, after_effect: bool) -> None:
+def test_crash_at_any_write_does_not_change_the_outcome(write: int, *, after_effect: bool) -> None:
     async def program(world: AppWorld) -> None:
         claim, node = await started(world)
         await remove_by_force(world, node)
@@ -186,15 +186,15 @@ def test_a_crash_at_any_write_changes_nothing(write: int, *, after_effect: bool)
         await until_replaced(world, claim, BOUND_S + 60 + LATE_S)
         for _ in range(15):
             await world.sleep(10)
-            await restart_if_dead(world)
+            await restart_if_crashed(world)
         assert first.dead.is_set()
-        await judge(world, claim)
+        await assert_replaced(world, claim)
 
     app_world.run(program)
 
 
 def as_before(node: Node) -> dict[str, Any]:
-    """The document of a Node that was deleted, without what the API server gives it."""
+    """The document of a deleted Node, without the fields that the API server sets."""
     meta = node.metadata
-    kept = {"name": meta.name, "labels": meta.labels, "finalizers": list(meta.finalizers)}
-    return {"metadata": kept, "spec": {"providerID": node.spec.provider_id}}
+    fields = {"name": meta.name, "labels": meta.labels, "finalizers": list(meta.finalizers)}
+    return {"metadata": fields, "spec": {"providerID": node.spec.provider_id}}

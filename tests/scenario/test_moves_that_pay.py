@@ -1,5 +1,4 @@
-"""Which moves are made: those that save money, and those that free a slot for a pending pod. The real program, in virtual
-time."""
+"""Pods are moved only to save money, or to free a slot for a pending pod. The real controllers run in virtual time."""
 
 import dataclasses
 
@@ -31,14 +30,14 @@ async def names_of(world: AppWorld, app: str) -> set[str]:
 def test_a_pod_in_a_slot_is_not_moved_onto_an_empty_node_that_costs_money(
     packing: Packing, kind: str
 ) -> None:
-    """The empty node is there because `consolidateAfter` has not passed; no pod ever ran on it."""
+    """The empty node exists because `consolidateAfter` has not passed; no pod ever ran on it."""
 
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
         kinds = capacity_types("reserved", kind)
-        patient = {"consolidateAfter": "60s", "budgets": [{"nodes": "100%"}]}
-        await world.node_pool(requirements=[LARGE, kinds], disruption=patient)
+        disruption = {"consolidateAfter": "60s", "budgets": [{"nodes": "100%"}]}
+        await world.node_pool(requirements=[LARGE, kinds], disruption=disruption)
         await world.deploy("api", 1, cpu="1500m")
         await world.until_running(1, "api")
         before = await names_of(world, "api")
@@ -52,13 +51,13 @@ def test_a_pod_in_a_slot_is_not_moved_onto_an_empty_node_that_costs_money(
         await world.scale("web", 0)
         await world.sleep(300)
         assert await names_of(world, "api") == before
-        assert [machine.reservation_id for machine in world.machines] == [slots.id]
+        assert [instance.reservation_id for instance in world.machines] == [slots.id]
 
     app_world.run(program, settings=packed(packing))
 
 
 @PACKINGS
-def test_two_half_full_slots_stay_while_no_pod_waits_and_one_is_left_when_a_pod_does(
+def test_half_full_slots_are_consolidated_only_when_a_pending_pod_needs_a_slot(
     packing: Packing,
 ) -> None:
     async def program(world: AppWorld) -> None:
@@ -85,15 +84,18 @@ def test_two_half_full_slots_stay_while_no_pod_waits_and_one_is_left_when_a_pod_
 
 
 @PACKINGS
-def test_drifted_nodes_are_not_emptied_onto_drifted_nodes(packing: Packing) -> None:
-    """Four nodes that are a quarter full: all pods would fit on one of them, which has drifted as well. The plan needs four
-    evictions; kube-scheduler, which does not know drift, binds two of the evicted pods to drifted nodes. Nine before."""
+def test_pods_of_drifted_nodes_are_not_moved_to_drifted_nodes(packing: Packing) -> None:
+    """Four nodes are a quarter full: all pods would fit on one of them, which has drifted as well.
+
+    The plan needs four evictions. kube-scheduler does not know drift and binds two of the evicted pods to drifted
+    nodes. Earlier versions needed nine evictions.
+    """
 
     async def program(world: AppWorld) -> None:
         await world.node_class()
-        rarely = {"consolidateAfter": "1h", "budgets": [{"nodes": "1"}]}
+        disruption = {"consolidateAfter": "1h", "budgets": [{"nodes": "1"}]}
         await world.node_pool(
-            requirements=[instance_types("m5.xlarge"), capacity_types("on-demand")], disruption=rarely
+            requirements=[instance_types("m5.xlarge"), capacity_types("on-demand")], disruption=disruption
         )
         await world.deploy("filler", 4, cpu="2500m")
         await world.until_running(4, "filler")

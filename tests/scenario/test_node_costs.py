@@ -1,4 +1,4 @@
-"""What is bought by default in the running program: few nodes, none of them burstable, spread over the zones."""
+"""Launches with default settings: few nodes, none of them burstable, spread over the zones."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from holdfast.api import aws
 from holdfast.sim.ec2 import control
 
 
-def test_three_hundred_pods_of_one_cpu_get_few_nodes_and_none_that_runs_on_credits() -> None:
+def test_three_hundred_pods_of_one_cpu_get_few_nodes_and_none_is_burstable() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(
@@ -41,7 +41,7 @@ def test_nodes_are_spread_over_the_zones_with_a_subnet() -> None:
     app_world.run(program)
 
 
-def test_a_zone_that_has_run_out_of_capacity_is_not_waited_for() -> None:
+def test_pods_do_not_wait_for_a_zone_without_capacity() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[capacity_types("on-demand"), instance_types("m5.large")])

@@ -1,4 +1,4 @@
-"""Node classes as the API server has them, after the program looked at AWS."""
+"""Status, conditions, events and hash of EC2NodeClasses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ MINUTE = 60
 HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
 VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 FINALIZER = "karpenter.k8s.aws/termination"
-NOTHING_HAS_IT = [{"tags": {"nobody": "has-this"}}]
+MATCHES_NOTHING = [{"tags": {"nobody": "has-this"}}]
 CONDITIONS = [
     "AMIsReady",
     "CapacityReservationsReady",
@@ -41,11 +41,11 @@ class Broken(NoFaults):
         return ApiError("InternalError", "try later", 500) if hit else None
 
 
-# --- What is found ----------------------------------------------------------------------------------
+# --- Resolution -------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-1.4.1", "aws-1.3.4")
-def test_a_class_whose_selectors_find_everything_becomes_ready() -> None:
+def test_class_whose_selectors_all_match_becomes_ready() -> None:
     async def test(world: ClassWorld) -> None:
         made = await world.node_class()
         await world.settle()
@@ -63,7 +63,7 @@ def test_a_class_whose_selectors_find_everything_becomes_ready() -> None:
 
 
 @pytest.mark.fact("aws-1.4.2")
-def test_an_hour_in_which_nothing_changes_writes_nothing() -> None:
+def test_unchanged_class_is_not_written_for_an_hour() -> None:
     async def test(world: ClassWorld) -> None:
         reserved = world.aws.reserve()
         made = await world.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
@@ -91,18 +91,18 @@ def test_an_hour_in_which_nothing_changes_writes_nothing() -> None:
         ("amiSelectorTerms", [{"alias": "al2023@latest"}], "AMIsReady", "AMINotFound", "amis"),
     ],
 )
-def test_a_selector_that_finds_nothing_is_told_and_can_be_mended(
+def test_selector_that_matches_nothing_sets_a_condition_until_it_is_fixed(
     terms: str, right: list[dict[str, Any]], condition: str, reason: str, field: str
 ) -> None:
     async def test(world: ClassWorld) -> None:
         made = await world.node_class(amiFamily="AL2023")
         await world.settle()
-        await world.change(made, {"spec": {terms: NOTHING_HAS_IT}})
+        await world.change(made, {"spec": {terms: MATCHES_NOTHING}})
         assert await world.verdict(made, condition) == ("False", reason)
         assert await world.verdict(made, "ValidationSucceeded") == ("False", "DependenciesNotReady")
         assert await world.verdict(made, "Ready") == ("False", "UnhealthyDependents")
         assert getattr((await world.read(made)).status, field) == ()
-        assert reason in {told for told, _ in await world.events(made)}
+        assert reason in {event_reason for event_reason, _ in await world.events(made)}
         await world.change(made, {"spec": {terms: right}})
         assert await world.verdict(made, "Ready") == ("True", "Ready")
 
@@ -110,7 +110,7 @@ def test_a_selector_that_finds_nothing_is_told_and_can_be_mended(
 
 
 @pytest.mark.fact("Q-2", "aws-1.4.3", "AW-05")
-def test_reservation_terms_that_find_nothing_usable_are_told_and_do_not_stop_the_class() -> None:
+def test_reservation_terms_without_a_usable_match_cause_an_event_and_the_class_stays_ready() -> None:
     async def test(world: ClassWorld) -> None:
         windows, unknown = world.aws.reserve(platform="Windows"), "cr-0a1b2c3d4e5f60718"
         terms = [{"id": windows.id}, {"id": unknown}]
@@ -135,7 +135,7 @@ def test_reservation_terms_that_find_nothing_usable_are_told_and_do_not_stop_the
 
 
 @pytest.mark.fact("Q-3", "Q-4", "Q-37", "aws-2.5.1", "aws-14.2", "aws-14.3")
-def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second() -> None:
+def test_status_lists_a_block_as_upcoming_then_active_then_expiring_to_the_second() -> None:
     async def test(world: ClassWorld) -> None:
         began_s = world.clock.now_s()
         start_s, end_s = began_s + 10 * MINUTE + 17, began_s + 130 * MINUTE + 37
@@ -150,7 +150,7 @@ def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second()
         made = await world.node_class(capacityReservationSelectorTerms=[{"id": block.id}])
 
         async def at(moment_s: int) -> tuple[list[str], list[str]]:
-            """Ids of upcoming ones and states of those that can be used, at that moment."""
+            """Ids of the upcoming reservations and states of the usable ones, at this time."""
             await world.settle(moment_s - world.clock.now_s())
             status = (await world.read(made)).status
             upcoming = [entry.id for entry in status.upcoming_capacity_reservations]
@@ -168,7 +168,7 @@ def test_a_block_is_upcoming_then_active_then_expiring_then_gone_on_the_second()
 
 
 @pytest.mark.fact("Q-42")
-def test_a_class_says_when_its_slots_are_taken_and_when_one_is_free_again() -> None:
+def test_capacity_reservation_available_follows_the_free_slots() -> None:
     async def test(world: ClassWorld) -> None:
         one, two = world.aws.reserve(total=1), world.aws.reserve("c5.large", total=2)
         made = await world.node_class(capacityReservationSelectorTerms=[{"id": one.id}, {"id": two.id}])
@@ -197,9 +197,9 @@ def test_a_class_says_when_its_slots_are_taken_and_when_one_is_free_again() -> N
 
 
 @pytest.mark.fact("Q-4")
-def test_half_a_listing_leaves_the_status_as_it_was() -> None:
+def test_incomplete_list_of_reservations_does_not_change_the_status() -> None:
     async def test(world: ClassWorld) -> None:
-        for _ in range(1001):  # a page is a thousand
+        for _ in range(1001):  # a page has a thousand entries
             world.aws.reserve(total=1, tags={"team": "ml"})
         made = await world.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "ml"}}])
         await world.settle()
@@ -218,13 +218,13 @@ def test_half_a_listing_leaves_the_status_as_it_was() -> None:
 
 
 @pytest.mark.fact("aws-1.4.2")
-def test_what_cannot_be_read_stays_and_everything_else_goes_on() -> None:
+def test_unreadable_resources_do_not_change_the_status_and_cause_an_event() -> None:
     async def test(world: ClassWorld) -> None:
         made = await world.node_class()
         await world.settle()
         before = await world.read(made)
         world.aws.endpoint.faults = Broken("DescribeSubnets", "DescribeSecurityGroups", "DescribeImages")
-        await world.change(made, {"spec": {"tags": {"team": "ml"}, "subnetSelectorTerms": NOTHING_HAS_IT}})
+        await world.change(made, {"spec": {"tags": {"team": "ml"}, "subnetSelectorTerms": MATCHES_NOTHING}})
         await world.settle(10 * MINUTE)
         found = await world.read(made)
         assert found.status.security_groups == before.status.security_groups
@@ -234,7 +234,7 @@ def test_what_cannot_be_read_stays_and_everything_else_goes_on() -> None:
     run(test)
 
 
-def test_a_class_that_could_not_be_read_at_first_is_ready_soon_after_aws_is_back() -> None:
+def test_class_is_ready_soon_after_aws_answers_again() -> None:
     async def test(world: ClassWorld) -> None:
         world.aws.endpoint.faults = Broken("DescribeSubnets")
         made = await world.node_class()
@@ -248,11 +248,11 @@ def test_a_class_that_could_not_be_read_at_first_is_ready_soon_after_aws_is_back
     run(test)
 
 
-# --- The end of a class -----------------------------------------------------------------------------
+# --- Deletion -------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-1.6.4")
-def test_a_class_ends_after_its_claims_and_takes_with_it_what_was_made_for_it() -> None:
+def test_deleted_class_waits_for_its_nodeclaims_and_its_instance_profile_is_deleted() -> None:
     async def test(world: ClassWorld) -> None:
         made, other = await world.node_class(), await world.node_class("other")
         await world.settle()
@@ -276,7 +276,7 @@ def test_a_class_ends_after_its_claims_and_takes_with_it_what_was_made_for_it() 
 
 
 @pytest.mark.fact("aws-1.6.4")
-def test_a_class_whose_release_fails_stays_until_it_succeeds() -> None:
+def test_deleted_class_remains_until_its_instance_profile_is_deleted() -> None:
     async def test(world: ClassWorld) -> None:
         made = await world.node_class()
         await world.settle()
@@ -292,11 +292,11 @@ def test_a_class_whose_release_fails_stays_until_it_succeeds() -> None:
     run(test)
 
 
-# --- The fingerprint --------------------------------------------------------------------------------
+# --- Hash -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("aws-1.6.1", "aws-1.6.3")
-def test_the_fingerprint_follows_what_the_class_says_about_instances() -> None:
+def test_hash_changes_only_with_fields_that_affect_instances() -> None:
     async def test(world: ClassWorld) -> None:
         made = await world.node_class()
         await world.settle()
@@ -308,38 +308,40 @@ def test_the_fingerprint_follows_what_the_class_says_about_instances() -> None:
         second = (await world.read(made)).metadata.annotations
         assert second[HASH] != first[HASH]
         assert second[VERSION] == first[VERSION]
-        assert (await world.read(claim)).metadata.annotations == first  # it drifts, and that is the point
+        assert (await world.read(claim)).metadata.annotations == first  # so the NodeClaim drifts
 
     run(test)
 
 
 @pytest.mark.fact("aws-1.6.2", "aws-1.6.3a", "X-2")
-def test_claims_that_another_version_stamped_are_moved_to_ours() -> None:
+def test_nodeclaims_with_another_hash_version_are_migrated() -> None:
     async def test(world: ClassWorld) -> None:
         await world.stop()
-        theirs = {HASH: "14253671", VERSION: "v6"}
+        old_hash = {HASH: "14253671", VERSION: "v6"}
         drifted = {
             "conditions": [
                 {"type": "Drifted", "status": "True", "lastTransitionTime": "2026-11-15T09:00:00Z"}
             ]
         }
-        plain = await world.create(nodeclaim("plain", {"annotations": theirs}))
-        keeps = await world.create(nodeclaim("drifted", {"annotations": theirs}, drifted))
+        plain = await world.create(nodeclaim("plain", {"annotations": old_hash}))
+        drifted_claim = await world.create(nodeclaim("drifted", {"annotations": old_hash}, drifted))
         reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "another"}
-        stranger = await world.create(nodeclaim("stranger", {"annotations": theirs}, nodeClassRef=reference))
+        claim_of_other_class = await world.create(
+            nodeclaim("stranger", {"annotations": old_hash}, nodeClassRef=reference)
+        )
         made = await world.node_class()
-        await world.change(made, {"metadata": {"annotations": theirs}})
+        await world.change(made, {"metadata": {"annotations": old_hash}})
         await world.start()
-        ours = {key: (await world.read(made)).metadata.annotations[key] for key in (HASH, VERSION)}
-        assert ours[VERSION] != "v6"
-        assert (await world.read(plain)).metadata.annotations == ours
-        assert (await world.read(keeps)).metadata.annotations == {
-            HASH: theirs[HASH],
-            VERSION: ours[VERSION],
+        new_hash = {key: (await world.read(made)).metadata.annotations[key] for key in (HASH, VERSION)}
+        assert new_hash[VERSION] != "v6"
+        assert (await world.read(plain)).metadata.annotations == new_hash
+        assert (await world.read(drifted_claim)).metadata.annotations == {
+            HASH: old_hash[HASH],
+            VERSION: new_hash[VERSION],
         }
-        assert (await world.read(stranger)).metadata.annotations == theirs
+        assert (await world.read(claim_of_other_class)).metadata.annotations == old_hash
         await world.stop()
         await world.start()
-        assert (await world.read(plain)).metadata.annotations == ours
+        assert (await world.read(plain)).metadata.annotations == new_hash
 
     run(test)

@@ -1,4 +1,4 @@
-"""NodePools as the API server has them: whether they can be used, what they hold, and what is said of their slots."""
+"""Status, conditions, events and hash of NodePools."""
 
 from typing import Any
 
@@ -28,11 +28,11 @@ def capacity_types(*values: str) -> list[dict[str, Any]]:
     return [requirement("karpenter.sh/capacity-type", "In", *values)]
 
 
-def verdict(type_: str, status: str, since_s: int, reason: str = "") -> dict[str, Any]:
+def condition(type_: str, status: str, since_s: int, reason: str = "") -> dict[str, Any]:
     return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": times.text(since_s)}
 
 
-# --- Whether it can be used -------------------------------------------------------------------------
+# --- Readiness --------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("P-16", "C-2", "C-1")
@@ -58,7 +58,7 @@ def test_a_pool_is_ready_when_it_is_valid_and_its_class_is_ready() -> None:
 
 
 @pytest.mark.fact("Q-44")
-def test_a_pool_that_can_never_launch_from_its_class_is_told_before_a_pod_comes() -> None:
+def test_nodepool_that_can_never_launch_gets_an_event_before_any_pod_exists() -> None:
     async def test(world: ClassWorld) -> None:
         await world.node_class()
         good = await world.pool("good")
@@ -66,16 +66,16 @@ def test_a_pool_that_can_never_launch_from_its_class_is_told_before_a_pod_comes(
             "bad", requirements=[requirement("topology.kubernetes.io/zone", "In", "mars-1a")]
         )
         await world.settle()
-        words = dict(await world.events(bad))["NeverLaunches"]
-        assert "mars-1a" in words
-        assert "can never launch with EC2NodeClass/default" in words
+        message = dict(await world.events(bad))["NeverLaunches"]
+        assert "mars-1a" in message
+        assert "can never launch with EC2NodeClass/default" in message
         assert "NeverLaunches" not in dict(await world.events(good))
 
     run(test)
 
 
 @pytest.mark.fact("P-16")
-def test_a_pool_says_what_is_the_matter_with_its_class() -> None:
+def test_nodeclass_ready_condition_names_the_problem_of_the_class() -> None:
     async def test(world: ClassWorld) -> None:
         world.aws.endpoint.faults = On("DescribeSubnets", ApiError("InternalError", "try later", 500))
         node_class, pool = await world.node_class(), await world.pool()
@@ -99,7 +99,7 @@ def test_a_pool_says_what_is_the_matter_with_its_class() -> None:
 
 
 @pytest.mark.fact("P-16")
-def test_a_verdict_on_an_earlier_spec_of_the_class_is_none() -> None:
+def test_ready_condition_of_an_older_generation_of_the_class_does_not_count() -> None:
     async def test(world: ClassWorld) -> None:
         node_class, pool = await world.node_class(), await world.pool()
         await world.settle()
@@ -114,7 +114,7 @@ def test_a_verdict_on_an_earlier_spec_of_the_class_is_none() -> None:
 
 
 @pytest.mark.fact("P-16", "C-4")
-def test_what_the_api_server_let_through_and_no_node_can_be_made_from_is_a_verdict() -> None:
+def test_unusable_spec_that_the_api_server_accepts_fails_validation() -> None:
     async def test(world: ClassWorld) -> None:
         await world.node_class()
         taint = {"key": "example.com/team", "effect": "NoSchedule"}
@@ -132,7 +132,7 @@ def test_what_the_api_server_let_through_and_no_node_can_be_made_from_is_a_verdi
 
 
 @pytest.mark.fact("C-11")
-def test_a_pool_of_another_autoscaler_is_left_alone() -> None:
+def test_nodepool_of_another_nodeclass_kind_is_ignored() -> None:
     async def test(world: ClassWorld) -> None:
         reference = {"group": "example.com", "kind": "OtherClass", "name": "default"}
         pool = await world.pool(nodeClassRef=reference)
@@ -143,11 +143,11 @@ def test_a_pool_of_another_autoscaler_is_left_alone() -> None:
     run(test)
 
 
-# --- What it holds ----------------------------------------------------------------------------------
+# --- Resources --------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("ST-14", "C-1")
-def test_a_pool_counts_what_was_launched_and_is_not_going_away() -> None:
+def test_nodepool_counts_launched_nodeclaims_that_are_not_deleting() -> None:
     async def test(world: ClassWorld) -> None:
         await world.node_class()
         pool = await world.pool()
@@ -184,11 +184,11 @@ def test_a_pool_counts_what_was_launched_and_is_not_going_away() -> None:
     run(test)
 
 
-# --- Whether its machines become nodes ----------------------------------------------------------------
+# --- Registration health ------------------------------------------------------------------------------
 
 
 class Launches:
-    """Claims of one pool, and what becomes of them."""
+    """Creates NodeClaims of one NodePool that register or fail."""
 
     def __init__(self, world: ClassWorld, pool: NodePool) -> None:
         self.world = world
@@ -198,7 +198,7 @@ class Launches:
     async def registers(self) -> None:
         claim = await self._launch(launched="True")
         await self._set(
-            claim, verdict("Launched", "True", self._now_s), verdict("Registered", "True", self._now_s)
+            claim, condition("Launched", "True", self._now_s), condition("Registered", "True", self._now_s)
         )
 
     async def never_registers(self) -> None:
@@ -213,8 +213,8 @@ class Launches:
         await self.world.kube.delete(claim)
         await self.world.settle()
 
-    async def is_given_up_at_once(self) -> None:
-        """As when the cloud has none of it."""
+    async def fails_at_once(self) -> None:
+        """As after an insufficient capacity error."""
         claim = await self._launch(launched="Unknown", reason="LaunchFailed")
         await self.world.kube.delete(claim)
         await self.world.settle()
@@ -232,8 +232,8 @@ class Launches:
         claim = await self.world.kube.create(nodeclaim(f"claim-{self._count}", meta))
         await self._set(
             claim,
-            verdict("Launched", launched, self._now_s, reason),
-            verdict("Registered", "Unknown", self._now_s),
+            condition("Launched", launched, self._now_s, reason),
+            condition("Registered", "Unknown", self._now_s),
         )
         return claim
 
@@ -242,14 +242,14 @@ class Launches:
 
 
 @pytest.mark.fact("P-17")
-def test_two_failures_of_the_last_four_make_a_pool_unhealthy_and_change_nothing_else() -> None:
+def test_two_failures_in_the_last_four_launches_make_node_registration_unhealthy() -> None:
     async def test(world: ClassWorld) -> None:
         node_class, pool = await world.node_class(), await world.pool()
         await world.settle()
         launches = Launches(world, pool)
         assert await launches.health() == ("Unknown", "AwaitingReconciliation")
-        await launches.is_given_up_at_once()
-        await launches.is_given_up_at_once()
+        await launches.fails_at_once()
+        await launches.fails_at_once()
         await launches.never_registers()
         assert await launches.health() == ("Unknown", "AwaitingReconciliation")
         await launches.registers()
@@ -282,11 +282,11 @@ def test_two_failures_of_the_last_four_make_a_pool_unhealthy_and_change_nothing_
     run(test)
 
 
-# --- The slots it may use -----------------------------------------------------------------------------
+# --- Reservations -------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("Q-42")
-def test_full_is_limit_exceeded_until_a_slot_is_free_and_never_stops_a_pool() -> None:
+def test_full_reservation_sets_limit_exceeded_and_the_nodepool_stays_ready() -> None:
     async def test(world: ClassWorld) -> None:
         reserved = world.aws.reserve(total=2, zone_id=ZONE_A)
         other = world.aws.reserve("c5.large", total=1, zone_id=ZONE_A)
@@ -296,34 +296,36 @@ def test_full_is_limit_exceeded_until_a_slot_is_free_and_never_stops_a_pool() ->
         only_m5 = await world.pool(
             "only-m5", requirements=[requirement("node.kubernetes.io/instance-type", "In", "m5.large")]
         )
-        bought = await world.pool("bought", requirements=capacity_types("spot", "on-demand"))
+        without_reserved = await world.pool("bought", requirements=capacity_types("spot", "on-demand"))
         await world.settle()
 
-        async def said() -> list[str | None]:
-            found = [await world.verdict(obj, SLOTS) for obj in (node_class, everything, only_m5, bought)]
+        async def slot_reasons() -> list[str | None]:
+            found = [
+                await world.verdict(obj, SLOTS) for obj in (node_class, everything, only_m5, without_reserved)
+            ]
             return [None if one is None else one[1] for one in found]
 
-        assert await said() == ["Available", "Available", "Available", None]
+        assert await slot_reasons() == ["Available", "Available", "Available", None]
         control.take(world.aws.ec2.world, reserved.id, 2)
         await world.settle(2 * MINUTE)
-        assert await said() == ["Available", "Available", "LimitExceeded", None]
+        assert await slot_reasons() == ["Available", "Available", "LimitExceeded", None]
         control.take(world.aws.ec2.world, other.id, 1)
         await world.settle(2 * MINUTE)
-        assert await said() == ["LimitExceeded", "LimitExceeded", "LimitExceeded", None]
-        for pool in (everything, only_m5, bought):
+        assert await slot_reasons() == ["LimitExceeded", "LimitExceeded", "LimitExceeded", None]
+        for pool in (everything, only_m5, without_reserved):
             assert await world.verdict(pool, "Ready") == ("True", "Ready")
         assert "LimitExceeded" in {reason for reason, _ in await world.events(only_m5)}
         control.give(world.aws.ec2.world, reserved.id, 1)
         await world.settle(2 * MINUTE)
-        assert await said() == ["Available", "Available", "Available", None]
+        assert await slot_reasons() == ["Available", "Available", "Available", None]
         await world.change(node_class, {"spec": {"capacityReservationSelectorTerms": None}})
         await world.settle(MINUTE)
-        assert await said() == [None, None, None, None]
+        assert await slot_reasons() == [None, None, None, None]
 
     run(test)
 
 
-def test_counts_that_cannot_be_read_change_nothing_that_was_said_of_slots() -> None:
+def test_unreadable_counts_do_not_change_capacity_reservation_available() -> None:
     async def test(world: ClassWorld) -> None:
         reserved = world.aws.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
@@ -343,32 +345,37 @@ def test_counts_that_cannot_be_read_change_nothing_that_was_said_of_slots() -> N
     run(test)
 
 
-# --- The fingerprint ----------------------------------------------------------------------------------
+# --- Hash ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("P-15", "X-2")
-def test_claims_that_another_version_stamped_are_moved_to_ours_before_the_pool_is() -> None:
+def test_nodeclaims_with_another_nodepool_hash_version_are_migrated() -> None:
     async def test(world: ClassWorld) -> None:
         await world.stop()
-        theirs = {HASH: "14253671", VERSION: "v3"}
-        drifted = {"conditions": [verdict("Drifted", "True", world.clock.now_s())]}
-        plain = await world.create(nodeclaim("plain", {"annotations": theirs, "labels": POOL}))
-        keeps = await world.create(nodeclaim("drifted", {"annotations": theirs, "labels": POOL}, drifted))
+        old_hash = {HASH: "14253671", VERSION: "v3"}
+        drifted = {"conditions": [condition("Drifted", "True", world.clock.now_s())]}
+        plain = await world.create(nodeclaim("plain", {"annotations": old_hash, "labels": POOL}))
+        drifted_claim = await world.create(
+            nodeclaim("drifted", {"annotations": old_hash, "labels": POOL}, drifted)
+        )
         pool = await world.pool()
-        await world.change(pool, {"metadata": {"annotations": theirs}})
+        await world.change(pool, {"metadata": {"annotations": old_hash}})
         await world.start()
-        stamped = (await world.read(pool)).metadata.annotations
-        ours = {key: stamped[key] for key in (HASH, VERSION)}
-        assert ours[VERSION] != "v3"
-        moved = (await world.read(plain)).metadata.annotations
-        assert {key: moved[key] for key in (HASH, VERSION)} == ours
-        kept = (await world.read(keeps)).metadata.annotations
-        assert {key: kept[key] for key in (HASH, VERSION)} == {HASH: theirs[HASH], VERSION: ours[VERSION]}
+        pool_annotations = (await world.read(pool)).metadata.annotations
+        new_hash = {key: pool_annotations[key] for key in (HASH, VERSION)}
+        assert new_hash[VERSION] != "v3"
+        of_plain = (await world.read(plain)).metadata.annotations
+        assert {key: of_plain[key] for key in (HASH, VERSION)} == new_hash
+        of_drifted = (await world.read(drifted_claim)).metadata.annotations
+        assert {key: of_drifted[key] for key in (HASH, VERSION)} == {
+            HASH: old_hash[HASH],
+            VERSION: new_hash[VERSION],
+        }
 
         await world.change(pool, {"spec": {"template": {"metadata": {"labels": {"team": "ml"}}}}})
         changed = (await world.read(pool)).metadata.annotations
-        assert changed[HASH] != ours[HASH]
-        assert changed[VERSION] == ours[VERSION]
-        assert (await world.read(plain)).metadata.annotations[HASH] == ours[HASH]
+        assert changed[HASH] != new_hash[HASH]
+        assert changed[VERSION] == new_hash[VERSION]
+        assert (await world.read(plain)).metadata.annotations[HASH] == new_hash[HASH]
 
     run(test)

@@ -1,5 +1,7 @@
-"""kube-scheduler binds a pod to a node that was meant for another pod: what is not launched yet is checked again. The real
-program, in virtual time."""
+"""kube-scheduler binds a pod to a node that was planned for another pod: unlaunched NodeClaims are checked again.
+
+The real controllers run in virtual time.
+"""
 
 import dataclasses
 
@@ -21,7 +23,7 @@ def packed(packing: Packing) -> Settings:
 
 
 async def one_full_node(world: AppWorld) -> None:
-    """A node on demand that `filler` fills, and a slot that is free from now on."""
+    """An on-demand node that `filler` fills, and a reservation whose slot another cluster uses."""
     slots = world.reserve(total=1, elsewhere=1)
     await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
     await world.node_pool(
@@ -33,7 +35,7 @@ async def one_full_node(world: AppWorld) -> None:
 
 
 @PACKINGS
-def test_a_claim_is_not_launched_once_its_pods_run_elsewhere(packing: Packing) -> None:
+def test_nodeclaim_is_not_launched_once_its_pods_run_on_another_node(packing: Packing) -> None:
     async def program(world: AppWorld) -> None:
         await one_full_node(world)
         until_s = world.clock.now_s() + 60

@@ -1,4 +1,4 @@
-"""What the log has after an outage of the API server or of EC2: a few lines, however many keys failed."""
+"""An outage of the API server or of EC2 logs a few lines, however many keys fail."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ def test_an_outage_of_the_api_server_is_logged_once_per_minute() -> None:
             await world.sleep(OUTAGE_S)
             world.line.come_back()
             await world.sleep(60)
-        loud = [line for line in lines if line["log_level"] not in QUIET]
-        told = of_endpoint(loud, "Kubernetes API server")
-        assert told[0] == "endpoint not responding"
-        assert told[-1] == "endpoint responding again"
-        assert len(told) <= OUTAGE_S // 60 + 2
-        assert len(loud) <= 25, Counter(str(line["event"]) for line in loud)
+        visible = [line for line in lines if line["log_level"] not in QUIET]
+        messages = of_endpoint(visible, "Kubernetes API server")
+        assert messages[0] == "endpoint not responding"
+        assert messages[-1] == "endpoint responding again"
+        assert len(messages) <= OUTAGE_S // 60 + 2
+        assert len(visible) <= 25, Counter(str(line["event"]) for line in visible)
         await world.scale("web", 21)
         await world.until_running(21)
 
@@ -55,12 +55,12 @@ def test_an_outage_of_ec2_is_logged_once_per_minute() -> None:
             await world.scale("web", 40)
             await world.sleep(OUTAGE_S)
             await world.until_running(40, within_s=600)
-        loud = [line for line in lines if line["log_level"] not in QUIET]
-        told = of_endpoint(loud, "AWS ec2")
-        assert told[0] == "endpoint not responding"
-        assert told[-1] == "endpoint responding again"
-        assert len(told) <= OUTAGE_S // 60 + 2
-        trouble = Counter(str(line["event"]) for line in loud if line["log_level"] != "info")
-        assert trouble.total() <= 25, trouble
+        visible = [line for line in lines if line["log_level"] not in QUIET]
+        messages = of_endpoint(visible, "AWS ec2")
+        assert messages[0] == "endpoint not responding"
+        assert messages[-1] == "endpoint responding again"
+        assert len(messages) <= OUTAGE_S // 60 + 2
+        problems = Counter(str(line["event"]) for line in visible if line["log_level"] != "info")
+        assert problems.total() <= 25, problems
 
     app_world.run(program)

@@ -1,9 +1,9 @@
-"""Scenarios with the plan they must give, run through the real command under both packings.
+"""Scenarios with their expected plans, run through `holdfast plan` with both packings.
 
-Every `plans/<name>.yaml` stands beside a `<name>.expected.yaml`, which was worked out by hand from the documents and
-says what the plan must say. It has the section `both`, or one section for each packing. Nodes that are alike are one
-entry with their number, and pods are counted by the workload they belong to; whatever an entry leaves out must not be
-there. Of the requirements of claims, those keys are compared that the section mentions anywhere.
+Every `plans/<name>.yaml` has a `<name>.expected.yaml` with the expected plan, written by hand. The file has the
+section `both`, or one section for each packing. Equal nodes are one entry with their number, and pods are counted by
+workload. A field that an entry omits must be empty in the plan. Requirements of claims are compared only for the keys
+that the section mentions.
 """
 
 import json
@@ -70,25 +70,25 @@ CASES = [
 
 @pytest.mark.parametrize("packing", ["karpenter", "cost"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_scenario_gives_the_plan_that_was_worked_out_for_it(name: str, packing: str) -> None:
+def test_scenario_gives_the_expected_plan(name: str, packing: str) -> None:
     expected = expected_of(name, packing)
     made = plan(name, "--packing", packing)
-    assert told(made, keys_of(expected)) == normal(expected)
+    assert in_expected_form(made, keys_of(expected)) == normal(expected)
     assert check.check(documents(name), made) == []
 
 
 @pytest.mark.fact("Q-32")
 @pytest.mark.parametrize("packing", ["karpenter", "cost"])
-def test_where_no_slot_is_free_the_plan_is_the_one_without_reservations(packing: str) -> None:
+def test_full_reservations_give_the_plan_without_reservations(packing: str) -> None:
     name = "q-32-full-reservations-change-nothing"
-    with_them = plan(name, "--packing", packing)
-    without = plan(name, "--packing", packing, "--no-reserved-capacity")
-    assert with_them.pop("notReserved")
-    assert without.pop("notReserved") == []
-    assert with_them == without
+    with_reservations = plan(name, "--packing", packing)
+    without_reservations = plan(name, "--packing", packing, "--no-reserved-capacity")
+    assert with_reservations.pop("notReserved")
+    assert without_reservations.pop("notReserved") == []
+    assert with_reservations == without_reservations
 
 
-def test_every_file_is_a_scenario_that_is_run() -> None:
+def test_every_plan_file_belongs_to_a_case() -> None:
     names = {case.values[0] for case in CASES}
     files = {f"{name}{ending}" for name in names for ending in (".yaml", EXPECTED)}
     assert {path.name for path in PLANS.iterdir()} == files
@@ -127,7 +127,7 @@ def keys_of(expected: dict[str, Any]) -> set[str]:
 
 
 def normal(expected: dict[str, Any]) -> dict[str, Any]:
-    """An expected section with its lists sorted, and with what is left out filled in."""
+    """An expected section with sorted lists and with defaults for omitted fields."""
     lists = ("claims", "nodes", "unplaced", "waiting", "notReserved")
     return {
         **{key: in_order(expected.get(key, [])) for key in lists},
@@ -136,8 +136,8 @@ def normal(expected: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(made: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    """A plan as an expected file says it."""
+def in_expected_form(made: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    """A plan in the form of an expected file."""
     return {
         "claims": in_order(numbered("nodes", [claim(one, keys) for one in made["claims"]])),
         "nodes": in_order([{"name": one["name"], "pods": owners(one["pods"])} for one in made["nodes"]]),
@@ -150,9 +150,9 @@ def told(made: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 
 
 def claim(one: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    plain = ("nodePool", "instanceType", "zone", "capacityType", "reservationID", "reservationIDs")
+    fields = ("nodePool", "instanceType", "zone", "capacityType", "reservationID", "reservationIDs")
     wanted = [(r["key"], " ".join([r["operator"], *r.get("values", ())])) for r in one["requirements"]]
-    found = {key: one[key] for key in plain} | {"pods": owners(one["pods"])}
+    found = {key: one[key] for key in fields} | {"pods": owners(one["pods"])}
     found["requirements"] = {key: text for key, text in wanted if key in keys}
     return {key: value for key, value in found.items() if value}
 
@@ -160,8 +160,8 @@ def claim(one: dict[str, Any], keys: set[str]) -> dict[str, Any]:
 def unplaced(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for one in entries:
         reasons = [f"{r['code']} {subject}" for r in one["reasons"] for subject in r["subjects"]]
-        told_of = {"reasons": reasons} | {key: one[key] for key in ("reservation", "until") if key in one}
-        yield from ({"of": owner(pod), **told_of} for pod in one["pods"])
+        details = {"reasons": reasons} | {key: one[key] for key in ("reservation", "until") if key in one}
+        yield from ({"of": owner(pod), **details} for pod in one["pods"])
 
 
 def owners(pods: list[str]) -> dict[str, int]:
@@ -169,7 +169,7 @@ def owners(pods: list[str]) -> dict[str, int]:
 
 
 def owner(pod: str) -> str:
-    """The workload whose pods have a number at the end of their names."""
+    """The workload of a pod: its name without the number at the end."""
     return re.sub(r"-\d+$", "", pod.removeprefix("default/"))
 
 

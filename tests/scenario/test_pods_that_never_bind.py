@@ -1,5 +1,7 @@
-"""Pods that kube-scheduler binds to none of the nodes that are launched for them: launches have a bound, and events name
-the cause. The real program, in virtual time."""
+"""Pods that kube-scheduler never binds to their nodes: launches are bounded, and events name the cause.
+
+The real controllers run in virtual time.
+"""
 
 import contextlib
 import dataclasses
@@ -26,7 +28,7 @@ def packed(packing: Packing) -> Settings:
 
 
 async def taint_every_node(world: AppWorld, seconds: int) -> None:
-    """What an agent does that the NodePool does not know of: every new node has a taint that the pod does not tolerate."""
+    """Taint every new node, as an agent does that the NodePool does not know; the pod does not tolerate the taint."""
     for _ in range(seconds):
         await world.sleep(1)
         for node in await world.nodes():
@@ -55,7 +57,7 @@ def test_launches_for_a_pod_that_never_binds_are_bounded(packing: Packing) -> No
     app_world.run(program, settings=packed(packing))
 
 
-def test_a_pod_is_bound_soon_after_the_cause_is_gone() -> None:
+def test_pod_is_bound_soon_after_new_nodes_are_no_longer_tainted() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
@@ -70,14 +72,16 @@ def test_a_pod_is_bound_soon_after_the_cause_is_gone() -> None:
 
 @PACKINGS
 @pytest.mark.parametrize("key", [aws.PLACEMENT_GROUP_PARTITION, aws.PLACEMENT_GROUP_ID])
-def test_a_placement_group_that_no_nodepool_can_give_is_refused(packing: Packing, key: str) -> None:
+def test_pod_that_selects_an_unknown_placement_group_gets_an_event_and_no_node(
+    packing: Packing, key: str
+) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
         await world.deploy("web", 1, cpu="1500m", nodeSelector={key: "3"})
         await world.sleep(300)
         assert world.all_machines() == []
-        said = [event.message for event in await world.events("FailedScheduling")]
-        assert any(key in message for message in said), said
+        messages = [event.message for event in await world.events("FailedScheduling")]
+        assert any(key in message for message in messages), messages
 
     app_world.run(program, settings=packed(packing))

@@ -1,4 +1,4 @@
-"""From a pending pod to a ready node: the real program, in virtual time."""
+"""From a pending pod to a ready node. The real controllers run in virtual time."""
 
 import dataclasses
 from collections import Counter
@@ -73,7 +73,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
         await world.deploy("web", 20, **ONE_PER_NODE)
         await world.until_running(20)
         assert len(world.machines) == 20
-        assert world.asked("CreateFleet") <= 4  # a fleet for what the plan has alike, however many nodes
+        assert world.asked("CreateFleet") <= 4  # one fleet for all equal NodeClaims of the plan
         tokens = {claim.metadata.annotations[names.LAUNCH_TOKEN] for claim in await world.claims()}
         assert len(tokens) == 1
 
@@ -81,7 +81,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
 
 
 @pytest.mark.fact("P-11", "P-9")
-def test_a_claim_says_exactly_what_was_planned() -> None:
+def test_nodeclaim_has_the_requirements_and_metadata_of_its_plan() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -100,7 +100,10 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
         await world.until_running(2)
         claims = {c.metadata.annotations.get(names.RESERVATION_ID): c for c in await world.claims()}
         assert set(claims) == {slots.id, None}
-        wanted = {slot: {r.key: r.values for r in claim.spec.requirements} for slot, claim in claims.items()}
+        wanted = {
+            reservation_id: {r.key: r.values for r in claim.spec.requirements}
+            for reservation_id, claim in claims.items()
+        }
         assert wanted[slots.id][names.CAPACITY_TYPE] == ("reserved",)
         assert wanted[slots.id][RESERVATION] == (slots.id,)
         assert wanted[None][names.CAPACITY_TYPE] == ("on-demand",)
@@ -126,7 +129,7 @@ def test_a_claim_says_exactly_what_was_planned() -> None:
 
 
 @pytest.mark.fact("Q-35", "X-3", "X-8")
-def test_claim_lists_every_reservation_that_would_do() -> None:
+def test_nodeclaim_lists_every_compatible_reservation() -> None:
     async def program(world: AppWorld) -> None:
         slots = [world.reserve(total=1), world.reserve(total=1, zone_id=aws_world.ZONE_B)]
         other = world.reserve("m5.xlarge", total=1)
@@ -139,16 +142,14 @@ def test_claim_lists_every_reservation_that_would_do() -> None:
         (listed,) = [one for one in claim.spec.requirements if one.key == RESERVATION]
         assert (listed.operator, listed.values) == ("In", tuple(sorted(one.id for one in slots)))
         assert claim.metadata.annotations[names.RESERVATION_ID] in listed.values
-        with pytest.raises(
-            errors.Rejected, match="never changes"
-        ):  # every choice is there from its creation on
+        with pytest.raises(errors.Rejected, match="never changes"):  # the spec is immutable
             await world.kube.patch(claim, {"spec": {"expireAfter": "1h"}})
 
     app_world.run(program)
 
 
 @pytest.mark.fact("aws-10.5.1")
-def test_slots_are_filled_before_anything_is_bought() -> None:
+def test_slots_are_filled_before_on_demand_nodes_are_launched() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -169,7 +170,7 @@ def test_slots_are_filled_before_anything_is_bought() -> None:
 @pytest.mark.fact("P-1", "P-4")
 @pytest.mark.parametrize("how", ["freed", "grown"])
 @pytest.mark.parametrize("waited_s", [300, 302, 304])
-def test_pods_that_wait_get_a_slot_in_the_second_it_is_seen_to_be_free(how: str, waited_s: int) -> None:
+def test_pending_pods_get_a_slot_within_a_second_of_the_count_that_shows_it(how: str, waited_s: int) -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1, elsewhere=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -184,21 +185,21 @@ def test_pods_that_wait_get_a_slot_in_the_second_it_is_seen_to_be_free(how: str,
         else:
             world.ec2.world.put_reservation(world.ec2.world.reservations[slots.id], total=2, available=1)
 
-        async def seen() -> bool:
+        async def is_counted() -> bool:
             return world.asked("DescribeCapacityReservations") > read
 
         async def launched() -> bool:
             return world.in_reservation(slots) == 1
 
-        await world.until(seen, within_s=62)  # the next reading of the counts
-        assert await world.until(launched) <= 1  # no window of a batch is waited for
+        await world.until(is_counted, within_s=62)  # the next reading of the counts
+        assert await world.until(launched) <= 1  # without the batch window
         await world.until_running(1)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("ST-1", "P-3")
-def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
+def test_slow_launch_delays_no_other_launch_and_no_pod_is_planned_twice() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -209,7 +210,7 @@ def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
         assert len(await world.claims()) == 1
         for wave in range(
             3
-        ):  # elsewhere, or kube-scheduler would give their nodes to the pod that waits longest
+        ):  # in another zone, or kube-scheduler binds the pod that is pending longest to their nodes
             await world.deploy(f"web-{wave}", 2, **ONE_PER_NODE, nodeSelector={names.ZONE: "us-west-2b"})
             assert await world.until_running(2, f"web-{wave}") < 45
         assert await world.running("slow") == []
@@ -222,7 +223,7 @@ def test_a_slow_launch_stalls_nobody_and_no_pod_is_planned_twice() -> None:
 
 @pytest.mark.fact("S-85")
 @pytest.mark.parametrize(("constraints", "nodes"), [((), 1), ((ZONES,), 2)])
-def test_pods_are_spread_as_kube_scheduler_would_by_itself(
+def test_pods_are_spread_by_the_default_constraints_of_kube_scheduler(
     constraints: tuple[DefaultConstraint, ...], nodes: int
 ) -> None:
     async def program(world: AppWorld) -> None:
@@ -245,7 +246,7 @@ def test_pods_are_spread_as_kube_scheduler_would_by_itself(
 
 
 @pytest.mark.fact("NC-19")
-def test_a_node_that_is_old_enough_is_replaced() -> None:
+def test_expired_node_is_replaced() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE], expireAfter="1h")
@@ -265,7 +266,7 @@ def test_a_node_that_is_old_enough_is_replaced() -> None:
     app_world.run(program)
 
 
-def test_a_pod_whose_promised_place_was_taken_is_planned_again_without_waiting_for_it() -> None:
+def test_pod_whose_planned_node_was_filled_is_planned_again_at_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -273,9 +274,9 @@ def test_a_pod_whose_promised_place_was_taken_is_planned_again_without_waiting_f
         while not (nodes := (await world.kube.list(Node)).items):
             await world.sleep(0.2)
         spec = cluster_world.pod_spec(cpu="1500m", nodeName=nodes[0].metadata.name)
-        thief = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief"}, "spec": spec}
-        await world.create("/api/v1/namespaces/default/pods", thief)
-        await world.sleep(12)  # a promise would be kept for 20 s after the node is ready
+        other_pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief"}, "spec": spec}
+        await world.create("/api/v1/namespaces/default/pods", other_pod)
+        await world.sleep(12)  # a nomination lasts until 20 s after the node is ready
         assert len(await world.claims()) == 2
         await world.until_running(1, "web")
 

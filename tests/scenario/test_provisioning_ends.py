@@ -1,4 +1,4 @@
-"""How nodes end: drained by eviction, machine ended, slot given back; and what is never left behind."""
+"""Termination of nodes: drain by eviction, termination of the instance, release of the slot, garbage collection."""
 
 import dataclasses
 from typing import Any
@@ -23,14 +23,14 @@ from holdfast.sim.ec2 import control, faults
 LARGE = instance_types("m5.large")
 ONE_PER_NODE = {"cpu": "1500m"}
 ALL_AT_ONCE = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
-GARBAGE_S = 120  # between two looks
-LAST = 10_000  # seconds; nothing here takes so long
+GARBAGE_S = 120  # between two garbage collections
+MAX_S = 10_000  # longer than anything here takes
 
 
 async def running(
     world: AppWorld, replicas: int = 1, *, pool: dict[str, Any] | None = None, **spec: Any
 ) -> NodeClaim:
-    """An app that runs, one pod a node; one of its claims."""
+    """Deploy an app with one pod per node and return one of its NodeClaims."""
     await world.node_class()
     await world.node_pool(**{"requirements": [LARGE]} | (pool or {}))
     await world.deploy("web", replicas, **ONE_PER_NODE | spec)
@@ -38,11 +38,11 @@ async def running(
     return (await world.claims())[0]
 
 
-async def until_gone(world: AppWorld, claim: NodeClaim, within_s: float = LAST) -> float:
-    async def gone() -> bool:
+async def until_removed(world: AppWorld, claim: NodeClaim, within_s: float = MAX_S) -> float:
+    async def is_removed() -> bool:
         return await world.gone(NodeClaim, claim.metadata.name)
 
-    return await world.until(gone, within_s=within_s)
+    return await world.until(is_removed, within_s=within_s)
 
 
 async def budget(world: AppWorld, **spec: Any) -> None:
@@ -52,7 +52,7 @@ async def budget(world: AppWorld, **spec: Any) -> None:
 
 
 @pytest.mark.fact("NC-24", "NC-27", "NC-28", "NC-34", "NC-36")
-def test_a_claim_that_is_deleted_is_drained_and_its_machine_ended() -> None:
+def test_deleted_nodeclaim_is_drained_and_its_instance_terminated() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -66,13 +66,13 @@ def test_a_claim_that_is_deleted_is_drained_and_its_machine_ended() -> None:
         node = next(n for n in await world.nodes() if n.metadata.name == claim.status.node_name)
         assert (names.DISRUPTED_TAINT, "NoSchedule") in {(t.key, t.effect) for t in node.spec.taints}
         assert node.metadata.labels[names.EXCLUDE_FROM_LOAD_BALANCERS] == "karpenter"
-        await until_gone(world, claim)
+        await until_removed(world, claim)
         assert await world.gone(Node, node.metadata.name)
         assert world.ec2.world.instances[old.id].state == "terminated"
         assert world.asked("TerminateInstances") == 1
         await world.until_running(1)
-        (machine,) = world.machines
-        assert machine.id != old.id
+        (instance,) = world.machines
+        assert instance.id != old.id
         await world.sleep(120)
         assert world.free(slots) + world.in_reservation(slots) == 1
 
@@ -80,13 +80,13 @@ def test_a_claim_that_is_deleted_is_drained_and_its_machine_ended() -> None:
 
 
 @pytest.mark.fact("NC-25")
-def test_a_node_that_is_deleted_takes_its_claim_and_its_machine_with_it() -> None:
+def test_deleted_node_removes_its_nodeclaim_and_terminates_its_instance() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
         (node,) = await world.nodes()
         (old,) = world.machines
         await world.kube.delete(node)
-        await until_gone(world, claim)
+        await until_removed(world, claim)
         assert world.ec2.world.instances[old.id].state == "terminated"
         await world.until_running(1)
 
@@ -94,7 +94,7 @@ def test_a_node_that_is_deleted_takes_its_claim_and_its_machine_with_it() -> Non
 
 
 @pytest.mark.fact("NC-31", "ST-20")
-def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
+def test_disruption_budget_that_allows_no_eviction_blocks_the_drain() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
         await budget(world, minAvailable=1)
@@ -103,10 +103,10 @@ def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
         assert len(await world.running()) == 1
         assert not await world.gone(NodeClaim, claim.metadata.name)
         assert await world.events("FailedDraining")
-        assert len(world.machines) == 2  # its pod's next node is there, once
+        assert len(world.machines) == 2  # one replacement for its pod
         found = (await world.kube.list(PodDisruptionBudget)).items[0]
         await world.kube.delete(found)
-        await until_gone(world, claim, within_s=120)
+        await until_removed(world, claim, within_s=120)
         await world.until_running(1)
 
     app_world.run(program)
@@ -114,8 +114,8 @@ def test_a_budget_that_allows_nobody_to_go_holds_the_drain() -> None:
 
 @pytest.mark.fact("ST-12")
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_blocked_drain_causes_one_launch_and_no_more(*, restarts: bool) -> None:
-    """Emptiness must not delete the node that the pods of a draining node are planned on: it would be launched again."""
+def test_blocked_drain_causes_only_one_launch(*, restarts: bool) -> None:
+    """Emptiness must not delete the node that is planned for the pods of a draining node: it would be launched again."""
 
     async def program(world: AppWorld) -> None:
         claim = await running(world, pool={"disruption": ALL_AT_ONCE})
@@ -127,7 +127,7 @@ def test_a_blocked_drain_causes_one_launch_and_no_more(*, restarts: bool) -> Non
                 await world.restart()
         assert len(world.all_machines()) == 2
         await world.kube.delete((await world.kube.list(PodDisruptionBudget)).items[0])
-        await until_gone(world, claim, within_s=120)
+        await until_removed(world, claim, within_s=120)
         await world.until_running(1)
         await world.sleep(300)
         assert len(world.all_machines()) == 2
@@ -154,23 +154,23 @@ def test_a_pod_that_tolerates_the_disruption_taint_causes_one_launch_while_the_d
 
 
 @pytest.mark.fact("NC-23", "NC-32")
-def test_a_termination_grace_period_ends_what_a_budget_would_hold() -> None:
+def test_termination_grace_period_overrides_a_disruption_budget() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world, pool={"terminationGracePeriod": "5m"}, terminationGracePeriodSeconds=30)
         await budget(world, minAvailable=1)
         await world.kube.delete(claim)
         await world.sleep(200)
         assert not await world.gone(NodeClaim, claim.metadata.name)
-        said = (await world.kube.get(NodeClaim, claim.metadata.name)).metadata.annotations
-        assert names.TERMINATION_TIMESTAMP in said
-        took_s = await until_gone(world, claim)
+        annotations = (await world.kube.get(NodeClaim, claim.metadata.name)).metadata.annotations
+        assert names.TERMINATION_TIMESTAMP in annotations
+        took_s = await until_removed(world, claim)
         assert 60 < took_s < 300
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-29")
-def test_a_pod_that_must_not_be_disrupted_is_waited_for() -> None:
+def test_drain_waits_for_a_do_not_disrupt_pod() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world, annotations={names.DO_NOT_DISRUPT: "true"})
         await world.kube.delete(claim)
@@ -178,13 +178,13 @@ def test_a_pod_that_must_not_be_disrupted_is_waited_for() -> None:
         (pod,) = await world.running()
         assert not await world.gone(NodeClaim, claim.metadata.name)
         await world.kube.delete(await world.kube.get(Pod, pod.metadata.name, "default"))
-        await until_gone(world, claim, within_s=180)
+        await until_removed(world, claim, within_s=180)
 
     app_world.run(program)
 
 
 async def attach(world: AppWorld, claim: NodeClaim) -> None:
-    """A volume of nobody, which its attacher does not let go."""
+    """A VolumeAttachment that no pod needs and that its finalizer keeps from being removed."""
     spec = {
         "attacher": "ebs.csi.aws.com",
         "nodeName": claim.status.node_name,
@@ -202,7 +202,7 @@ async def volumes_of(world: AppWorld, claim: NodeClaim) -> tuple[str, str]:
 
 
 @pytest.mark.fact("NC-28", "NC-35", "E-4")
-def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
+def test_instance_is_not_terminated_before_its_volumes_are_detached() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
         (old,) = world.machines
@@ -217,13 +217,13 @@ def test_a_machine_is_not_ended_before_its_volumes_are_detached() -> None:
         await world.kube.patch(attachment, free, only_if_unchanged=True)
         await world.sleep(5)
         assert await volumes_of(world, claim) == ("True", "VolumesDetached")
-        await until_gone(world, claim, within_s=180)
+        await until_removed(world, claim, within_s=180)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-35")
-def test_the_volumes_of_pods_that_stay_to_the_end_hold_nobody() -> None:
+def test_volumes_of_pods_that_are_not_drained_do_not_delay_termination() -> None:
     async def program(world: AppWorld) -> None:
         disks = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
         await world.create("/apis/storage.k8s.io/v1/storageclasses", disks | {"metadata": {"name": "disks"}})
@@ -247,13 +247,13 @@ def test_the_volumes_of_pods_that_stay_to_the_end_hold_nobody() -> None:
         assert await volumes_of(world, claim) == ("True", "VolumesDetached")
         attached = (await world.kube.list(VolumeAttachment)).items
         assert [one.spec.node_name for one in attached] == [claim.status.node_name]
-        await until_gone(world, claim, within_s=240)
+        await until_removed(world, claim, within_s=240)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-35")
-def test_when_its_time_is_up_a_node_goes_with_its_volumes() -> None:
+def test_termination_grace_period_overrides_attached_volumes() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world, pool={"terminationGracePeriod": "5m"})
         await attach(world, claim)
@@ -262,13 +262,13 @@ def test_when_its_time_is_up_a_node_goes_with_its_volumes() -> None:
         assert await volumes_of(world, claim) == ("Unknown", "AwaitingVolumeDetachment")
         await world.sleep(20)
         assert await volumes_of(world, claim) == ("False", "TerminationGracePeriodElapsed")
-        await until_gone(world, claim, within_s=180)
+        await until_removed(world, claim, within_s=180)
 
     app_world.run(program)
 
 
 @pytest.mark.parametrize("annotation", [names.RESERVATION_ID, names.RESERVATION_ID_BEFORE_0_2])
-def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_slot(annotation: str) -> None:
+def test_waiting_nodeclaim_is_launched_after_the_old_instance_frees_the_slot(annotation: str) -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -284,18 +284,18 @@ def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_s
             status=NodeClaimStatus(),
         )
         await world.kube.create(second)
-        await world.sleep(1800)  # longer than a launch may take: it is not late, it waits
+        await world.sleep(1800)  # longer than the launch timeout, which does not apply to a waiting NodeClaim
         waiting = await world.kube.get(NodeClaim, "second")
         launched = conditions.find(waiting.status.conditions, "Launched")
         assert launched is not None
         assert (launched.status, launched.reason) == ("Unknown", "WaitsForSlot")
         assert len(world.all_machines()) == 1
         await world.kube.delete(first)
-        await until_gone(world, first, within_s=300)
+        await until_removed(world, first, within_s=300)
         await world.until_running(1)
-        (machine,) = world.machines
-        assert machine.id != old.id
-        assert machine.reservation_id == slots.id
+        (instance,) = world.machines
+        assert instance.id != old.id
+        assert instance.reservation_id == slots.id
         launched_claim = await world.kube.get(NodeClaim, "second")
         assert launched_claim.metadata.annotations[names.RESERVATION_ID] == slots.id
         assert names.RESERVATION_ID_BEFORE_0_2 not in launched_claim.metadata.annotations
@@ -307,8 +307,10 @@ def test_a_claim_that_waits_for_an_instance_is_launched_when_that_has_left_its_s
 
 
 @pytest.mark.fact("NC-22", "E-3")
-@pytest.mark.parametrize(("memory", "verdict"), [("7000Mi", "True"), ("5Gi", "False")])
-def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, verdict: str) -> None:
+@pytest.mark.parametrize(("memory", "status"), [("7000Mi", "True"), ("5Gi", "False")])
+def test_node_with_much_less_memory_than_its_nodeclaim_fails_the_consistency_check(
+    memory: str, status: str
+) -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
         (node,) = await world.nodes()
@@ -318,20 +320,20 @@ def test_a_node_that_has_much_less_than_its_claim_says_is_told_of(memory: str, v
             (await world.kube.get(NodeClaim, claim.metadata.name)).status.conditions, "ConsistentStateFound"
         )
         assert found is not None
-        reason = "ConsistentStateFound" if verdict == "True" else "ConsistencyCheckFailed"
-        assert (found.status, found.reason) == (verdict, reason)
-        assert bool(await world.events("FailedConsistencyCheck")) is (verdict == "False")
+        reason = "ConsistentStateFound" if status == "True" else "ConsistencyCheckFailed"
+        assert (found.status, found.reason) == (status, reason)
+        assert bool(await world.events("FailedConsistencyCheck")) is (status == "False")
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-26")
-def test_a_claim_whose_machine_died_is_collected() -> None:
+def test_nodeclaim_of_a_terminated_instance_is_garbage_collected() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
-        (machine,) = world.machines
-        control.kill(world.ec2.world, machine.id)
-        await until_gone(world, claim, within_s=600)
+        (instance,) = world.machines
+        control.kill(world.ec2.world, instance.id)
+        await until_removed(world, claim, within_s=600)
         await world.until_running(1)
         assert len(world.machines) == len(await world.claims()) == 1
 
@@ -339,10 +341,10 @@ def test_a_claim_whose_machine_died_is_collected() -> None:
 
 
 @pytest.mark.fact("aws-6.6.2", "NC-21")
-def test_a_machine_that_no_claim_owns_is_ended_with_its_node() -> None:
+def test_instance_without_a_nodeclaim_is_terminated_and_its_node_removed() -> None:
     async def program(world: AppWorld) -> None:
         claim = await running(world)
-        (lost,) = await world.nodes()
+        (orphan,) = await world.nodes()
         world.crash()
         change: dict[str, Any] = {"metadata": {"finalizers": []}}
         claim = await world.kube.get(NodeClaim, claim.metadata.name)
@@ -351,7 +353,7 @@ def test_a_machine_that_no_claim_owns_is_ended_with_its_node() -> None:
         await world.restart()
         await world.until_running(1)
         await world.sleep(300)
-        assert lost.metadata.name not in [node.metadata.name for node in await world.nodes()]
+        assert orphan.metadata.name not in [node.metadata.name for node in await world.nodes()]
         await world.until_running(1)
         owned = {c.status.provider_id for c in await world.claims()}
         assert len(world.machines) == len(owned) == 1
@@ -365,7 +367,7 @@ def test_a_machine_that_no_claim_owns_is_ended_with_its_node() -> None:
 
 
 @pytest.mark.fact("aws-6.6.2")
-def test_a_machine_that_no_claim_owns_is_left_alone_while_it_is_young() -> None:
+def test_young_instance_without_a_nodeclaim_is_not_terminated() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -379,7 +381,7 @@ def test_a_machine_that_no_claim_owns_is_left_alone_while_it_is_young() -> None:
         (claim,), (young,) = await world.claims(), world.machines
         await world.kube.patch(claim, {"metadata": {"finalizers": []}}, only_if_unchanged=True)
         await world.kube.delete(await world.kube.get(NodeClaim, claim.metadata.name))
-        await world.restart()  # and looks for garbage at once
+        await world.restart()  # garbage collection runs at once
         await world.sleep(young.launched_s + 29 - world.clock.now_s())
         assert young.id in [one.id for one in world.machines]
 
@@ -391,10 +393,10 @@ def test_a_machine_that_no_claim_owns_is_left_alone_while_it_is_young() -> None:
     app_world.run(program)
 
 
-def test_a_machine_that_a_list_is_too_old_to_show_is_not_taken_for_dead(
+def test_instance_that_is_missing_in_an_outdated_list_is_not_garbage_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A list of many pages is shared for a while; a node that came meanwhile and is not ready yet is not in it."""
+    """A list of many pages is cached for a while; it lacks an instance that was launched meanwhile."""
     monkeypatch.setattr(ec2_instances, "PAGE", 5)
     monkeypatch.setattr(provider, "A_PAGE_S", GARBAGE_S + 80)
 
@@ -418,7 +420,7 @@ def test_a_machine_that_a_list_is_too_old_to_show_is_not_taken_for_dead(
 
 
 @pytest.mark.fact("NC-10", "NC-18")
-def test_a_machine_that_never_joins_is_given_up_after_a_quarter_of_an_hour() -> None:
+def test_nodeclaim_whose_instance_never_joins_is_deleted_after_fifteen_minutes() -> None:
     async def program(world: AppWorld) -> None:
         world.ec2.world.faults.add(faults.NeverBoots(times=1))
         await world.node_class()
@@ -435,7 +437,7 @@ def test_a_machine_that_never_joins_is_given_up_after_a_quarter_of_an_hour() -> 
         assert (registered.status, registered.reason) == ("Unknown", "NodeNotFound")
         await world.sleep(880)
         assert not await world.gone(NodeClaim, claim.metadata.name)
-        await until_gone(world, claim, within_s=120)
+        await until_removed(world, claim, within_s=120)
         await world.until_running(1)
         assert len(world.machines) == 1
 

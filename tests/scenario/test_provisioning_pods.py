@@ -1,4 +1,4 @@
-"""What NodeClaims say about the pods on their nodes; the real program, in virtual time."""
+"""The status field lastPodEventTime of NodeClaims. The real controllers run in virtual time."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from holdfast.state.conversion import times
 
 
 @pytest.mark.fact("NC-43")
-def test_a_claim_knows_when_a_pod_last_came_or_went() -> None:
+def test_last_pod_event_time_is_set_when_a_pod_is_bound_or_removed() -> None:
     async def last_s(world: AppWorld, name: str) -> int:
         claim = await world.kube.get(NodeClaim, name)
         assert claim.status.last_pod_event_time is not None
@@ -27,9 +27,9 @@ def test_a_claim_knows_when_a_pod_last_came_or_went() -> None:
         assert bound_s < world.clock.now_s() - 250
         await world.scale("web", 1)
         await world.sleep(20)
-        left_s = await last_s(world, name)
-        assert world.clock.now_s() - 25 < left_s <= world.clock.now_s()
+        removed_s = await last_s(world, name)
+        assert world.clock.now_s() - 25 < removed_s <= world.clock.now_s()
         await world.sleep(300)
-        assert await last_s(world, name) == left_s
+        assert await last_s(world, name) == removed_s
 
     app_world.run(program)

@@ -1,4 +1,4 @@
-"""What goes wrong between a plan and a machine: lost races, lost answers, crashes; the real program, in virtual time."""
+"""Failures between a plan and its instances: lost races, lost answers, crashes. In virtual time."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ async def until_launched(world: AppWorld, count: int = 1, within_s: float = 10) 
 
 
 @pytest.mark.fact("R-55", "W-11")
-def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_within_two_seconds() -> None:
+def test_launch_uses_another_free_slot_within_two_seconds_of_a_lost_race() -> None:
     async def program(world: AppWorld) -> None:
         first, second = world.reserve(total=1), world.reserve(total=1)
         await with_slots(world, first, second, kinds=("reserved", "on-demand"))
@@ -41,14 +41,14 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
         world.ec2.world.faults.add(faults.Taken(reservation_id=planned, times=1))
         await world.deploy("web", 1, **ONE_PER_NODE)
 
-        async def planned_now() -> bool:
+        async def is_planned() -> bool:
             return bool(await world.claims())
 
-        await world.until(planned_now, within_s=10)
+        await world.until(is_planned, within_s=10)
         assert await until_launched(world) <= 2
-        (machine,) = world.machines
+        (instance,) = world.machines
         other = max(first.id, second.id)
-        assert machine.reservation_id == other
+        assert instance.reservation_id == other
         await world.until_running(1)
         (claim,) = await world.claims()
         assert claim.metadata.annotations[names.RESERVATION_ID] == other
@@ -57,7 +57,7 @@ def test_a_slot_that_another_account_took_is_made_good_by_another_free_slot_with
     app_world.run(program)
 
 
-def test_a_claim_whose_first_machine_died_before_it_could_be_written_says_where_its_second_one_is() -> None:
+def test_nodeclaim_has_the_zone_of_its_second_instance_after_the_first_terminated() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE, capacity_types("on-demand")])
@@ -76,8 +76,8 @@ def test_a_claim_whose_first_machine_died_before_it_could_be_written_says_where_
         assert [one.metadata.name for one in await world.claims()] == [claim.metadata.name]
         (claim,), (node,), (second,) = await world.claims(), await world.nodes(), world.machines
         assert second.zone_id != first.zone_id
-        said = [one.metadata.labels[aws.ZONE_ID] for one in (claim, node)]
-        assert said == [second.zone_id] * 2
+        zone_ids = [one.metadata.labels[aws.ZONE_ID] for one in (claim, node)]
+        assert zone_ids == [second.zone_id] * 2
 
     app_world.run(program)
 
@@ -87,7 +87,7 @@ def _is_status_of_claim(request: Request) -> bool:
 
 
 @pytest.mark.fact("Q-24", "R-55", "W-2", "P-1")
-def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() -> None:
+def test_pods_are_planned_again_within_a_second_if_no_slot_is_free() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
@@ -100,19 +100,19 @@ def test_when_no_slot_is_left_the_pods_are_planned_again_in_the_same_second() ->
 
         await world.until(refused, within_s=10)
         assert await until_launched(world) <= 1
-        (machine,) = world.machines
-        assert machine.reservation_id == ""
+        (instance,) = world.machines
+        assert instance.reservation_id == ""
         await world.until_running(1)
         (claim,) = await world.claims()
         assert claim.metadata.labels[names.CAPACITY_TYPE] == "on-demand"
-        said = await world.events("InsufficientCapacityError")
-        assert {event.involved_object.kind for event in said} == {"NodeClaim", "Pod"}
+        events = await world.events("InsufficientCapacityError")
+        assert {event.involved_object.kind for event in events} == {"NodeClaim", "Pod"}
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-5")
-def test_a_lost_answer_launches_one_machine() -> None:
+def test_lost_answer_to_create_fleet_causes_no_second_launch() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -126,7 +126,7 @@ def test_a_lost_answer_launches_one_machine() -> None:
     app_world.run(program)
 
 
-def test_a_claim_whose_answer_was_lost_while_the_watch_was_silent_is_not_written_twice() -> None:
+def test_lost_answer_to_a_creation_during_a_silent_watch_creates_no_second_nodeclaim() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -142,7 +142,7 @@ def test_a_claim_whose_answer_was_lost_while_the_watch_was_silent_is_not_written
     app_world.run(program)
 
 
-def test_a_claim_whose_change_was_not_answered_while_the_watch_was_silent_is_launched_soon() -> None:
+def test_lost_answer_to_a_patch_during_a_silent_watch_does_not_delay_the_launch() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -168,7 +168,7 @@ def _creates_a_claim(request: Request) -> bool:
 
 @pytest.mark.fact("NC-8")
 @pytest.mark.parametrize("fault", [faults.Denied, faults.Throttled, faults.Broken])
-def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faults.OfCall]) -> None:
+def test_failing_launch_is_retried_with_backoff(fault: type[faults.OfCall]) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -180,7 +180,7 @@ def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faul
         await world.sleep(110)
         assert (
             4 <= world.asked("CreateFleet") - before <= 50
-        )  # one that is throttled asks four times each time
+        )  # a throttled call is sent four times per attempt
         (claim,) = await world.claims()
         launched = conditions.find(claim.status.conditions, "Launched")
         assert launched is not None
@@ -192,21 +192,21 @@ def test_a_launch_that_fails_is_tried_again_less_and_less_often(fault: type[faul
     app_world.run(program)
 
 
-def test_a_type_without_capacity_is_left_for_another_at_once() -> None:
+def test_launch_uses_another_instance_type_if_one_has_no_capacity() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[instance_types("m5.large", "m5a.large")])
         world.ec2.world.faults.add(faults.NoCapacity(instance_type="m5a.large"))
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.until_running(1)
-        assert [machine.instance_type for machine in world.machines] == ["m5.large"]
+        assert [instance.instance_type for instance in world.machines] == ["m5.large"]
         assert len(await world.claims()) == 1
 
     app_world.run(program)
 
 
 @pytest.mark.fact("NC-6", "NC-37", "M-9", "E-3")
-def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
+def test_nodeclaim_without_capacity_gets_an_event_and_is_deleted_at_once() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -214,9 +214,9 @@ def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
         world.ec2.world.faults.add(faults.NoCapacity(until_s=world.clock.now_s() + 60))
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.sleep(5)
-        assert await world.claims() == []  # and so is its finalizer
-        said = await world.events("InsufficientCapacityError")
-        assert {event.involved_object.kind for event in said} == {"NodeClaim", "Pod"}
+        assert await world.claims() == []  # its finalizer is removed
+        events = await world.events("InsufficientCapacityError")
+        assert {event.involved_object.kind for event in events} == {"NodeClaim", "Pod"}
         assert "TerminateInstances" not in world.hands.writes
         about = {"reason": "insufficient_capacity", "nodepool": "default", "capacity_type": ""}
         plain = {"consolidation_policy": "", "termination_mode": "graceful"}
@@ -227,7 +227,7 @@ def test_a_claim_without_capacity_is_told_of_and_gone_at_once() -> None:
 
 
 @pytest.mark.fact("NC-18", "M-9")
-def test_a_claim_that_is_not_launched_within_five_minutes_is_given_up() -> None:
+def test_nodeclaim_that_is_not_launched_within_five_minutes_is_deleted() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -246,10 +246,10 @@ def test_a_claim_that_is_not_launched_within_five_minutes_is_given_up() -> None:
     app_world.run(program)
 
 
-# --- A start, and what is not known then ------------------------------------------------------------
+# --- Unknown state after a restart ------------------------------------------------------------------
 
 
-def test_after_a_restart_the_first_counts_are_waited_for_but_not_for_ever() -> None:
+def test_provisioning_after_a_restart_waits_a_bounded_time_for_the_first_counts() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
@@ -262,13 +262,13 @@ def test_after_a_restart_the_first_counts_are_waited_for_but_not_for_ever() -> N
         assert await world.events("NodePoolNotServed")
         await world.until_running(1, within_s=60)
         assert await world.events("ReservationCountsUnknown")
-        (machine,) = world.machines
-        assert machine.reservation_id == ""
+        (instance,) = world.machines
+        assert instance.reservation_id == ""
 
     app_world.run(program)
 
 
-def test_after_a_restart_pods_go_into_free_slots_as_soon_as_they_are_counted() -> None:
+def test_pods_use_free_slots_after_a_restart_as_soon_as_the_slots_are_counted() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
@@ -282,7 +282,7 @@ def test_after_a_restart_pods_go_into_free_slots_as_soon_as_they_are_counted() -
     app_world.run(program)
 
 
-def test_a_reservation_that_ec2_has_no_capacity_for_is_left_alone_for_a_while() -> None:
+def test_reservation_without_capacity_is_not_retried_for_a_while() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved",))
@@ -298,7 +298,7 @@ def test_a_reservation_that_ec2_has_no_capacity_for_is_left_alone_for_a_while() 
     app_world.run(program)
 
 
-def test_a_list_of_machines_that_does_not_come_keeps_nobody_from_planning() -> None:
+def test_missing_list_of_instances_does_not_block_planning() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
@@ -311,14 +311,14 @@ def test_a_list_of_machines_that_does_not_come_keeps_nobody_from_planning() -> N
     app_world.run(program)
 
 
-def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
+def test_second_replica_continues_after_a_crash_of_the_first() -> None:
     async def program(world: AppWorld) -> None:
         world.stand_by()
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
         await world.deploy("web", 2, **ONE_PER_NODE)
         await world.until_running(2)
-        assert len(world.all_machines()) == 2  # only one of them acts
+        assert len(world.all_machines()) == 2  # only the leader launches
         await world.restart()
         await world.scale("web", 3)
         await world.until_running(3)
@@ -328,8 +328,8 @@ def test_of_two_replicas_the_second_goes_on_where_the_first_died() -> None:
     app_world.run(program, settings=settings)
 
 
-def test_a_replica_whose_watch_had_stalled_knows_all_claims_when_it_takes_the_lead() -> None:
-    """Else what the leader before it launched would be nobody's, and be ended."""
+def test_replica_with_a_stalled_watch_knows_all_nodeclaims_when_it_becomes_leader() -> None:
+    """Otherwise garbage collection would terminate the instances that the previous leader launched."""
 
     async def program(world: AppWorld) -> None:
         world.stand_by()
@@ -339,12 +339,12 @@ def test_a_replica_whose_watch_had_stalled_knows_all_claims_when_it_takes_the_le
         await world.until_running(1)
         world.line.add(
             api.Delay(900), _is_watch_of_claims, times=2
-        )  # the leader's too, which knows its own writes
+        )  # also that of the leader, which knows its own writes
         world.line.cut()
         await world.scale("web", 2)
         await world.until_running(2)
         before = {pod.metadata.uid for pod in await world.running()}
-        await world.restart(after_s=300)  # garbage is looked for meanwhile
+        await world.restart(after_s=300)  # garbage collection runs meanwhile
         assert {pod.metadata.uid for pod in await world.running()} == before
         assert len(world.all_machines()) == 2
 

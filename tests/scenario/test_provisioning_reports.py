@@ -1,4 +1,4 @@
-"""What provisioning reports beside NodeClaims: events of pods and NodePools, and gauges, in the running program."""
+"""Events of pods and NodePools, and gauges, of provisioning."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ REJECTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.fact("S-7", "E-1")
-def test_pods_that_no_plan_can_be_made_for_are_counted_and_have_an_event() -> None:
+def test_pods_with_unsupported_constraints_are_counted_and_have_an_event() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[LARGE])
@@ -57,10 +57,10 @@ def test_pods_that_no_plan_can_be_made_for_are_counted_and_have_an_event() -> No
 
 @pytest.mark.fact("S-14")
 @pytest.mark.parametrize(
-    ("requirement", "said"),
+    ("requirement", "message"),
     [
         (instance_types("m5.none"), FILTERED),
-        (capacity_types("reserved"), FILTERED),  # the class selects none
+        (capacity_types("reserved"), FILTERED),  # the class selects no reservation
         (
             instance_types("m5.large", "m5.none") | {"minValues": 2},
             f"{FILTERED} due to minValues incompatibility",
@@ -69,7 +69,7 @@ def test_pods_that_no_plan_can_be_made_for_are_counted_and_have_an_event() -> No
     ],
 )
 def test_nodepool_without_compatible_instance_types_has_an_event(
-    requirement: dict[str, Any], said: str | None
+    requirement: dict[str, Any], message: str | None
 ) -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
@@ -84,9 +84,9 @@ def test_nodepool_without_compatible_instance_types_has_an_event(
         await world.sleep(30)
         found = await world.events("NoCompatibleInstanceTypes")
         assert {(e.involved_object.kind, e.involved_object.name, e.message) for e in found} == (
-            {("NodePool", "tested", said)} if said else set()
+            {("NodePool", "tested", message)} if message else set()
         )
-        assert len(await world.claims()) == (1 if said else 2)
+        assert len(await world.claims()) == (1 if message else 2)
 
     app_world.run(program)
 

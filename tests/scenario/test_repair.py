@@ -1,4 +1,4 @@
-"""Nodes that turn ill in the running program: a reserved one is rebooted first, since that keeps its slot."""
+"""Repair of unhealthy nodes: a reserved node is rebooted first, because that keeps its slot."""
 
 import dataclasses
 from typing import Any
@@ -23,7 +23,7 @@ TOLERATED_S = 30 * 60
 async def one_slot(
     world: AppWorld, *, kinds: tuple[str, ...] = ("reserved",), pods: Any = None, **template: Any
 ) -> Reservation:
-    """A reservation of one, a node in it, and nothing else is allowed unless `kinds` says so."""
+    """A reservation with one slot and a node in it; `kinds` are the capacity types of the NodePool."""
     slots = world.reserve(total=1)
     await pool(world, slots, kinds=kinds, **template)
     await world.deploy("web", 1, **ONE_PER_NODE | (pods or {}))
@@ -38,25 +38,25 @@ async def rebooting(world: AppWorld) -> bool:
 
 
 async def until_rebooted(world: AppWorld, before: Node) -> None:
-    async def back() -> bool:
+    async def is_rebooted() -> bool:
         (found,) = await world.nodes()
         return found.status.node_info.boot_id != before.status.node_info.boot_id and not await rebooting(
             world
         )
 
-    await world.until(back, within_s=600)
+    await world.until(is_rebooted, within_s=600)
 
 
 @pytest.mark.fact("NC-39a", "W-24", "NC-17", "E-3")
-def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machine_and_its_slot() -> None:
+def test_unhealthy_reserved_node_is_drained_and_rebooted_in_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
-        (node,), (machine,), (pod,) = await world.nodes(), world.machines, await world.running()
+        (node,), (instance,), (pod,) = await world.nodes(), world.machines, await world.running()
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
-        assert world.machines[0].boots == machine.boots  # that is tolerated for a while
+        assert world.machines[0].boots == instance.boots  # still tolerated
         await world.until(lambda: rebooting(world), within_s=120)
-        assert world.machines[0].boots == machine.boots  # not before its pods are gone
+        assert world.machines[0].boots == instance.boots  # not before its pods are evicted
         (claim,) = await world.claims()
         assert said(claim, "Rebooting") == ("True", "RebootRequested")
         assert said(claim, "Initialized") == ("True", "Initialized")
@@ -68,15 +68,15 @@ def test_a_reserved_node_that_is_ill_is_emptied_and_rebooted_and_keeps_its_machi
         await world.until_running(1)
         (claim,) = await world.claims()
         assert said(claim, "Rebooting") == ("False", "RebootSucceeded")
-        assert [one.id for one in world.all_machines()] == [machine.id]
+        assert [one.id for one in world.all_machines()] == [instance.id]
         assert world.in_reservation(slots) == 1
         await world.sleep(TOLERATED_S)
-        assert [one.id for one in world.machines] == [machine.id]  # once was enough
+        assert [one.id for one in world.machines] == [instance.id]  # no second reboot, no replacement
 
     app_world.run(program, settings=REPAIR)
 
 
-def test_a_pod_that_only_a_list_shows_is_evicted_before_its_node_is_rebooted() -> None:
+def test_pod_that_is_missing_in_the_cache_is_evicted_before_its_node_is_rebooted() -> None:
     async def program(world: AppWorld) -> None:
         await one_slot(world)
         (node,) = await world.nodes()
@@ -94,16 +94,16 @@ def test_a_pod_that_only_a_list_shows_is_evicted_before_its_node_is_rebooted() -
 
 
 @pytest.mark.fact("NC-39a")
-def test_a_pod_that_its_budget_keeps_rides_along_when_the_time_to_empty_the_node_is_up() -> None:
+def test_node_is_rebooted_with_pods_that_cannot_be_evicted_within_the_grace_period() -> None:
     async def program(world: AppWorld) -> None:
         await one_slot(world, terminationGracePeriod="2m")
         await world.forbid_evictions()
-        (node,), (machine,), (pod,) = await world.nodes(), world.machines, await world.running()
+        (node,), (instance,), (pod,) = await world.nodes(), world.machines, await world.running()
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         await world.until(lambda: rebooting(world), within_s=120)
         await world.sleep(110)
-        assert world.machines[0].boots == machine.boots
+        assert world.machines[0].boots == instance.boots
         await until_rebooted(world, node)
         await world.until_running(1)
         assert [one.metadata.uid for one in await world.running()] == [pod.metadata.uid]
@@ -112,21 +112,21 @@ def test_a_pod_that_its_budget_keeps_rides_along_when_the_time_to_empty_the_node
     app_world.run(program, settings=REPAIR)
 
 
-def without_agent(world: AppWorld) -> None:
-    """Nothing on the machine answers any more, and a reboot does not help."""
-    (machine,) = world.machines
-    world.ec2.world.put_instance(machine, silent=True)
+def silence_instance(world: AppWorld) -> None:
+    """The instance stops responding, also after a reboot."""
+    (instance,) = world.machines
+    world.ec2.world.put_instance(instance, silent=True)
 
 
-async def is_replaced_in_its_slot(world: AppWorld, slots: Reservation, before: Instance) -> None:
-    """Never two machines at a time, none outside the slot, which is held from the moment the old one goes."""
+async def assert_replaced_in_its_slot(world: AppWorld, slots: Reservation, before: Instance) -> None:
+    """At most one instance runs, always in the slot, and the slot is held while the old instance terminates."""
 
     async def is_new() -> bool:
         found = world.machines
         assert len(found) <= 1
         assert all(one.reservation_id == slots.id for one in found)
         held = [c for c in await world.claims() if names.WAITS_FOR_INSTANCE in c.metadata.annotations]
-        assert found or held, "nobody holds the slot"
+        assert found or held, "no NodeClaim holds the slot"
         return bool(found) and found[0].id != before.id
 
     await world.until(is_new, within_s=2 * TOLERATED_S)
@@ -134,44 +134,44 @@ async def is_replaced_in_its_slot(world: AppWorld, slots: Reservation, before: I
     assert len(world.all_machines()) == 2
 
 
-def test_a_reserved_node_that_is_still_ill_after_a_reboot_is_replaced_with_its_slot_held() -> None:
+def test_reserved_node_that_is_unhealthy_after_a_reboot_is_replaced_in_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
-        (node,), (machine,) = await world.nodes(), world.machines
+        (node,), (instance,) = await world.nodes(), world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S)
         await until_rebooted(world, node)
         await world.sleep(200)
         assert [one.id for one in world.machines] == [
-            machine.id
-        ]  # whoever says so is given time to look again
-        await is_replaced_in_its_slot(world, slots, machine)
+            instance.id
+        ]  # the node's agent gets time to report the new state
+        await assert_replaced_in_its_slot(world, slots, instance)
         assert await world.events("RebootFailed") == []
 
     app_world.run(program, settings=REPAIR)
 
 
 @pytest.mark.fact("NC-39a", "E-3")
-def test_a_reserved_node_that_does_not_come_back_is_replaced_with_its_slot_held() -> None:
+def test_reserved_node_that_fails_to_reboot_is_replaced_in_its_slot() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
-        (machine,) = world.machines
-        without_agent(world)
+        (instance,) = world.machines
+        silence_instance(world)
         await world.sleep(TOLERATED_S)
         await world.until(lambda: rebooting(world), within_s=300)
-        await is_replaced_in_its_slot(world, slots, machine)
+        await assert_replaced_in_its_slot(world, slots, instance)
         assert len(await world.events("RebootFailed")) == 1
 
     app_world.run(program, settings=REPAIR)
 
 
-def test_without_the_gate_a_node_that_is_ill_is_left_alone() -> None:
+def test_unhealthy_node_is_not_repaired_without_the_feature_gate() -> None:
     async def program(world: AppWorld) -> None:
         await one_slot(world)
-        (machine,) = world.machines
+        (instance,) = world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S + 600)
-        assert world.machines[0].boots == machine.boots
+        assert world.machines[0].boots == instance.boots
 
     app_world.run(program)
 
@@ -180,11 +180,11 @@ MIXED = ("reserved", "on-demand")
 
 
 @pytest.mark.parametrize("stops_s", [1, 30])
-def test_where_a_node_could_be_bought_pods_wait_for_theirs_to_be_rebooted_all_the_same(stops_s: int) -> None:
+def test_pods_of_a_mixed_nodepool_wait_for_the_reboot_of_their_node(stops_s: int) -> None:
     async def program(world: AppWorld) -> None:
         slow = {"annotations": {timings.STOPS_AFTER: str(stops_s)}, "terminationGracePeriodSeconds": 60}
         await one_slot(world, kinds=MIXED, pods=slow)
-        (node,), (machine,) = await world.nodes(), world.machines
+        (node,), (instance,) = await world.nodes(), world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         await world.until(lambda: rebooting(world), within_s=120)
@@ -192,12 +192,12 @@ def test_where_a_node_could_be_bought_pods_wait_for_theirs_to_be_rebooted_all_th
         await until_rebooted(world, node)
         await kernel_is(world, "True")
         await world.until_running(1)
-        assert [one.id for one in world.all_machines()] == [machine.id]
+        assert [one.id for one in world.all_machines()] == [instance.id]
 
     app_world.run(program, settings=REPAIR)
 
 
-def test_others_do_not_wait_for_a_reboot_and_nobody_waits_for_it_for_longer_than_ten_minutes() -> None:
+def test_evicted_pods_wait_at_most_ten_minutes_for_a_reboot_and_other_pods_do_not_wait() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve("m5.xlarge", total=1)
         await pool(world, slots, types=("m5.large", "m5.xlarge"))
@@ -206,7 +206,7 @@ def test_others_do_not_wait_for_a_reboot_and_nobody_waits_for_it_for_longer_than
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         await world.until(lambda: rebooting(world), within_s=120)
-        without_agent(world)  # so it will not be back
+        silence_instance(world)  # so the reboot fails
         await world.deploy("other", 1, cpu="300m")
         assert await world.until_running(1, "other") < 60
         await world.restart(after_s=20)
@@ -218,74 +218,76 @@ def test_others_do_not_wait_for_a_reboot_and_nobody_waits_for_it_for_longer_than
     app_world.run(program, settings=REPAIR)
 
 
-def test_a_reboot_that_was_begun_is_seen_through_when_the_gate_is_shut_meanwhile() -> None:
+def test_started_reboot_is_completed_after_the_feature_gate_is_disabled() -> None:
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
-        (machine,) = world.machines
+        (instance,) = world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         await world.until(lambda: rebooting(world), within_s=120)
-        without_agent(world)
+        silence_instance(world)
         world.settings = app_world.SETTINGS
         await world.restart(after_s=20)
-        await is_replaced_in_its_slot(world, slots, machine)
+        await assert_replaced_in_its_slot(world, slots, instance)
         assert len(await world.events("RebootFailed")) == 1
 
     app_world.run(program, settings=REPAIR)
 
 
-# --- Killed in the middle of it ---------------------------------------------------------------------------
+# --- Crashes ----------------------------------------------------------------------------------------------
 
-WRITES = 15  # from the fault that was tolerated for long enough to the pod that runs again
-MARKED = 7  # the machine is, and it is not yet rebooted: rather than perhaps twice it is not, and is replaced
+WRITES = 15  # from the end of the toleration until the pod runs again
+BEFORE_REBOOT = 7  # after this write a reboot could happen twice, so the restarted process replaces the node
 
 
-def repaired(dies_at: int | None) -> int:
-    """How many writes it took; the program dies once, when one of them took effect and before it is told so."""
-    took: list[int] = []
+def writes_of_repair(crash_at: int | None) -> int:
+    """The number of writes; the process crashes once, after the effect of write `crash_at` and before its answer."""
+    write_counts: list[int] = []
 
     async def program(world: AppWorld) -> None:
         slots = await one_slot(world)
-        (node,), (machine,) = await world.nodes(), world.machines
+        (node,), (instance,) = await world.nodes(), world.machines
         await kernel_is(world, "False")
         await world.sleep(TOLERATED_S - 60)
         hands, first = world.hands, len(world.hands.writes)
-        if dies_at is not None:
-            hands.die_at(first + dies_at, after_effect=True)
+        if crash_at is not None:
+            hands.die_at(first + crash_at, after_effect=True)
         healthy = False
 
         async def is_over() -> bool:
             nonlocal healthy
             if world.hands.dead.is_set():
                 await world.restart()
-            if dies_at == MARKED:
-                return world.machines != [machine] and len(await world.running()) == 1
+            if crash_at == BEFORE_REBOOT:
+                return world.machines != [instance] and len(await world.running()) == 1
             (now,) = await world.nodes()
             if not healthy and now.status.node_info.boot_id != node.status.node_info.boot_id:
                 healthy = True
                 await kernel_is(world, "True")
             (claim,) = await world.claims()
-            over = said(claim, "Rebooting") == ("False", "RebootSucceeded")
-            return over and len(await world.running()) == 1
+            is_rebooted = said(claim, "Rebooting") == ("False", "RebootSucceeded")
+            return is_rebooted and len(await world.running()) == 1
 
         await world.until(is_over, within_s=2400)
         await world.sleep(60)
-        took.append(len(hands.writes) - first)
-        assert hands.dead.is_set() == (dies_at is not None)
+        write_counts.append(len(hands.writes) - first)
+        assert hands.dead.is_set() == (crash_at is not None)
         await world.sleep(TOLERATED_S)
         assert not await rebooting(world)
         (after,) = world.machines
-        assert (after.id == machine.id, after.boots) == ((False, 1) if dies_at == MARKED else (True, 2))
+        assert (after.id == instance.id, after.boots) == (
+            (False, 1) if crash_at == BEFORE_REBOOT else (True, 2)
+        )
         assert world.in_reservation(slots) == 1 == len(await world.running())
 
     app_world.run(program, settings=REPAIR)
-    return took[0]
+    return write_counts[0]
 
 
-def test_every_write_of_a_repair_is_one_of_those_after_which_the_program_dies() -> None:
-    assert repaired(None) == WRITES
+def test_repair_makes_as_many_writes_as_the_crash_test_covers() -> None:
+    assert writes_of_repair(None) == WRITES
 
 
 @pytest.mark.parametrize("write", range(WRITES))
-def test_a_program_that_dies_while_it_reboots_a_node_is_made_good_by_the_next(write: int) -> None:
-    repaired(write)
+def test_restart_recovers_from_a_crash_at_any_write_of_a_repair(write: int) -> None:
+    writes_of_repair(write)

@@ -1,5 +1,7 @@
-"""Labels follow the actual capacity type: what becomes of nodes whose reservation ends, is cancelled, or changes under them; the real
-program, in virtual time."""
+"""Labels follow the actual capacity type of nodes whose reservation ends, is cancelled or changes.
+
+The real controllers run in virtual time.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,7 +28,7 @@ MINUTE_S, HOUR_S = 60, 3600
 TEAM = {"team": "blue"}
 BOTH = ("reserved", "on-demand")
 ON_DEMAND = {names.CAPACITY_TYPE: "on-demand"}
-SLOW = dataclasses.replace(app_world.FAST, heartbeat_s=300, grace_s=900, poll_s=60)  # a day is long
+SLOW = dataclasses.replace(app_world.FAST, heartbeat_s=300, grace_s=900, poll_s=60)  # for a whole day
 
 
 def reserved(reservation: Reservation, kind: str = "default", interruptible: str = "false") -> dict[str, str]:
@@ -38,20 +40,20 @@ def reserved(reservation: Reservation, kind: str = "default", interruptible: str
     }
 
 
-def capacity(obj: NodeClaim | Node) -> dict[str, str]:
-    """What an object says of its capacity."""
+def labels_of(obj: NodeClaim | Node) -> dict[str, str]:
+    """The capacity labels of an object."""
     keys = (names.CAPACITY_TYPE, *aws.RESERVED_CAPACITY_LABELS)
     return {key: obj.metadata.labels[key] for key in keys if key in obj.metadata.labels}
 
 
-async def said(world: AppWorld) -> list[dict[str, str]]:
-    """By all claims, then by all nodes."""
+async def all_labels(world: AppWorld) -> list[dict[str, str]]:
+    """The capacity labels of all NodeClaims, then of all Nodes."""
     objects: list[NodeClaim | Node] = [*await world.claims(), *await world.nodes()]
-    return [capacity(one) for one in objects]
+    return [labels_of(one) for one in objects]
 
 
 async def pods(world: AppWorld) -> Mapping[str, str]:
-    """Every pod by its uid, with its node: who was disturbed has another."""
+    """The node of every pod by uid; a pod that replaces an evicted one has another uid."""
     return {pod.metadata.uid: pod.spec["nodeName"] for pod in await world.all(Pod)}
 
 
@@ -66,11 +68,11 @@ async def with_nodes(
     await world.until_running(count)
 
 
-async def until_all_say(world: AppWorld, wanted: dict[str, str], within_s: float) -> None:
-    async def they_do() -> bool:
-        return all(one == wanted for one in await said(world))
+async def until_all_have(world: AppWorld, wanted: dict[str, str], within_s: float) -> None:
+    async def all_have() -> bool:
+        return all(one == wanted for one in await all_labels(world))
 
-    await world.until(they_do, within_s=within_s)
+    await world.until(all_have, within_s=within_s)
 
 
 def ever_drifted(world: AppWorld) -> list[str]:
@@ -89,52 +91,52 @@ async def select(world: AppWorld, term: dict[str, Any]) -> None:
 @pytest.mark.fact(
     "Q-13", "Q-26", "Q-38", "aws-6.1.1", "aws-6.1.3", "aws-6.1.4", "aws-6.1.5", "aws-6.2.5", "AW-13"
 )
-def test_a_reservation_expires_under_load_and_only_labels_change() -> None:
+def test_expiry_of_a_reservation_in_use_changes_only_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2, end_s=world.clock.now_s() + HOUR_S)
         await with_nodes(world, 2, slots)
-        assert await said(world) == [reserved(slots)] * 4
-        before, machines = await pods(world), {one.id for one in world.machines}
+        assert await all_labels(world) == [reserved(slots)] * 4
+        before, instance_ids = await pods(world), {one.id for one in world.machines}
         world.skip(slots.end_s - world.clock.now_s() - 5)
         await world.sleep(4)
-        assert await said(world) == [reserved(slots)] * 4
-        await until_all_say(world, ON_DEMAND, within_s=90)
+        assert await all_labels(world) == [reserved(slots)] * 4
+        await until_all_have(world, ON_DEMAND, within_s=90)
         world.skip(2 * HOUR_S)
         await world.sleep(5 * MINUTE_S)
-        assert await said(world) == [ON_DEMAND] * 4
+        assert await all_labels(world) == [ON_DEMAND] * 4
         assert await pods(world) == before
-        assert {one.id for one in world.machines} == machines
+        assert {one.id for one in world.machines} == instance_ids
         assert all(names.RESERVATION_ID not in claim.metadata.annotations for claim in await world.claims())
-        told = await world.events("ReservationChanged")
-        assert {event.involved_object.kind for event in told} == {"NodeClaim", "Node"}
-        assert all(slots.id in (event.message or "") for event in told)
+        events = await world.events("ReservationChanged")
+        assert {event.involved_object.kind for event in events} == {"NodeClaim", "Node"}
+        assert all(slots.id in (event.message or "") for event in events)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("aws-9.4.1")
-def test_labels_follow_the_capacity_type_though_the_gate_was_off_meanwhile() -> None:
+def test_labels_follow_the_capacity_type_after_the_feature_gate_is_disabled() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_nodes(world, 1, slots)
         world.settings = app_world.without_reserved(world.settings)
         await world.restart()
         await world.sleep(3 * MINUTE_S)
-        assert await said(world) == [reserved(slots)] * 2
+        assert await all_labels(world) == [reserved(slots)] * 2
         world.cancel(slots)
-        await until_all_say(world, ON_DEMAND, within_s=90)
+        await until_all_have(world, ON_DEMAND, within_s=90)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("Q-13", "Q-26")
-def test_a_reservation_is_cancelled_and_its_node_stays() -> None:
+def test_node_of_a_cancelled_reservation_becomes_on_demand() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_nodes(world, 1, slots)
         before = await pods(world)
         world.cancel(slots)
-        await until_all_say(world, ON_DEMAND, within_s=90)
+        await until_all_have(world, ON_DEMAND, within_s=90)
         assert await pods(world) == before
 
     app_world.run(program)
@@ -151,10 +153,10 @@ def test_each_reconcile_reports_how_many_objects_it_relabelled() -> None:
         world.cancel(slots)
         await world.sleep(5)
         assert (await controller.reconcile(KEY)).did == ""  # a second list of instances must confirm it
-        assert await said(world) == [reserved(slots)] * 4
+        assert await all_labels(world) == [reserved(slots)] * 4
         await world.sleep(5)
         assert (await controller.reconcile(KEY)).did == "4 objects relabelled"
-        assert await said(world) == [ON_DEMAND] * 4
+        assert await all_labels(world) == [ON_DEMAND] * 4
         await world.sleep(5)
         assert (await controller.reconcile(KEY)).did == ""
 
@@ -162,9 +164,7 @@ def test_each_reconcile_reports_how_many_objects_it_relabelled() -> None:
 
 
 @pytest.mark.fact("Q-13")
-def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved_after_its_reservation() -> (
-    None
-):
+def test_draining_node_of_a_cancelled_reservation_becomes_on_demand() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_nodes(world, 1, slots)
@@ -173,13 +173,13 @@ def test_a_node_that_a_disruption_budget_keeps_from_going_is_not_called_reserved
         await world.kube.delete(claim)
         await world.sleep(MINUTE_S)
         world.cancel(slots)
-        await until_all_say(world, ON_DEMAND, within_s=90)
+        await until_all_have(world, ON_DEMAND, within_s=90)
         assert world.machines
 
     app_world.run(program)
 
 
-def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_labels() -> None:
+def test_failing_writes_to_one_nodeclaim_do_not_delay_other_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=3)
         await with_nodes(world, 3, slots)
@@ -189,47 +189,47 @@ def test_a_claim_that_cannot_be_written_keeps_no_other_from_its_labels() -> None
         )
         world.cancel(slots)
         await world.sleep(3 * MINUTE_S)
-        told = {one.metadata.name: capacity(one) for one in await world.claims()}
-        assert told.pop(bad) == reserved(slots)
-        assert list(told.values()) == [ON_DEMAND] * 2
-        assert [capacity(node) for node in await world.nodes()] == [ON_DEMAND] * 3
+        labels_by_claim = {one.metadata.name: labels_of(one) for one in await world.claims()}
+        assert labels_by_claim.pop(bad) == reserved(slots)
+        assert list(labels_by_claim.values()) == [ON_DEMAND] * 2
+        assert [labels_of(node) for node in await world.nodes()] == [ON_DEMAND] * 3
 
     app_world.run(program)
 
 
 @pytest.mark.fact("aws-6.1.8", "AW-14")
-def test_a_machine_that_ec2_moved_gets_the_id_of_where_it_is() -> None:
+def test_labels_name_the_reservation_that_ec2_moved_an_instance_to() -> None:
     async def program(world: AppWorld) -> None:
         await with_nodes(world, 1)
-        first = world.reserve(total=1, criteria="open", tags=TEAM)  # which takes in who runs already
+        first = world.reserve(total=1, criteria="open", tags=TEAM)  # takes running instances
         await select(world, {"tags": TEAM})
-        await until_all_say(world, reserved(first), within_s=150)
+        await until_all_have(world, reserved(first), within_s=150)
         world.cancel(first)
         second = world.reserve(total=1, criteria="open", tags=TEAM)
         assert world.in_reservation(second) == 1
-        await until_all_say(world, reserved(second), within_s=150)
+        await until_all_have(world, reserved(second), within_s=150)
         messages = [event.message for event in await world.events("ReservationChanged")]
         assert len(messages) == 4
-        moved = f"its instance is in {second.id}; it was in {first.id}"
+        moved = f"Instance is in {second.id}, was in {first.id}"
         assert sum(message.startswith(moved) for message in messages) == 2
 
     app_world.run(program)
 
 
 @pytest.mark.fact("aws-6.1.2")
-def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_promoted() -> None:
+def test_on_demand_instance_that_ec2_moved_into_a_selected_reservation_becomes_reserved() -> None:
     async def program(world: AppWorld) -> None:
         await with_nodes(world, 1)
-        assert await said(world) == [ON_DEMAND] * 2
+        assert await all_labels(world) == [ON_DEMAND] * 2
         before = await pods(world)
-        slots = world.reserve(total=1, criteria="open")  # which takes in who runs already
+        slots = world.reserve(total=1, criteria="open")  # takes running instances
         assert world.in_reservation(slots) == 1
         await world.sleep(2 * MINUTE_S)
-        assert await said(world) == [ON_DEMAND] * 2  # nobody selected it
+        assert await all_labels(world) == [ON_DEMAND] * 2  # no class selects it
         await select(world, {"id": slots.id})
-        await until_all_say(world, reserved(slots), within_s=150)
+        await until_all_have(world, reserved(slots), within_s=150)
         assert await pods(world) == before
-        message = f"its instance is in {slots.id}: on-demand becomes reserved, and nothing is disrupted"
+        message = f"Instance is in {slots.id}; capacity type changes from on-demand to reserved without a disruption"
         assert {event.message for event in await world.events("ReservationChanged")} == {message}
         objects: list[NodeClaim | Node] = [*await world.claims(), *await world.nodes()]
         assert all(names.RESERVATION_ID not in one.metadata.annotations for one in objects)
@@ -238,7 +238,7 @@ def test_an_on_demand_machine_that_ec2_moved_into_a_selected_reservation_is_prom
 
 
 @pytest.mark.fact("aws-6.1.6")
-def test_what_could_not_be_read_changes_nothing() -> None:
+def test_failed_list_of_instances_changes_no_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
         await with_nodes(world, 1, slots)
@@ -246,47 +246,47 @@ def test_what_could_not_be_read_changes_nothing() -> None:
         until_s = world.clock.now_s() + 5 * MINUTE_S
         world.ec2.world.faults.add(faults.Broken(operation="DescribeInstances", until_s=until_s))
         await world.sleep(5 * MINUTE_S - 10)
-        assert await said(world) == [reserved(slots)] * 2
-        await until_all_say(world, ON_DEMAND, within_s=3 * MINUTE_S)
+        assert await all_labels(world) == [reserved(slots)] * 2
+        await until_all_have(world, ON_DEMAND, within_s=3 * MINUTE_S)
 
     app_world.run(program)
 
 
-def test_an_answer_from_before_is_not_believed_again() -> None:
+def test_stale_list_of_instances_changes_no_labels() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
         await with_nodes(world, 1, slots)
         world.skip(slots.end_s - world.clock.now_s() - 5)
         await world.sleep(5)
-        await until_all_say(world, ON_DEMAND, within_s=90)
+        await until_all_have(world, ON_DEMAND, within_s=90)
         until_s = world.clock.now_s() + 3 * MINUTE_S
         world.ec2.world.faults.add(faults.Stale(operation="DescribeInstances", lag_s=300, until_s=until_s))
         for _ in range(3 * MINUTE_S // 5):
             await world.sleep(5)
-            assert await said(world) == [ON_DEMAND] * 2
+            assert await all_labels(world) == [ON_DEMAND] * 2
 
     app_world.run(program)
 
 
 @pytest.mark.fact("aws-6.1.5", "aws-14.8")
-def test_a_crash_between_claim_and_node_is_made_good() -> None:
+def test_node_is_relabelled_after_a_crash_between_nodeclaim_and_node() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1, end_s=world.clock.now_s() + HOUR_S)
         await with_nodes(world, 1, slots)
         world.skip(slots.end_s - world.clock.now_s() - 5)
-        while (await said(world))[0] != ON_DEMAND:  # each life ends with its first write
+        while (await all_labels(world))[0] != ON_DEMAND:  # each process crashes after its first write
             await world.restart()
             world.hands.die_at(0, after_effect=True)
             await world.hands.dead.wait()
-        assert await said(world) == [ON_DEMAND, reserved(slots)]
+        assert await all_labels(world) == [ON_DEMAND, reserved(slots)]
         await world.restart()
-        await until_all_say(world, ON_DEMAND, within_s=150)
+        await until_all_have(world, ON_DEMAND, within_s=150)
 
     app_world.run(program)
 
 
 @pytest.mark.fact("Q-25")
-def test_a_node_beside_an_open_reservation_that_nobody_selected_stays_out_of_it_for_a_day() -> None:
+def test_on_demand_node_never_enters_an_open_reservation_that_no_class_selects() -> None:
     async def program(world: AppWorld) -> None:
         full = world.reserve(total=1, elsewhere=1)
         other = world.reserve(total=3, criteria="open")
@@ -294,7 +294,7 @@ def test_a_node_beside_an_open_reservation_that_nobody_selected_stays_out_of_it_
         before = await pods(world)
         for _ in range(24):
             await world.sleep(HOUR_S)
-            assert await said(world) == [ON_DEMAND] * 2
+            assert await all_labels(world) == [ON_DEMAND] * 2
             assert world.in_reservation(other) == 0
         assert await pods(world) == before
         assert len(world.all_machines()) == 1
@@ -304,7 +304,7 @@ def test_a_node_beside_an_open_reservation_that_nobody_selected_stays_out_of_it_
 
 
 @pytest.mark.fact("Q-41")
-def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
+def test_node_in_direct_mode_stays_on_demand() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
@@ -315,10 +315,10 @@ def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
         assert world.in_reservation(slots) == 1
         direct = ON_DEMAND | {aws.CAPACITY_RESERVATION_ID: slots.id}
         before = await pods(world)
-        await until_all_say(world, direct, within_s=90)
+        await until_all_have(world, direct, within_s=90)
         for _ in range(24):
             await world.sleep(5 * MINUTE_S)
-            assert await said(world) == [direct] * 2
+            assert await all_labels(world) == [direct] * 2
         assert await pods(world) == before
         assert len(world.all_machines()) == 1
         assert ever_drifted(world) == []
@@ -327,7 +327,7 @@ def test_a_node_in_direct_mode_stays_what_it_is_for_two_hours() -> None:
 
 
 @pytest.mark.fact("aws-6.1.1", "AW-27")
-def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
+def test_number_of_instance_lists_does_not_depend_on_the_number_of_nodes() -> None:
     asked: list[int] = []
     for count in (1, 6):
 
@@ -339,5 +339,5 @@ def test_machines_are_listed_as_often_for_many_nodes_as_for_one() -> None:
             asked.append(world.asked("DescribeInstances") - before)
 
         app_world.run(program)
-    assert asked[1] <= asked[0] + 1  # when each began is not the same
-    assert asked[0] <= 4 + 1  # one list serves capacity types, disruption and garbage
+    assert asked[1] <= asked[0] + 1  # the runs start at different phases
+    assert asked[0] <= 4 + 1  # one list serves capacity types, disruption and garbage collection

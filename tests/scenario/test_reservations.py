@@ -1,4 +1,4 @@
-"""Reservations in the running program: used when needed, shared, full, free again, and switched off."""
+"""Reservations: used when needed, shared, full, free again, and disabled by the feature gate."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ async def kinds_of_nodes(world: AppWorld) -> list[str]:
     return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
 
 
-async def verdict(world: AppWorld, kind: type[Object], name: str = "default") -> tuple[str, str] | None:
+async def availability(world: AppWorld, kind: type[Object], name: str = "default") -> tuple[str, str] | None:
     found = conditions.find(conditions.of(await world.kube.get(kind, name)), AVAILABLE)
     return None if found is None else (found.status, found.reason or "")
 
@@ -43,7 +43,7 @@ async def verdict(world: AppWorld, kind: type[Object], name: str = "default") ->
 
 
 @pytest.mark.fact("Q-7")
-def test_a_reservation_of_ten_that_no_pod_needs_is_empty_after_a_day() -> None:
+def test_reservation_that_no_pod_needs_stays_empty_for_a_day() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=10)
         await with_slots(world, slots, kinds=("reserved",))
@@ -55,14 +55,14 @@ def test_a_reservation_of_ten_that_no_pod_needs_is_empty_after_a_day() -> None:
     app_world.run(program, timings=Timings(poll_s=600))
 
 
-def test_pods_that_come_soon_after_others_use_what_is_left_of_a_reservation() -> None:
+def test_later_pods_use_the_remaining_slots_of_a_reservation() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=6)
         await with_slots(world, slots, kinds=("reserved", "on-demand"))
         await world.deploy("web", 2, **ONE_PER_NODE)
         await world.until_running(2)
         for replicas in (4, 6):
-            await world.sleep(61)  # a count is read that shows the launches, which are not two minutes old
+            await world.sleep(61)  # until a count shows the launches, which are less than two minutes old
             await world.scale("web", replicas)
             await world.until_running(replicas)
         assert world.in_reservation(slots) == 6 == len(world.all_machines())
@@ -71,7 +71,7 @@ def test_pods_that_come_soon_after_others_use_what_is_left_of_a_reservation() ->
 
 
 @pytest.mark.fact("Q-7", "W-13")
-def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> None:
+def test_two_clusters_share_a_reservation_without_overselling_it() -> None:
     async def program(blue: AppWorld) -> None:
         settings = dataclasses.replace(app_world.SETTINGS, cluster_name="green")
         green = AppWorld(seed=2, settings=settings, beside=blue)
@@ -80,12 +80,12 @@ def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> N
         for world in (blue, green):
             await with_slots(world, slots, kinds=("reserved", "on-demand"))
             await world.deploy("web", 8, **ONE_PER_NODE)
-        await blue.until_running(8)  # the checkers of EC2 look on after every write
+        await blue.until_running(8)  # the simulated EC2 checks its invariants after every write
         await green.until_running(8)
         assert blue.in_reservation(slots) == 10
         kinds = [*await kinds_of_nodes(blue), *await kinds_of_nodes(green)]
         assert sorted(kinds) == ["on-demand"] * 6 + ["reserved"] * 10
-        await blue.sleep(300)  # neither takes the other's machines for garbage
+        await blue.sleep(300)  # neither terminates the instances of the other as garbage
         assert len(blue.machines) == 16
         assert len(await blue.claims()) == len(await green.claims()) == 8
         await green.stop()
@@ -97,7 +97,7 @@ def test_two_clusters_share_a_reservation_and_never_have_more_than_it_has() -> N
 
 
 @pytest.mark.fact("Q-12", "aws-10.5.2")
-def test_reserved_then_spot_then_on_demand() -> None:
+def test_capacity_types_are_used_in_the_order_reserved_spot_on_demand() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await with_slots(world, slots, kinds=("reserved", "spot", "on-demand"))
@@ -116,7 +116,7 @@ def test_reserved_then_spot_then_on_demand() -> None:
     app_world.run(program)
 
 
-def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None:
+def test_nodepools_of_one_capacity_type_serve_the_pods_that_select_it() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=3)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -126,14 +126,14 @@ def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None
             await world.deploy(f"on-{kind}", 2, **ONE_PER_NODE, **chosen)
         for kind in ("reserved", "spot", "on-demand"):
             await world.until_running(2, f"on-{kind}")
-        await world.deploy("anywhere", 1, **ONE_PER_NODE)  # now no node for another pod can take it
+        await world.deploy("anywhere", 1, **ONE_PER_NODE)  # it fits on no node of another pod
         await world.until_running(1, "anywhere")
         by_pool: dict[str, set[str]] = {}
         for claim in await world.claims():
             labels = claim.metadata.labels
             by_pool.setdefault(labels[names.NODEPOOL], set()).add(labels[names.CAPACITY_TYPE])
         assert by_pool == {kind: {kind} for kind in ("reserved", "spot", "on-demand")}
-        assert world.in_reservation(slots) == 3  # a free slot comes first for whoever may go anywhere
+        assert world.in_reservation(slots) == 3  # no selector: the free slot is used first
         assert len(world.machines) == 7
 
     app_world.run(program)
@@ -143,37 +143,47 @@ def test_three_pools_of_one_kind_each_serve_the_pods_that_ask_for_them() -> None
 
 
 @pytest.mark.fact("Q-42", "AW-11")
-def test_full_is_told_on_three_kinds_and_taken_back_when_a_slot_is_free() -> None:
+def test_capacity_reservation_available_is_false_while_full_and_true_when_a_slot_is_free() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved",))
         await world.sleep(20)
-        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == ("True", "Available")
+        assert (
+            await availability(world, EC2NodeClass)
+            == await availability(world, NodePool)
+            == ("True", "Available")
+        )
         world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.sleep(90)
         full = ("False", "LimitExceeded")
-        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == full
-        told = [one for one in cluster_world.history(world) if AVAILABLE in one and '"NodeClaim"' in one]
-        assert told, "the claim was gone before it said why"
-        assert all("LimitExceeded" in one for one in told)
+        assert await availability(world, EC2NodeClass) == await availability(world, NodePool) == full
+        claim_versions = [
+            one for one in cluster_world.history(world) if AVAILABLE in one and '"NodeClaim"' in one
+        ]
+        assert claim_versions, "the NodeClaim was deleted before its condition was set"
+        assert all("LimitExceeded" in one for one in claim_versions)
         assert await world.claims() == []
         assert world.machines == []
         control.give(world.ec2.world, slots.id, 1)
         assert await world.until_running(1) < 60 + 45
         (claim,) = await world.claims()
-        assert await verdict(world, NodeClaim, claim.metadata.name) == ("True", "Available")
+        assert await availability(world, NodeClaim, claim.metadata.name) == ("True", "Available")
         await world.scale("web", 0)
         await world.kube.delete(claim)
         await world.sleep(240)
         assert world.free(slots) == 1
-        assert await verdict(world, EC2NodeClass) == await verdict(world, NodePool) == ("True", "Available")
+        assert (
+            await availability(world, EC2NodeClass)
+            == await availability(world, NodePool)
+            == ("True", "Available")
+        )
 
     app_world.run(program)
 
 
 @pytest.mark.fact("Q-11", "W-16")
-def test_pods_that_may_only_run_reserved_wait_for_a_full_reservation_and_are_told() -> None:
+def test_reserved_only_pods_wait_for_a_full_reservation_and_get_an_event() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await with_slots(world, slots, kinds=("reserved",))
@@ -189,7 +199,7 @@ def test_pods_that_may_only_run_reserved_wait_for_a_full_reservation_and_are_tol
     app_world.run(program)
 
 
-def test_a_pod_that_waits_for_a_slot_has_one_event_text_whatever_the_counts() -> None:
+def test_event_of_a_pod_that_waits_for_a_slot_does_not_depend_on_the_counts() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await with_slots(world, slots, kinds=("reserved", "spot"))
@@ -210,7 +220,7 @@ def test_a_pod_that_waits_for_a_slot_has_one_event_text_whatever_the_counts() ->
     app_world.run(program)
 
 
-def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
+def test_slots_that_one_deployment_frees_are_used_by_the_next() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await with_slots(world, slots, kinds=("reserved",))
@@ -227,40 +237,40 @@ def test_slots_given_back_by_one_app_are_used_by_the_next() -> None:
     app_world.run(program)
 
 
-# --- Waiting for a slot that comes back -------------------------------------------------------------
+# --- Waiting for a releasing slot -------------------------------------------------------------------
 
 
-async def with_a_slot_on_its_way_back(world: AppWorld) -> Reservation:
-    """The machine in it is gone, EC2 has not counted it yet, and a pod has ten minutes to wait for it."""
+async def with_releasing_slot(world: AppWorld) -> Reservation:
+    """Its instance is terminated, EC2 does not count the slot as free yet, and a pod waits up to ten minutes for it."""
     slots = world.reserve(total=1)
     await with_slots(world, slots, kinds=("reserved", "on-demand"))
-    patient = {"metadata": {"annotations": {names.RESERVATION_WAIT: "10m"}}}
-    await world.kube.patch(await world.kube.get(NodePool, "default"), patient)
+    wait = {"metadata": {"annotations": {names.RESERVATION_WAIT: "10m"}}}
+    await world.kube.patch(await world.kube.get(NodePool, "default"), wait)
     await world.deploy("web", 1, **ONE_PER_NODE)
     await world.until_running(1)
     (claim,) = await world.claims()
     await world.kube.delete(claim)
 
-    async def gone() -> bool:
+    async def is_removed() -> bool:
         return claim.metadata.name not in {one.metadata.name for one in await world.claims()}
 
-    await world.until(gone)
+    await world.until(is_removed)
     assert (world.machines, world.free(slots)) == ([], 0)
     return slots
 
 
-def test_a_pod_waits_for_the_slot_that_is_being_released_and_nothing_is_bought_meanwhile() -> None:
+def test_pod_waits_for_a_releasing_slot_and_no_on_demand_node_is_launched() -> None:
     async def program(world: AppWorld) -> None:
-        slots = await with_a_slot_on_its_way_back(world)
+        slots = await with_releasing_slot(world)
         await world.until_running(1)
         assert (world.in_reservation(slots), len(world.all_machines())) == (1, 2)
 
     app_world.run(program)
 
 
-def test_a_slot_that_somebody_else_takes_is_not_waited_for_to_the_end() -> None:
+def test_pod_stops_waiting_for_a_slot_that_another_account_takes() -> None:
     async def program(world: AppWorld) -> None:
-        slots = await with_a_slot_on_its_way_back(world)
+        slots = await with_releasing_slot(world)
 
         async def free() -> bool:
             return world.free(slots) == 1
@@ -274,7 +284,7 @@ def test_a_slot_that_somebody_else_takes_is_not_waited_for_to_the_end() -> None:
 
 
 @pytest.mark.parametrize("wait_s", [0, 120])
-def test_a_slot_that_is_not_released_in_time_is_waited_for_within_the_bound_and_no_longer(
+def test_pod_waits_for_a_slot_no_longer_than_the_reservation_wait(
     wait_s: int,
 ) -> None:
     async def program(world: AppWorld) -> None:
@@ -284,23 +294,23 @@ def test_a_slot_that_is_not_released_in_time_is_waited_for_within_the_bound_and_
         await world.until_running(1, "held")
         await world.forbid_evictions("held")
         (claim,) = await world.claims()
-        await world.kube.delete(claim)  # and its drain does not end
+        await world.kube.delete(claim)  # its drain does not end
         await world.deploy("web", 1, **ONE_PER_NODE)
         assert wait_s <= await world.until_running(1) < wait_s + 45
-        assert world.in_reservation(slots) == 1  # whoever was there still is
+        assert world.in_reservation(slots) == 1  # the draining instance still runs
         assert set(await kinds_of_nodes(world)) == {"on-demand", "reserved"}
 
     planning = dataclasses.replace(app_world.SETTINGS.planning, reservation_wait_s=wait_s)
     app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, planning=planning))
 
 
-# --- The gate ---------------------------------------------------------------------------------------
+# --- Feature gate -----------------------------------------------------------------------------------
 
 
 @pytest.mark.fact("Q-33")
 @pytest.mark.parametrize("gate", ["ReservedCapacity", "CapacityReservations"])
 @pytest.mark.parametrize("on", ["true", "false"])
-def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str) -> None:
+def test_feature_gate_has_two_names_and_disables_reservations(gate: str, on: str) -> None:
     read = settings_table.read({}, {"CLUSTER_NAME": "x", "FEATURE_GATES": f"{gate}={on}"}).app
     settings = dataclasses.replace(app_world.SETTINGS, planning=read.planning, capacity=read.capacity)
 
@@ -325,7 +335,7 @@ def test_the_gate_has_two_names_and_switches_reservations_off(gate: str, on: str
 
 @pytest.mark.parametrize(("tenancies", "used"), [((), 0), (("dedicated",), 1), (("default", "dedicated"), 1)])
 @pytest.mark.parametrize("packing", list(Packing))
-def test_a_dedicated_reservation_is_used_by_pools_that_ask_for_dedicated_tenancy(
+def test_dedicated_reservation_is_used_by_nodepools_that_require_dedicated_tenancy(
     packing: Packing, tenancies: tuple[str, ...], used: int
 ) -> None:
     async def program(world: AppWorld) -> None:

@@ -1,4 +1,4 @@
-"""Rolling a full reservation in the running program: a node goes first, and its slot is held for its replacement."""
+"""Drift in a full reservation: a node is deleted first, and its slot is held for its replacement."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ WAIT_WRITES = (17, 23, 26, 27)
 
 
 async def full(world: AppWorld, total: int = 8, budget: str = "2", **pods: Any) -> Reservation:
-    """A reservation all of whose slots are nodes of ours, and nothing else is allowed."""
+    """A reservation whose slots are all used by this cluster; the NodePool allows nothing else."""
     slots = world.reserve(total=total)
     await pool(world, slots, kinds=("reserved",), budgets=[{"nodes": budget}])
     await world.deploy("web", total, **ONE_PER_NODE, **pods)
@@ -32,7 +32,7 @@ async def full(world: AppWorld, total: int = 8, budget: str = "2", **pods: Any) 
 
 
 @pytest.mark.fact("aws-6.3.7", "W-4", "AW-16")
-def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disruption_budget() -> None:
+def test_full_reservation_is_rolled_despite_a_restart_a_bigger_pod_and_a_disruption_budget() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world)
         await world.create(
@@ -47,24 +47,24 @@ def test_a_full_reservation_is_rolled_with_a_restart_a_bigger_pod_and_a_disrupti
         await drift_all(world)
         began_s, restarted = world.clock.monotonic_s(), False
         while not all(map(is_new, nodes := await world.nodes())) or len(nodes) < 8:
-            assert world.clock.monotonic_s() - began_s < 3600, "it is not rolled within an hour"
+            assert world.clock.monotonic_s() - began_s < 3600, "the reservation is not rolled within an hour"
             assert len(await world.running()) >= 6
-            going = [n for n in nodes if tainted(n) or n.metadata.deletion_timestamp is not None]
-            assert len(going) <= 2
+            disrupted = [n for n in nodes if tainted(n) or n.metadata.deletion_timestamp is not None]
+            assert len(disrupted) <= 2
             if not restarted and any(map(is_new, nodes)):
                 restarted = True
                 await world.restart(after_s=20)
             await world.sleep(5)
         assert restarted
         assert world.in_reservation(slots) == 8
-        assert len(world.all_machines()) == 16  # nothing was launched twice
+        assert len(world.all_machines()) == 16  # no duplicate launch
         assert not any(map(tainted, await world.nodes()))
 
     app_world.run(program)
 
 
-async def taken_when_free(world: AppWorld, slots: Reservation) -> None:
-    """Another account takes a slot in the moment it is left."""
+async def take_next_free_slot(world: AppWorld, slots: Reservation) -> None:
+    """Another account takes a slot as soon as it is free."""
     while world.free(slots) == 0:
         await world.sleep(0.1)
     control.take(world.ec2.world, slots.id, 1)
@@ -76,11 +76,11 @@ async def waiting(world: AppWorld) -> list[NodeClaim]:
     return sorted(found, key=lambda c: (c.metadata.creation_timestamp, c.metadata.name))
 
 
-def test_a_slot_that_another_account_takes_is_waited_for_and_no_second_node_is_given_up() -> None:
+def test_replacement_waits_for_a_slot_that_another_account_took_and_no_second_node_is_deleted() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=4, budget="1")
         await drift_all(world)
-        await taken_when_free(world, slots)
+        await take_next_free_slot(world, slots)
         for _ in range(50):
             await world.sleep(10)
             assert world.in_reservation(slots) == 3
@@ -102,7 +102,7 @@ def test_restarts_do_not_extend_the_wait_for_a_slot_that_was_taken() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=2, budget="1")
         await drift_all(world)
-        await taken_when_free(world, slots)
+        await take_next_free_slot(world, slots)
         (claim,) = await waiting(world)
         began_s = world.clock.monotonic_s()
         while not await world.gone(NodeClaim, claim.metadata.name):
@@ -116,43 +116,43 @@ def test_restarts_do_not_extend_the_wait_for_a_slot_that_was_taken() -> None:
 
 @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("write", WAIT_WRITES)
-def test_a_crash_at_any_write_of_a_wait_does_not_extend_it(write: int, *, after_effect: bool) -> None:
+def test_crash_at_any_write_does_not_extend_the_wait_for_a_slot(write: int, *, after_effect: bool) -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=2, budget="1")
         await drift_all(world)
         first = world.hands
         first.die_at(len(first.writes) + write, after_effect=after_effect)
-        keeper = asyncio.create_task(restart_when_dead(world))
-        await taken_when_free(world, slots)
+        restarter = asyncio.create_task(restart_on_crash(world))
+        await take_next_free_slot(world, slots)
         (claim,) = await waiting(world)
-        await until_gone(world, claim)
+        await until_removed(world, claim)
         assert first.dead.is_set()
         assert world.in_reservation(slots) == 1
-        keeper.cancel()
+        restarter.cancel()
 
     app_world.run(program)
 
 
-async def restart_when_dead(world: AppWorld) -> None:
+async def restart_on_crash(world: AppWorld) -> None:
     while True:
         await world.hands.dead.wait()
         await world.restart()
 
 
-async def until_gone(world: AppWorld, claim: NodeClaim) -> None:
-    async def gone() -> bool:
+async def until_removed(world: AppWorld, claim: NodeClaim) -> None:
+    async def is_removed() -> bool:
         return await world.gone(NodeClaim, claim.metadata.name)
 
-    await world.until(gone, within_s=SLOT_WAIT_S + 120)
+    await world.until(is_removed, within_s=SLOT_WAIT_S + 120)
 
 
-def test_one_slot_that_is_taken_keeps_one_of_three_waiting_and_not_all() -> None:
+def test_one_taken_slot_delays_only_one_of_three_replacements() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=4, budget="3")
         await drift_all(world)
-        await taken_when_free(world, slots)
-        *quick, loser = await waiting(world)
-        assert len(quick) == 2
+        await take_next_free_slot(world, slots)
+        *others, last = await waiting(world)
+        assert len(others) == 2
 
         async def others_run() -> bool:
             return len(await world.running()) == 3
@@ -160,8 +160,8 @@ def test_one_slot_that_is_taken_keeps_one_of_three_waiting_and_not_all() -> None
         await world.until(others_run, within_s=60)
         for _ in range(30):
             assert world.in_reservation(slots) == 3 == len(await world.running())
-            assert [claim.metadata.name for claim in await waiting(world)] == [loser.metadata.name]
-            assert sum(map(is_new, await world.nodes())) == 2  # the fourth is not given up
+            assert [claim.metadata.name for claim in await waiting(world)] == [last.metadata.name]
+            assert sum(map(is_new, await world.nodes())) == 2  # the fourth node is not deleted
             await world.sleep(10)
         (still,) = await waiting(world)
         assert said(still, "Launched") == ("Unknown", "WaitsForSlot")
@@ -177,7 +177,7 @@ def test_one_slot_that_is_taken_keeps_one_of_three_waiting_and_not_all() -> None
     app_world.run(program)
 
 
-def test_a_slot_that_is_taken_between_the_count_and_the_launch_is_still_waited_for() -> None:
+def test_replacement_waits_for_a_slot_that_is_taken_between_the_count_and_the_launch() -> None:
     async def program(world: AppWorld) -> None:
         slots = await full(world, total=2, budget="1")
         world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
@@ -188,7 +188,7 @@ def test_a_slot_that_is_taken_between_the_count_and_the_launch_is_still_waited_f
         for _ in range(20):
             await world.sleep(10)
             assert [one.metadata.name for one in await waiting(world)] == [claim.metadata.name]
-            assert world.in_reservation(slots) == 1  # the other node is not given up for it
+            assert world.in_reservation(slots) == 1  # the other node is not deleted
         control.give(world.ec2.world, slots.id, 1)
 
         async def launched() -> bool:
@@ -199,16 +199,16 @@ def test_a_slot_that_is_taken_between_the_count_and_the_launch_is_still_waited_f
     app_world.run(program)
 
 
-@pytest.mark.parametrize(("of_pods", "gets_in"), [({}, 1), ({"priorityClassName": "above"}, 0)])
-def test_a_bigger_pod_that_waited_before_takes_no_slot_and_room_only_where_kube_scheduler_gives_it(
-    of_pods: dict[str, Any], gets_in: int
+@pytest.mark.parametrize(("pod_spec", "bound_bigger_pods"), [({}, 1), ({"priorityClassName": "above"}, 0)])
+def test_bigger_pending_pod_causes_no_launch_and_is_bound_by_priority_and_age(
+    pod_spec: dict[str, Any], bound_bigger_pods: int
 ) -> None:
-    """The slot is the replacement's. Who is bound to its node is for kube-scheduler to say: by priority, then by age."""
+    """The replacement gets the slot. kube-scheduler binds pods to its node by priority, then by age."""
 
     async def program(world: AppWorld) -> None:
         above = {"metadata": {"name": "above"}, "value": 100}
         await world.create("/apis/scheduling.k8s.io/v1/priorityclasses", above)
-        slots = await full(world, total=2, budget="1", **of_pods)
+        slots = await full(world, total=2, budget="1", **pod_spec)
         await world.deploy("bigger", 1, cpu="1800m")
         await world.sleep(30)
         await drift_all(world)
@@ -221,10 +221,10 @@ def test_a_bigger_pod_that_waited_before_takes_no_slot_and_room_only_where_kube_
 
         await world.until(rolled, within_s=600)
         assert world.in_reservation(slots) == 2
-        assert len(world.all_machines()) == 4  # one replacement a node, and nothing for the bigger one
-        assert len(await world.running("bigger")) == gets_in
+        assert len(world.all_machines()) == 4  # one replacement per node, and none for the bigger pod
+        assert len(await world.running("bigger")) == bound_bigger_pods
         await world.scale("bigger", 0)
-        await world.until_running(2)  # who lost a place has one again
+        await world.until_running(2)  # both pods of the app run again
 
     app_world.run(program)
 
@@ -233,7 +233,7 @@ DRAINS_S = 30 * 60
 
 
 async def slow_to_drain(world: AppWorld) -> Reservation:
-    """A slot with room to spare, in a pool that may also buy, and on its node a pod that takes half an hour to end."""
+    """A reserved node with spare capacity in a mixed NodePool, and a pod on it that takes half an hour to terminate."""
     slots = world.reserve("m5.xlarge", total=1)
     agent = cluster_world.workload("agent", cpu="100m")
     await world.create("/apis/apps/v1/namespaces/default/daemonsets", agent)
@@ -247,8 +247,8 @@ async def slow_to_drain(world: AppWorld) -> Reservation:
     return slots
 
 
-def test_a_pod_that_has_nothing_to_do_with_a_node_that_drains_does_not_wait_for_it() -> None:
-    """The replacement has room for it, but comes only when the drain is over. Those it comes for wait for it."""
+def test_unrelated_pods_do_not_wait_for_a_slow_drain() -> None:
+    """The replacement has capacity for them, but starts only after the drain. The evicted pods wait for it."""
 
     async def program(world: AppWorld) -> None:
         slots = await slow_to_drain(world)

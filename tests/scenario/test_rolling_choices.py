@@ -1,4 +1,4 @@
-"""Where a full reservation could be rolled in more than one way, or in none: the running program, in virtual time."""
+"""Drift in a full reservation where a node can be replaced in several ways, or in none. In virtual time."""
 
 import dataclasses
 
@@ -26,10 +26,10 @@ def rolls(choice: MixedPools) -> Settings:
         (MixedPools.FALLBACK, ["on-demand", "reserved", "reserved"]),
     ],
 )
-def test_where_the_pool_could_also_buy_a_setting_chooses_between_one_move_and_two(
+def test_roll_mixed_pools_setting_chooses_between_waiting_and_on_demand_fallback(
     choice: MixedPools, kinds: list[str]
 ) -> None:
-    """By default the pod waits for its own slot; else it is moved to a node that is bought, and back."""
+    """By default the pod waits for its slot; with fallback it moves to an on-demand node and back."""
 
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
@@ -44,7 +44,7 @@ def test_where_the_pool_could_also_buy_a_setting_chooses_between_one_move_and_tw
 
         await world.until(rolled, within_s=1800)
         await world.until_running(1)
-        await world.sleep(300)  # and there it stays
+        await world.sleep(300)  # no further move
         assert await rolled()
         ever = {c.metadata.name: c.metadata.labels.get(names.CAPACITY_TYPE) for c in world.ever(NodeClaim)}
         assert sorted(map(str, ever.values())) == kinds
@@ -53,7 +53,7 @@ def test_where_the_pool_could_also_buy_a_setting_chooses_between_one_move_and_tw
     app_world.run(program, settings=rolls(choice))
 
 
-def test_a_drain_that_a_disruption_budget_can_never_allow_is_not_begun_and_the_reason_is_told() -> None:
+def test_node_whose_drain_a_disruption_budget_blocks_is_not_disrupted_and_gets_an_event() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve("m5.xlarge", total=1)
         await pool(world, slots, types=("m5.xlarge",), kinds=("reserved",))
@@ -69,14 +69,14 @@ def test_a_drain_that_a_disruption_budget_can_never_allow_is_not_begun_and_the_r
             assert [one.metadata.name for one in await world.claims()] == [claim.metadata.name]
             assert not any(map(tainted, await world.nodes()))
         assert {pod.metadata.uid for pod in await world.running()} == pods
-        told = [event.message for event in await world.events("DisruptionBlocked")]
-        assert any("PodDisruptionBudget=default/web" in text for text in told), told
+        messages = [event.message for event in await world.events("DisruptionBlocked")]
+        assert any("PodDisruptionBudget=default/web" in text for text in messages), messages
 
     app_world.run(program)
 
 
-def test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_freed_slot() -> None:
-    """The program dies while one slot is taken; the other one goes on, and when the slot is back so does the rest."""
+def test_rolling_continues_after_another_account_takes_and_returns_a_slot() -> None:
+    """The process restarts while one slot is taken. The rest is replaced when the slot is free again."""
 
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=8)
@@ -91,15 +91,15 @@ def test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_f
         await world.restart(after_s=10)
         for _ in range(30):
             await world.sleep(10)
-            assert len(await world.running()) >= 6  # one that lost its slot, and one that is rolled
+            assert len(await world.running()) >= 6  # one without a slot, one being replaced
         assert world.in_reservation(slots) == 7 == len(await world.running())
-        assert sum(map(is_new, await world.nodes())) == 1  # while a slot is missing no more are given up
-        (waits,) = [one for one in await world.claims() if not one.status.provider_id]
-        assert said(waits, "Launched") == ("Unknown", "WaitsForSlot")
+        assert sum(map(is_new, await world.nodes())) == 1  # no more nodes are deleted while a slot is missing
+        (waiting_claim,) = [one for one in await world.claims() if not one.status.provider_id]
+        assert said(waiting_claim, "Launched") == ("Unknown", "WaitsForSlot")
         control.give(world.ec2.world, slots.id, 1)
 
         async def rolled() -> bool:
-            # The budget counts nodes: beside the two that are rolled, pods may still start on the two before them.
+            # The budget counts nodes: pods may still be starting on the two nodes that were replaced before.
             assert len(await world.running()) >= 4
             nodes = await world.nodes()
             return len(nodes) == 8 and all(map(is_new, nodes))
@@ -107,6 +107,6 @@ def test_a_reservation_of_eight_is_rolled_by_two_while_another_account_takes_a_f
         await world.until(rolled, within_s=1800)
         await world.until_running(8)
         assert world.in_reservation(slots) == 8
-        assert len(world.all_machines()) == 16  # nothing was launched twice
+        assert len(world.all_machines()) == 16  # no duplicate launch
 
     app_world.run(program)

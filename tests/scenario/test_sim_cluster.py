@@ -1,4 +1,4 @@
-"""A cluster with nobody in charge of its nodes: what Kubernetes itself does with instances launched by hand."""
+"""The simulated cluster without an autoscaler: what Kubernetes does with instances launched by hand."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod, 
 from holdfast.sim.ec2 import control
 
 
-def test_a_deployment_that_grows_ends_in_running_pods_on_instances_launched_by_hand() -> None:
+def test_pods_of_a_growing_deployment_run_on_instances_launched_by_hand() -> None:
     async def program(world: World) -> None:
         await world.deploy(replicas=3)
         await world.sleep(5)
@@ -40,7 +40,7 @@ def test_a_deployment_that_grows_ends_in_running_pods_on_instances_launched_by_h
     run(program)
 
 
-def test_pods_that_fit_nowhere_say_why() -> None:
+def test_unschedulable_pods_have_a_reason() -> None:
     async def program(world: World) -> None:
         world.launch()
         world.launch(taints=(Taint("team", Effect.NO_SCHEDULE, "ml"),))
@@ -60,7 +60,7 @@ def test_pods_that_fit_nowhere_say_why() -> None:
     run(program)
 
 
-def test_a_drain_by_eviction_respects_a_budget_and_the_pods_come_back_elsewhere() -> None:
+def test_eviction_respects_a_disruption_budget_and_pods_start_on_other_nodes() -> None:
     async def program(world: World) -> None:
         (first,) = world.launch()
         world.launch(zone="b")
@@ -76,13 +76,13 @@ def test_a_drain_by_eviction_respects_a_budget_and_the_pods_come_back_elsewhere(
         await world.until_running(2)
         node = await world.node_of(first)
         await world.kube.patch(node, {"spec": {"unschedulable": True}})
-        (doomed,) = [pod for pod in await world.running() if pod.spec["nodeName"] == node.metadata.name]
+        (pod_on_node,) = [pod for pod in await world.running() if pod.spec["nodeName"] == node.metadata.name]
         with pytest.raises(errors.Throttled):
-            await world.kube.evict("default", doomed.metadata.name, doomed.metadata.uid)
+            await world.kube.evict("default", pod_on_node.metadata.name, pod_on_node.metadata.uid)
         assert len(await world.running()) == 2
         await world.scale("web", 3)
         await world.until_running(3)
-        await world.kube.evict("default", doomed.metadata.name, doomed.metadata.uid)
+        await world.kube.evict("default", pod_on_node.metadata.name, pod_on_node.metadata.uid)
         (budget,) = await world.all(DisruptionBudget)
         assert budget.status["disruptionsAllowed"] == 0
         await world.until_running(3)
@@ -98,7 +98,7 @@ def test_a_drain_by_eviction_respects_a_budget_and_the_pods_come_back_elsewhere(
     run(program)
 
 
-def test_an_instance_that_dies_takes_its_node_along_and_its_pods_start_elsewhere() -> None:
+def test_node_of_a_terminated_instance_is_deleted_and_its_pods_start_on_another_node() -> None:
     async def program(world: World) -> None:
         (first,) = world.launch()
         await world.nodes_ready(1)
@@ -115,17 +115,17 @@ def test_an_instance_that_dies_takes_its_node_along_and_its_pods_start_elsewhere
 
         assert 40 <= await world.until(unreachable) <= 62  # the grace period after the last heartbeat
 
-        async def gone() -> bool:
+        async def is_removed() -> bool:
             return await world.gone(Node, node.metadata.name)
 
-        await world.until(gone)
+        await world.until(is_removed)
         await world.until_running(2)
         assert node.metadata.name not in {pod.spec["nodeName"] for pod in await world.running()}
 
     run(program)
 
 
-def test_pods_of_a_node_that_went_silent_are_replaced_when_their_patience_ends() -> None:
+def test_pods_of_an_unreachable_node_are_replaced_after_their_toleration_seconds() -> None:
     async def program(world: World) -> None:
         (first,) = world.launch()
         await world.nodes_ready(1)
@@ -153,7 +153,7 @@ def test_pods_of_a_node_that_went_silent_are_replaced_when_their_patience_ends()
     run(program)
 
 
-def test_an_instance_that_restarts_keeps_its_node_and_shows_a_new_boot() -> None:
+def test_rebooted_instance_keeps_its_node_and_has_a_new_boot_id() -> None:
     async def program(world: World) -> None:
         (first,) = world.launch()
         await world.nodes_ready(1)
@@ -171,7 +171,7 @@ def test_an_instance_that_restarts_keeps_its_node_and_shows_a_new_boot() -> None
     run(program)
 
 
-def test_a_bad_line_to_the_api_server_makes_everything_later_and_nothing_wrong() -> None:
+def test_faults_of_the_api_server_delay_the_cluster_but_do_not_change_the_outcome() -> None:
     async def program(world: World) -> None:
         dice = random.Random(7)
         faults = (
@@ -195,12 +195,12 @@ def test_a_bad_line_to_the_api_server_makes_everything_later_and_nothing_wrong()
                 await world.kube.create(owner)
             await world.sleep(1)
         await world.sleep(600)
-        assert len(world.faults._armed) < 30, "most of what was to go wrong never did"
+        assert len(world.faults._armed) < 30, "most of the faults were not triggered"
         world.faults.clear()
         await world.until_running(4, within_s=120)
         assert len(await world.all(Node)) == 2
         assert [one.spec["replicas"] for one in await world.all(ReplicaSet)] == [4]
-        assert_nobody_is_crowded(await world.all(Node), await world.all(Pod))
+        assert_no_node_is_overcommitted(await world.all(Node), await world.all(Pod))
 
     run(program)
 
@@ -209,7 +209,7 @@ def one_write_in(dice: random.Random, number: int) -> Callable[[Request], bool]:
     return lambda request: request.method != "GET" and dice.randrange(number) == 0
 
 
-def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_no_node() -> None:
+def test_instance_with_user_data_of_another_cluster_or_an_invalid_label_becomes_no_node() -> None:
     async def program(world: World) -> None:
         (other,) = world.launch(cluster=replace(JOINS, name="green"))
         (broken,) = world.launch(text="#!/bin/sh\necho hello\n")
@@ -217,14 +217,14 @@ def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_
         spec = {"cluster": {"name": "blue"}, "kubelet": config}
         text = json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
         (refused,) = world.launch(text=text)
-        (lost,) = world.launch(cluster=replace(JOINS, endpoint="https://green.example"))
-        (wary,) = world.launch(cluster=replace(JOINS, ca_bundle="Z3JlZW4="))
+        (wrong_endpoint,) = world.launch(cluster=replace(JOINS, endpoint="https://green.example"))
+        (wrong_ca_bundle,) = world.launch(cluster=replace(JOINS, ca_bundle="Z3JlZW4="))
         await world.sleep(300)
         assert await world.all(Node) == ()
         assert world.cluster.kubelets.failed == {
             other: "it joins the cluster 'green'",
-            lost: "it does not reach an API server at 'https://green.example'",
-            wary: "it does not trust the certificate of the API server",
+            wrong_endpoint: "it does not reach an API server at 'https://green.example'",
+            wrong_ca_bundle: "it does not trust the certificate of the API server",
             broken: "the user data is of no family that is known",
             refused: "the kubelet does not start with the label kubernetes.io/mine",
         }
@@ -233,21 +233,21 @@ def test_an_instance_of_another_cluster_or_with_a_label_that_kubelets_refuse_is_
 
 
 @pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Windows2022"])
-def test_user_data_without_endpoint_or_ca_bundle_makes_no_node(family: str) -> None:
+def test_user_data_without_endpoint_or_ca_bundle_creates_no_node(family: str) -> None:
     async def program(world: World) -> None:
-        (lost,) = world.launch(family=family, cluster=replace(JOINS, endpoint=""))
-        (wary,) = world.launch(family=family, cluster=replace(JOINS, ca_bundle=""))
+        (wrong_endpoint,) = world.launch(family=family, cluster=replace(JOINS, endpoint=""))
+        (wrong_ca_bundle,) = world.launch(family=family, cluster=replace(JOINS, ca_bundle=""))
         await world.sleep(300)
         assert await world.all(Node) == ()
         assert world.cluster.kubelets.failed == {
-            lost: "the user data does not name the endpoint of the API server",
-            wary: "the user data has no CA bundle",
+            wrong_endpoint: "the user data does not name the endpoint of the API server",
+            wrong_ca_bundle: "the user data has no CA bundle",
         }
 
     run(program)
 
 
-def test_a_day_passes_in_seconds_and_every_pod_is_where_there_is_room() -> None:
+def test_simulated_day_takes_seconds_and_no_node_is_overcommitted() -> None:
     async def program(world: World) -> None:
         world.launch(count=2)
         await world.deploy(replicas=1, cpu="300m")
@@ -255,23 +255,23 @@ def test_a_day_passes_in_seconds_and_every_pod_is_where_there_is_room() -> None:
             await world.scale("web", 1 + hour % 7)
             await world.sleep(3600)
             assert len(await world.running()) == 1 + hour % 7
-            assert_nobody_is_crowded(await world.all(Node), await world.all(Pod))
+            assert_no_node_is_overcommitted(await world.all(Node), await world.all(Pod))
 
     began_s = time.process_time()
     run(program, timings=timings.SPARSE)
     assert time.process_time() - began_s < 30
 
 
-def assert_nobody_is_crowded(nodes: Sequence[Node], there: Sequence[Pod]) -> None:
+def assert_no_node_is_overcommitted(nodes: Sequence[Node], all_pods: Sequence[Pod]) -> None:
     for node in nodes:
-        mine = [pod for pod in there if pod.spec.get("nodeName") == node.metadata.name]
+        node_pods = [pod for pod in all_pods if pod.spec.get("nodeName") == node.metadata.name]
         millis = sum(
             500 if pod.spec["containers"][0]["resources"]["requests"]["cpu"] == "500m" else 300
-            for pod in mine
+            for pod in node_pods
         )
         assert millis <= amounts.parse(node.status["allocatable"]["cpu"])
 
 
 def silence(world: World, instance_id: str) -> None:
-    """The machine hangs; EC2 notices nothing."""
+    """The instance hangs, and its status checks still pass."""
     world.ec2.world.put_instance(world.ec2.world.instances[instance_id], silent=True)

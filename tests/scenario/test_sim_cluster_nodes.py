@@ -1,4 +1,4 @@
-"""Nodes of a simulated cluster: what instances become, by their type and their user data alone."""
+"""Nodes of the simulated cluster: they follow from the instance type and the user data alone."""
 
 import msgspec
 import pytest
@@ -41,15 +41,15 @@ def test_labels_taints_and_sizes_of_a_node_come_from_the_user_data_of_its_family
             ("team", "ml", "NoSchedule"),
             ("karpenter.sh/unregistered", "", "NoExecute"),
         }
-        has, left = amounts.of(node.status["capacity"]), amounts.of(node.status["allocatable"])
-        assert (has["pods"], has["cpu"], left["cpu"]) == (17_000, 2000, 1750)
-        assert has["memory"] - left["memory"] == (1024 + 512) * MIB
+        capacity, allocatable = amounts.of(node.status["capacity"]), amounts.of(node.status["allocatable"])
+        assert (capacity["pods"], capacity["cpu"], allocatable["cpu"]) == (17_000, 2000, 1750)
+        assert capacity["memory"] - allocatable["memory"] == (1024 + 512) * MIB
         assert node.spec["providerID"] == f"aws:///us-west-2a/{instance}"
 
     run(program)
 
 
-def test_a_node_is_closed_until_it_is_ready_and_known_to_the_cloud() -> None:
+def test_node_is_unschedulable_until_it_is_ready() -> None:
     async def program(world: World) -> None:
         await world.deploy(replicas=1)
         (instance,) = world.launch()
@@ -74,7 +74,7 @@ def test_a_node_is_closed_until_it_is_ready_and_known_to_the_cloud() -> None:
     run(program)
 
 
-def test_devices_come_after_the_node_is_ready_and_pods_wait_for_them() -> None:
+def test_devices_appear_after_the_node_is_ready_and_pods_wait_for_them() -> None:
     async def program(world: World) -> None:
         (instance,) = world.launch("g4dn.xlarge")
         await world.nodes_ready(1)
@@ -91,7 +91,7 @@ def test_devices_come_after_the_node_is_ready_and_pods_wait_for_them() -> None:
     run(program)
 
 
-def test_agents_take_off_the_taints_that_wait_for_them() -> None:
+def test_agents_remove_their_startup_taints() -> None:
     async def program(world: World) -> None:
         (instance,) = world.launch(taints=(Taint("ebs.csi.aws.com/agent-not-ready", Effect.NO_EXECUTE),))
         await world.nodes_ready(1)
@@ -104,7 +104,7 @@ def test_agents_take_off_the_taints_that_wait_for_them() -> None:
     run(program)
 
 
-def test_a_node_that_somebody_deletes_does_not_come_back_while_its_instance_runs() -> None:
+def test_deleted_node_is_not_created_again_while_its_instance_runs() -> None:
     async def program(world: World) -> None:
         (instance,) = world.launch()
         await world.nodes_ready(1)
@@ -116,7 +116,7 @@ def test_a_node_that_somebody_deletes_does_not_come_back_while_its_instance_runs
     run(program)
 
 
-def test_a_node_that_nobody_speaks_for_is_unreachable() -> None:
+def test_node_without_a_kubelet_is_unreachable() -> None:
     async def program(world: World) -> None:
         await world.create("/api/v1/nodes", {"metadata": {"name": "lonely"}})
         await world.sleep(60)
@@ -127,7 +127,7 @@ def test_a_node_that_nobody_speaks_for_is_unreachable() -> None:
     run(program)
 
 
-def test_local_disks_made_one_take_the_place_of_the_root_volume() -> None:
+def test_raid0_of_local_disks_replaces_the_root_volume_as_ephemeral_storage() -> None:
     async def program(world: World) -> None:
         gib = 2**30 * 1000
         (plain,) = world.launch()
@@ -143,7 +143,7 @@ def test_local_disks_made_one_take_the_place_of_the_root_volume() -> None:
 
 
 def test_a_node_has_its_capacity_from_its_first_version_on() -> None:
-    """A real kubelet registers with its status. A controller that saw the Node without it would record a capacity of 0."""
+    """A real kubelet registers with its status. A controller that reads the Node without it records a capacity of 0."""
 
     async def program(world: World) -> None:
         world.launch()

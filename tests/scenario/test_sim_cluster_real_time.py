@@ -1,4 +1,4 @@
-"""The simulated cluster in real time, over HTTPS: as somebody with kubectl meets it."""
+"""The simulated cluster in real time over HTTPS, as with kubectl."""
 
 import asyncio
 import base64
@@ -35,8 +35,8 @@ def test_a_deployment_runs_within_seconds_of_real_time() -> None:
         plain = replace(setup.plain(), timings=setup.Timings(boot_s=0))
         ec2 = Ec2(clock=clock, ids=ids, setup=plain)
         async with http.serving(server) as address:
-            who = credentials.Fixed(Credential("secret"))
-            transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
+            user = credentials.Fixed(Credential("secret"))
+            transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), user))
             kube = Client(transport=transport, clock=clock, ids=ids, settings=ClientSettings())
             cluster = Cluster(api=kube, cloud=ec2, clock=clock, ids=ids, timings=AT_ONCE)
             try:

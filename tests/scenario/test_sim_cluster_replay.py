@@ -10,7 +10,7 @@ from cluster_world import World, history, run, workload
 from holdfast.sim.ec2 import control
 
 
-async def a_busy_quarter_of_an_hour(world: World) -> None:
+async def fifteen_minutes_of_changes(world: World) -> None:
     first, second = world.launch(count=2)
     world.launch("c5.large", zone="b")
     await world.deploy(replicas=6, cpu="300m")
@@ -34,7 +34,7 @@ async def a_busy_quarter_of_an_hour(world: World) -> None:
 
 
 def digest(seed: int) -> str:
-    lines = history(run(a_busy_quarter_of_an_hour, seed=seed))
+    lines = history(run(fifteen_minutes_of_changes, seed=seed))
     assert len(lines) > 300
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -46,8 +46,8 @@ def in_process(hash_seed: int) -> str:
     path = os.pathsep.join([str(here), str(here.parent), *sys.path])
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path}
     command = [sys.executable, "-c", source]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
-    return ran.stdout.splitlines()[-1]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    return result.stdout.splitlines()[-1]
 
 
 def test_a_seed_replays_a_run_to_the_byte_and_another_seed_does_not() -> None:

@@ -1,4 +1,4 @@
-"""The simulated kube-scheduler: where pods go, and where they do not."""
+"""The simulated kube-scheduler: which nodes pods are bound to, and which pods stay pending."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ QUICK = timings.Timings(boot_s=1, ready_s=1, devices_s=1)
 
 
 async def zones(world: World, app: str = "web") -> dict[str, int]:
-    """How many pods of an app are in each zone; those that are nowhere are under a dash."""
+    """The number of pods of an app in each zone; pods without a node are under a dash."""
     letters = {node.metadata.name: node.metadata.labels[names.ZONE][-1] for node in await world.all(Node)}
     return Counter(letters.get(pod.spec.get("nodeName", ""), "-") for pod in await world.pods(app))
 
@@ -29,10 +29,10 @@ def spread(key: str, max_skew: int = 1, **fields: Any) -> dict[str, Any]:
     return {"topologyKey": key, "maxSkew": max_skew, **plain, **fields}
 
 
-def test_pods_are_spread_over_zones_as_their_constraint_says() -> None:
+def test_pods_are_spread_over_zones_by_their_constraint() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world)
-        world.launch("m5.4xlarge", zone="a")  # much room, in one zone
+        world.launch("m5.4xlarge", zone="a")  # much capacity in one zone
         await world.nodes_ready(4)
         await world.deploy(replicas=9, cpu="100m", topologySpreadConstraints=[spread(names.ZONE)])
         await world.until_running(9)
@@ -41,7 +41,7 @@ def test_pods_are_spread_over_zones_as_their_constraint_says() -> None:
     run(program, timings=QUICK)
 
 
-def test_a_spread_that_would_become_too_uneven_keeps_pods_waiting() -> None:
+def test_pods_that_would_exceed_the_max_skew_stay_pending() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "ab", "m5.large")
         await world.deploy("hog", cpu="1500m", nodeSelector={names.ZONE: "us-west-2b"})
@@ -56,7 +56,7 @@ def test_a_spread_that_would_become_too_uneven_keeps_pods_waiting() -> None:
     run(program, timings=QUICK)
 
 
-def test_more_domains_than_there_are_may_be_asked_for() -> None:
+def test_min_domains_may_exceed_the_number_of_zones() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "ab")
         constraint = spread(names.ZONE, minDomains=3)
@@ -70,12 +70,12 @@ def test_more_domains_than_there_are_may_be_asked_for() -> None:
     run(program, timings=QUICK)
 
 
-def test_pods_that_shun_each_other_get_a_node_each_and_the_rest_wait() -> None:
+def test_pods_with_anti_affinity_get_a_node_each_and_the_rest_stay_pending() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "ab")
         term = {"topologyKey": names.HOSTNAME, "labelSelector": WEB}
-        shun = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        await world.deploy(replicas=3, cpu="100m", affinity=shun)
+        anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await world.deploy(replicas=3, cpu="100m", affinity=anti_affinity)
         await world.sleep(10)
         assert await zones(world) == {"a": 1, "b": 1, "-": 1}
         (waiting,) = [pod for pod in await world.pods() if not pod.spec.get("nodeName")]
@@ -88,12 +88,14 @@ def test_pods_that_shun_each_other_get_a_node_each_and_the_rest_wait() -> None:
     run(program, timings=QUICK)
 
 
-def test_a_pod_is_kept_away_by_the_aversion_of_one_that_is_there() -> None:
+def test_anti_affinity_of_a_running_pod_excludes_new_pods_from_its_zone() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "ab")
         term = {"topologyKey": names.ZONE, "labelSelector": WEB}
-        shun = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        await world.deploy("recluse", cpu="100m", affinity=shun, nodeSelector={names.ZONE: "us-west-2a"})
+        anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await world.deploy(
+            "recluse", cpu="100m", affinity=anti_affinity, nodeSelector={names.ZONE: "us-west-2a"}
+        )
         await world.until_running(1, "recluse")
         await world.deploy(replicas=2, cpu="100m")
         await world.until_running(2)
@@ -102,13 +104,13 @@ def test_a_pod_is_kept_away_by_the_aversion_of_one_that_is_there() -> None:
     run(program, timings=QUICK)
 
 
-def test_pods_that_want_company_go_where_it_is_and_the_first_goes_anywhere() -> None:
+def test_pods_with_affinity_are_bound_in_one_zone_and_the_first_in_any_zone() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "abc")
         term = {"topologyKey": names.ZONE, "labelSelector": WEB}
-        like = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        await world.deploy(replicas=4, cpu="100m", affinity=like)
-        await world.deploy("fan", cpu="100m", affinity=like)
+        pod_affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await world.deploy(replicas=4, cpu="100m", affinity=pod_affinity)
+        await world.deploy("fan", cpu="100m", affinity=pod_affinity)
         await world.until_running(4)
         await world.until_running(1, "fan")
         assert len(await zones(world)) == 1
@@ -117,7 +119,7 @@ def test_pods_that_want_company_go_where_it_is_and_the_first_goes_anywhere() -> 
     run(program, timings=QUICK)
 
 
-def test_a_port_of_a_node_is_taken_once() -> None:
+def test_host_port_is_used_once_per_node() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "ab")
         port = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
@@ -128,7 +130,7 @@ def test_a_port_of_a_node_is_taken_once() -> None:
     run(program, timings=QUICK)
 
 
-def test_pods_of_one_owner_are_spread_though_nobody_asked() -> None:
+def test_pods_of_one_owner_are_spread_by_default() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world)
         await world.deploy(replicas=6, cpu="100m")
@@ -138,7 +140,7 @@ def test_pods_of_one_owner_are_spread_though_nobody_asked() -> None:
     run(program, timings=QUICK)
 
 
-def test_the_more_important_pod_goes_first() -> None:
+def test_pod_with_the_higher_priority_is_bound_first() -> None:
     async def program(world: World) -> None:
         await world.deploy(cpu="1500m")
         await world.deploy("vital", cpu="1500m", priorityClassName="system-cluster-critical")
@@ -151,7 +153,7 @@ def test_the_more_important_pod_goes_first() -> None:
     run(program, timings=QUICK)
 
 
-def test_a_gated_pod_and_one_of_another_scheduler_are_left_alone() -> None:
+def test_gated_pods_and_pods_of_another_scheduler_are_not_bound() -> None:
     async def program(world: World) -> None:
         await one_node_in_each(world, "a")
         await world.deploy("gated", schedulingGates=[{"name": "example.com/wait"}])

@@ -1,4 +1,4 @@
-"""The controllers of a simulated cluster: what owners of pods make of them."""
+"""The workload controllers of the simulated cluster: Deployments, StatefulSets, Jobs and DaemonSets."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ DISKS = {
 }
 
 
-def test_a_new_template_replaces_the_old_pods_and_never_too_many_at_once() -> None:
+def test_rolling_update_respects_max_surge_and_max_unavailable() -> None:
     async def program(world: World) -> None:
         world.launch("m5.2xlarge")
         await world.nodes_ready(1)
@@ -50,7 +50,7 @@ def test_a_new_template_replaces_the_old_pods_and_never_too_many_at_once() -> No
     run(program, timings=QUICK)
 
 
-def test_a_deployment_that_goes_takes_its_pods_along() -> None:
+def test_deleted_deployment_deletes_its_pods() -> None:
     async def program(world: World) -> None:
         world.launch()
         await world.deploy(replicas=2)
@@ -63,7 +63,7 @@ def test_a_deployment_that_goes_takes_its_pods_along() -> None:
     run(program, timings=QUICK)
 
 
-def test_a_pod_ends_when_it_has_had_its_time_to_stop() -> None:
+def test_deleted_pod_is_removed_after_its_grace_period() -> None:
     async def program(world: World) -> None:
         world.launch()
         slow = {timings.STOPS_AFTER: "100", timings.READY_AFTER: "20"}
@@ -78,13 +78,13 @@ def test_a_pod_ends_when_it_has_had_its_time_to_stop() -> None:
         await world.kube.delete(pod)
         await world.sleep(28)
         assert not await world.gone(Pod, pod.metadata.name, "default")
-        await world.sleep(4)  # its grace period is half a minute, whatever it would like
+        await world.sleep(4)  # its grace period is 30 seconds, although it needs 100 to stop
         assert await world.gone(Pod, pod.metadata.name, "default")
 
     run(program, timings=QUICK)
 
 
-def test_pods_of_a_stateful_set_come_one_by_one_with_volumes_that_hold_them_in_their_zone() -> None:
+def test_statefulset_pods_start_in_order_and_their_volumes_bind_them_to_a_zone() -> None:
     async def program(world: World) -> None:
         await world.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
         (first,) = world.launch()
@@ -120,7 +120,7 @@ def test_pods_of_a_stateful_set_come_one_by_one_with_volumes_that_hold_them_in_t
         assert len(await world.all(Volume)) == 2
         node = await world.node_of(first)
         assert [a.spec["nodeName"] for a in await world.all(Attachment)] == [node.metadata.name] * 2
-        # Elsewhere there is room, but not for volumes of this zone.
+        # Another zone has capacity, but the volumes are bound to this zone.
         world.launch(zone="b")
         await world.nodes_ready(2)
         await world.kube.patch(node, {"spec": {"unschedulable": True}})
@@ -138,7 +138,7 @@ def test_pods_of_a_stateful_set_come_one_by_one_with_volumes_that_hold_them_in_t
     run(program, timings=QUICK)
 
 
-def test_a_job_runs_until_enough_pods_have_succeeded_however_many_are_lost_on_the_way() -> None:
+def test_job_completes_after_enough_pods_succeeded_despite_an_eviction() -> None:
     async def program(world: World) -> None:
         world.launch()
         await world.nodes_ready(1)
@@ -147,8 +147,8 @@ def test_a_job_runs_until_enough_pods_have_succeeded_however_many_are_lost_on_th
             workload("sum", completions=3, parallelism=2, cpu="100m", restartPolicy="Never"),
         )
         await world.until_running(2, "sum")
-        lost, _ = await world.running("sum")
-        await world.kube.evict("default", lost.metadata.name, lost.metadata.uid)
+        evicted, _ = await world.running("sum")
+        await world.kube.evict("default", evicted.metadata.name, evicted.metadata.uid)
 
         async def complete() -> bool:
             job = await world.kube.get(Job, "sum", "default")
@@ -162,7 +162,7 @@ def test_a_job_runs_until_enough_pods_have_succeeded_however_many_are_lost_on_th
     run(program, timings=QUICK)
 
 
-def test_a_daemon_runs_on_every_node_it_tolerates_cordoned_or_not() -> None:
+def test_daemonset_runs_on_every_tolerated_node_even_if_it_is_cordoned() -> None:
     async def program(world: World) -> None:
         world.launch(count=2)
         await world.nodes_ready(2)
@@ -170,8 +170,10 @@ def test_a_daemon_runs_on_every_node_it_tolerates_cordoned_or_not() -> None:
         await world.until_running(2, "agent")
         node = (await world.all(Node))[0]
         await world.kube.patch(node, {"spec": {"unschedulable": True}})
-        (there,) = [pod for pod in await world.pods("agent") if pod.spec["nodeName"] == node.metadata.name]
-        await world.kube.delete(there)
+        (pod_on_node,) = [
+            pod for pod in await world.pods("agent") if pod.spec["nodeName"] == node.metadata.name
+        ]
+        await world.kube.delete(pod_on_node)
         await world.until_running(2, "agent")
         world.launch()
         await world.until_running(3, "agent")

@@ -1,4 +1,4 @@
-"""Launches into slots in the running program: the launch token, and the slot that a NodeClaim moves to."""
+"""Launches into slots: the launch token, and the slot that a NodeClaim moves to."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ async def unlaunched(world: AppWorld) -> list[NodeClaim]:
     return [claim for claim in await world.claims() if not claim.status.provider_id]
 
 
-def slots_of(world: AppWorld) -> dict[str, set[str]]:
-    """By NodeClaim, every reservation that its slot annotation ever named."""
+def reservations_of(world: AppWorld) -> dict[str, set[str]]:
+    """Every reservation id that the annotation of a NodeClaim ever had, by NodeClaim."""
     found: dict[str, set[str]] = {}
     for claim in world.ever(NodeClaim):
-        slot = claim.metadata.annotations.get(names.RESERVATION_ID)
-        if slot is not None:
-            found.setdefault(claim.metadata.name, set()).add(slot)
+        reservation_id = claim.metadata.annotations.get(names.RESERVATION_ID)
+        if reservation_id is not None:
+            found.setdefault(claim.metadata.name, set()).add(reservation_id)
     return found
 
 
@@ -90,7 +90,7 @@ def test_a_denied_launch_ends_its_launch_token() -> None:
     app_world.run(program)
 
 
-def test_launches_that_fail_again_and_again_are_tried_less_and_less() -> None:
+def test_repeatedly_failing_launches_are_retried_with_backoff() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=2)
         await pool(world, slots, kinds=("reserved",))
@@ -119,13 +119,13 @@ def test_a_claim_moves_to_a_free_slot_that_it_lists() -> None:
         planned: dict[str, set[str]] = {}
         while not planned:
             await world.sleep(0.01)
-            planned = slots_of(world)
+            planned = reservations_of(world)
         ((taken,),) = planned.values()
         world.ec2.world.faults.add(faults.Taken(reservation_id=taken, times=1))
         await world.until_running(1)
         (other,) = (one for one in both if one.id != taken)
         assert world.in_reservation(other) == 1
-        assert list(slots_of(world).values()) == [{taken, other.id}]
+        assert list(reservations_of(world).values()) == [{taken, other.id}]
 
     app_world.run(program)
 
@@ -138,6 +138,6 @@ def test_a_claim_does_not_move_to_a_slot_that_another_claim_holds() -> None:
         await world.sleep(90)
         assert len(await world.running()) == 1
         assert world.in_reservation(second) == 1 == len(world.all_machines())
-        assert all(len(named) == 1 for named in slots_of(world).values())
+        assert all(len(reservation_ids) == 1 for reservation_ids in reservations_of(world).values())
 
     app_world.run(program)

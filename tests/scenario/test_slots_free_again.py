@@ -1,5 +1,7 @@
-"""Slots whose instances are terminated: pods get them, and nothing is launched on demand beside them. The real program,
-in virtual time."""
+"""Slots whose instances are terminated: pods use them again, and nothing is launched on demand.
+
+The real controllers run in virtual time.
+"""
 
 import dataclasses
 from typing import Any
@@ -41,7 +43,7 @@ def test_a_scale_up_seconds_after_slots_are_free_again_launches_nothing_on_deman
         await world.until(both_free)
         await world.scale("web", 2)
         await world.until_running(2)
-        assert {machine.reservation_id for machine in world.machines} == {slots.id}
+        assert {instance.reservation_id for instance in world.machines} == {slots.id}
         assert len(world.all_machines()) == 4
 
     app_world.run(program, settings=packed(packing))
@@ -104,7 +106,7 @@ def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
     app_world.run(program)
 
 
-def test_counts_are_read_at_a_bounded_rate_while_an_instance_leaves_its_slot() -> None:
+def test_counts_are_read_at_a_bounded_rate_while_a_slot_is_released() -> None:
     async def program(world: AppWorld) -> None:
         slots = world.reserve(total=1)
         await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
@@ -114,12 +116,12 @@ def test_counts_are_read_at_a_bounded_rate_while_an_instance_leaves_its_slot() -
         await world.sleep(120)
         await world.scale("web", 0)
 
-        async def ending() -> bool:
+        async def has_no_instance() -> bool:
             return not world.machines
 
-        await world.until(ending)
+        await world.until(has_no_instance)
         before = world.asked("DescribeCapacityReservations")
-        await world.deploy("waiting", 20, cpu="1500m")  # nineteen of them wait all the time
+        await world.deploy("waiting", 20, cpu="1500m")  # nineteen of them stay pending
         await world.sleep(60)
         assert world.asked("DescribeCapacityReservations") - before <= 30
         assert world.asked("DescribeCapacityReservations") - before >= 5
@@ -143,7 +145,7 @@ def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> Non
         )
 
         async def after(seconds: float) -> int:
-            """How often it was triggered by then."""
+            """How often provisioning is triggered until this many seconds later."""
             await world.sleep(seconds)
             before = len(triggered)
             result = await watcher.reconcile(KEY)

@@ -1,5 +1,5 @@
 """Nodes in slots that expire, or that are deleted by a user or by EC2: the slot is held for the replacement, nothing is
-launched on demand, and each pod is restarted once. The real program, in virtual time."""
+launched on demand, and each pod is restarted once. The real controllers run in virtual time."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ async def in_full_reservation(world: AppWorld, nodes: int = 1, **template: Any) 
     await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")], **template)
     await world.deploy("web", nodes, cpu="1500m")
     await world.until_running(nodes)
-    await world.sleep(130)  # until the count shows the launches for sure
+    await world.sleep(130)  # until a count shows the launches
     return slots
 
 
@@ -54,11 +54,11 @@ async def until_replaced(
     world: AppWorld, slots: Reservation, nodes: int = 1, running: int | None = None
 ) -> None:
     """Until so many new nodes run in the slots; at no time does an instance run outside them."""
-    old = {machine.id for machine in world.machines if machine.state == "running"}
+    old = {instance.id for instance in world.machines if instance.state == "running"}
 
     async def replaced() -> bool:
-        assert all(machine.reservation_id == slots.id for machine in world.machines)
-        new = {machine.id for machine in world.machines if machine.state == "running"} - old
+        assert all(instance.reservation_id == slots.id for instance in world.machines)
+        new = {instance.id for instance in world.machines if instance.state == "running"} - old
         return len(new) == nodes and len(await world.running()) == (running or nodes)
 
     await world.until(replaced, within_s=400)
@@ -166,8 +166,8 @@ def test_a_restart_keeps_the_slot_held(after_s: float) -> None:
     app_world.run(program)
 
 
-def test_no_slot_is_held_where_the_drain_would_wait_for_the_slot_for_ever() -> None:
-    """The disruption budget allows no eviction, so the instance never leaves the slot that its replacement would wait for."""
+def test_no_slot_is_held_for_the_replacement_of_a_node_that_cannot_be_drained() -> None:
+    """The disruption budget allows no eviction, so the instance never frees the slot for its replacement."""
 
     async def program(world: AppWorld) -> None:
         await in_full_reservation(world)
@@ -187,6 +187,6 @@ def test_with_roll_mixed_pools_fallback_a_node_is_launched_on_demand_at_once() -
         await in_full_reservation(world)
         await delete_claims(world)
         await world.sleep(10)
-        assert {machine.reservation_id for machine in world.machines} >= {""}
+        assert {instance.reservation_id for instance in world.machines} >= {""}
 
     app_world.run(program, settings=packed(Packing.COST, roll_mixed_pools=MixedPools.FALLBACK))

@@ -1,5 +1,7 @@
-"""Deployments grow, shrink and are rolled by drift beside two reservations: the paid slots are used all along. The real
-program, in virtual time."""
+"""Deployments grow and shrink and nodes drift beside two reservations: the slots are used all the time.
+
+The real controllers run in virtual time.
+"""
 
 import app_world
 from app_world import AppWorld, capacity_types
@@ -16,7 +18,7 @@ DISRUPTION = {
 }
 
 
-async def begin(world: AppWorld) -> tuple[Reservation, Reservation]:
+async def set_up(world: AppWorld) -> tuple[Reservation, Reservation]:
     small, large = world.reserve("m5.large", total=3), world.reserve("m5.2xlarge", total=1)
     await world.node_class(capacityReservationSelectorTerms=[{"id": small.id}, {"id": large.id}])
     await world.node_pool(
@@ -39,19 +41,19 @@ async def drift(world: AppWorld) -> None:
     await world.kube.patch(pool, {"spec": labels})
 
 
-def bought(world: AppWorld) -> list[str]:
+def on_demand_types(world: AppWorld) -> list[str]:
     return [one.instance_type for one in world.machines if not one.reservation_id]
 
 
-def test_after_a_roll_no_slot_is_idle_beside_a_node_that_is_paid_by_the_hour() -> None:
+def test_no_slot_is_free_beside_an_on_demand_node_after_drift() -> None:
     async def program(world: AppWorld) -> None:
-        small, large = await begin(world)
+        small, large = await set_up(world)
         await world.scale("web", 6)
         await world.sleep(120)
         await drift(world)
         await world.sleep(900)
         assert all(node.metadata.labels.get("example.com/colour") == "blue" for node in await world.nodes())
-        assert not bought(world) or world.free(small) + world.free(large) == 0
+        assert not on_demand_types(world) or world.free(small) + world.free(large) == 0
         await world.scale("web", 14)
         await world.sleep(120)
         assert len(await world.running()) == 14
@@ -60,15 +62,15 @@ def test_after_a_roll_no_slot_is_idle_beside_a_node_that_is_paid_by_the_hour() -
     app_world.run(program)
 
 
-def test_pods_that_fit_in_paid_slots_are_in_paid_slots_in_the_end() -> None:
+def test_pods_that_fit_into_slots_are_moved_into_slots() -> None:
     async def program(world: AppWorld) -> None:
-        await begin(world)
+        await set_up(world)
         await drift(world)
         await world.sleep(300)
         await world.scale("web", 4)
         await world.scale("api", 2)
         await world.sleep(900)  # more than the cool-down of consolidation
-        assert bought(world) == []
+        assert on_demand_types(world) == []
         assert sum([len(await world.running(name)) for name in CPU]) == 9
 
     app_world.run(program)

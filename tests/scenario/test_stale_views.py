@@ -1,4 +1,4 @@
-"""A watch stays open and silent: what the controller does then must not end a node that runs pods."""
+"""A watch stays open and silent: the controllers must not delete a node that runs pods."""
 
 import pytest
 
@@ -26,34 +26,34 @@ async def two_nodes(world: AppWorld) -> None:
     await world.until_running(2)
 
 
-async def never_ended_under_a_pod(world: AppWorld) -> None:
-    """Judged by the API server's own history: a pod that ran on a node whose instance is gone was evicted before."""
-    running = {machine.id for machine in world.machines}
+async def assert_no_pod_on_terminated_instance(world: AppWorld) -> None:
+    """According to the API server, no pod runs on a node whose instance is terminated."""
+    running = {instance.id for instance in world.machines}
     nodes = {claim.status.node_name: claim.status.provider_id for claim in world.ever(NodeClaim)}
-    ended = {node for node, id_ in nodes.items() if id_ and id_.rpartition("/")[2] not in running}
+    terminated = {node for node, id_ in nodes.items() if id_ and id_.rpartition("/")[2] not in running}
     for pod in (await world.kube.list(Pod)).items:
         if pod.metadata.deletion_timestamp is None and pod.status.phase == "Running":
-            assert pod.spec.node_name not in ended, f"{pod.metadata.name} runs on an instance that is gone"
+            assert pod.spec.node_name not in terminated, f"{pod.metadata.name} runs on a terminated instance"
 
 
-@pytest.mark.parametrize("heals_after_s", [60, 400])
-def test_a_silent_pod_watch_ends_no_node_that_runs_pods(heals_after_s: int) -> None:
+@pytest.mark.parametrize("silent_s", [60, 400])
+def test_silent_pod_watch_deletes_no_node_that_runs_pods(silent_s: int) -> None:
     async def program(world: AppWorld) -> None:
         await two_nodes(world)
-        before = {machine.id for machine in world.machines}
+        before = {instance.id for instance in world.machines}
         await world.scale("web", 0)
         while [pod for pod in (await world.kube.list(Pod)).items if pod.spec.node_name]:
             await world.sleep(0.5)
-        await world.sleep(2)  # the controller sees two empty nodes, and
-        world.line.silence("pods")  # not the pods that kube-scheduler binds to them
+        await world.sleep(2)  # the cache has two empty nodes
+        world.line.silence("pods")  # and lacks the pods that kube-scheduler binds to them
         await world.scale("web", 2)
         await world.until_running(2)
-        await world.sleep(heals_after_s)
-        await never_ended_under_a_pod(world)
-        assert {machine.id for machine in world.machines} == before
+        await world.sleep(silent_s)
+        await assert_no_pod_on_terminated_instance(world)
+        assert {instance.id for instance in world.machines} == before
         world.line.end_silence("pods")
         await world.sleep(SILENT_S + 60)
-        await never_ended_under_a_pod(world)
+        await assert_no_pod_on_terminated_instance(world)
         assert len(await world.running()) == 2
         await world.scale("web", 0)
         await world.sleep(120)
@@ -62,7 +62,7 @@ def test_a_silent_pod_watch_ends_no_node_that_runs_pods(heals_after_s: int) -> N
     app_world.run(program)
 
 
-def test_a_pod_that_only_a_list_shows_is_evicted_before_the_instance_ends() -> None:
+def test_pod_that_is_missing_in_the_cache_is_evicted_before_the_instance_terminates() -> None:
     async def program(world: AppWorld) -> None:
         await two_nodes(world)
         claim = (await world.claims())[0]
@@ -84,7 +84,7 @@ def test_a_pod_that_only_a_list_shows_is_evicted_before_the_instance_ends() -> N
 
 
 @pytest.mark.parametrize("plural", ["pods", "nodes", "nodeclaims", "nodepools"])
-def test_nothing_is_decided_on_a_cache_whose_watch_is_dead(plural: str) -> None:
+def test_no_nodeclaim_is_created_while_a_watch_is_silent(plural: str) -> None:
     async def program(world: AppWorld) -> None:
         await two_nodes(world)
         world.line.silence(plural)
@@ -99,35 +99,35 @@ def test_nothing_is_decided_on_a_cache_whose_watch_is_dead(plural: str) -> None:
     app_world.run(program)
 
 
-def test_garbage_collection_spares_an_instance_whose_claim_only_the_cache_lacks() -> None:
+def test_garbage_collection_ignores_an_instance_whose_nodeclaim_is_missing_only_in_the_cache() -> None:
     async def program(world: AppWorld) -> None:
         await two_nodes(world)
-        before = {machine.id for machine in world.machines}
+        before = {instance.id for instance in world.machines}
         world.line.silence("nodeclaims")
         cache = world.app.caches.of(NodeClaim)
         for claim in await world.claims():
             cache.apply(Change("DELETED", claim))
         assert not len(cache)
         await world.sleep(SILENT_S - 10)  # garbage is collected every two minutes
-        assert {machine.id for machine in world.machines} == before
+        assert {instance.id for instance in world.machines} == before
         assert len(await world.claims()) == 2
 
     app_world.run(program)
 
 
-def test_garbage_collection_spares_an_instance_that_a_claim_finds_by_its_token() -> None:
+def test_garbage_collection_ignores_an_instance_whose_nodeclaim_has_only_the_launch_token() -> None:
     async def program(world: AppWorld) -> None:
         await world.node_class()
         await world.node_pool(requirements=[instance_types("m5.large"), capacity_types("on-demand")])
         world.line.add(Refuse("InternalError"), _writes_a_claim_status, times=10**6)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.sleep(200)  # garbage is collected every two minutes
-        (claim,), (machine,) = await world.claims(), world.machines
+        (claim,), (instance,) = await world.claims(), world.machines
         assert claim.status.provider_id is None
         world.line.clear()
         await world.sleep(120)  # until the launch is tried again
         (claim,) = await world.claims()
-        assert (claim.status.provider_id or "").endswith(machine.id)
+        assert (claim.status.provider_id or "").endswith(instance.id)
         assert len(world.all_machines()) == 1
 
     app_world.run(program)
@@ -138,8 +138,8 @@ def _writes_a_claim_status(request: Request) -> bool:
 
 
 @pytest.mark.parametrize("later_s", range(40, 71, 5))
-def test_a_pod_that_is_bound_while_its_node_is_decided_on_keeps_it(later_s: int) -> None:
-    """Decisions take seconds. The pod tolerates the taint of disruption, so it would not be evicted either."""
+def test_node_is_not_deleted_if_a_pod_is_bound_to_it_during_the_decision(later_s: int) -> None:
+    """Decisions take seconds. The pod tolerates the disruption taint, so it would not be evicted either."""
 
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))

@@ -1,4 +1,4 @@
-"""A program that cannot read everything at once when it starts; in virtual time."""
+"""A start while the API server does not answer, in virtual time."""
 
 import pytest
 import structlog
@@ -11,7 +11,7 @@ SYNCED = "karpenter_cluster_state_synced"
 UNSYNCED = "karpenter_cluster_state_unsynced_time_seconds"
 
 
-def shown(app: App) -> tuple[float | None, float | None]:
+def sync_gauges(app: App) -> tuple[float | None, float | None]:
     app.refresh_gauges()
     return app.metrics.value(SYNCED, {}), app.metrics.value(UNSYNCED, {})
 
@@ -20,19 +20,19 @@ def shown(app: App) -> tuple[float | None, float | None]:
 def test_unsynced_caches_are_logged_after_30_seconds_and_shown_in_metrics() -> None:
     async def program(world: AppWorld) -> None:
         await world.sleep(5)
-        assert shown(world.app) == (1, 0)
+        assert sync_gauges(world.app) == (1, 0)
         world.line.go_down()
-        with structlog.testing.capture_logs() as said:
+        with structlog.testing.capture_logs() as lines:
             await world.restart()
             await world.sleep(25)
-            assert shown(world.app) == (0, 25)
-            assert not [one for one in said if one["event"] == "waiting for caches to sync"]
+            assert sync_gauges(world.app) == (0, 25)
+            assert not [one for one in lines if one["event"] == "waiting for caches to sync"]
             await world.sleep(30)
-        told = [one for one in said if one["event"] == "waiting for caches to sync"]
-        assert [one["seconds"] for one in told] == [30, 40, 50]
-        assert "pods" in told[0]["missing"]
+        waiting_lines = [one for one in lines if one["event"] == "waiting for caches to sync"]
+        assert [one["seconds"] for one in waiting_lines] == [30, 40, 50]
+        assert "pods" in waiting_lines[0]["missing"]
         world.line.come_back()
         await world.sleep(60)
-        assert shown(world.app) == (1, 0)
+        assert sync_gauges(world.app) == (1, 0)
 
     app_world.run(program)

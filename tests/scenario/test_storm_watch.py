@@ -1,6 +1,6 @@
-"""Whoever watches storms sees what must not happen: here people do it by hand, while the program is cut off.
+"""The checker of the fault simulation reports forbidden actions, done here while the controllers are disconnected.
 
-Two nodes, a small one with a pod and a big one that is full; an order on a claim is as the program would write it.
+Two nodes: a small one with a pod, and a big one that is full. DisruptionCommands are as Holdfast writes them.
 """
 
 import json
@@ -31,8 +31,8 @@ STORM = Storm(
 )
 
 
-class Stage:
-    """What is on it, and who watches."""
+class TwoNodes:
+    """The two nodes, and the checker."""
 
     def __init__(self, world: AppWorld) -> None:
         self.world = world
@@ -55,98 +55,104 @@ class Stage:
         await world.deploy("batch", 1, cpu="3500m")
         await world.until_running(1, "web")
         await world.until_running(1, "batch")
-        await world.sleep(70)  # until nobody can say that it was too soon to know
+        await world.sleep(70)  # past the checker's tolerance for recent changes
         world.line.go_down()
         by_pool = {one.metadata.labels["karpenter.sh/nodepool"]: one for one in await world.claims()}
         self.small, self.big = by_pool["small"], by_pool["big"]
         assert self.watch.problems([]) == []
 
-    async def order(self, claim: NodeClaim, reason: str = "Drifted", *replacements: str) -> NodeClaim:
-        order = {"id": "1", "reason": reason}
-        return await self.annotate(claim, COMMAND, json.dumps(order | {"replacements": replacements}))
+    async def set_command(self, claim: NodeClaim, reason: str = "Drifted", *replacements: str) -> NodeClaim:
+        command = {"id": "1", "reason": reason}
+        return await self.annotate(claim, COMMAND, json.dumps(command | {"replacements": replacements}))
 
     async def annotate(self, claim: NodeClaim, key: str, value: str) -> NodeClaim:
         return await self.world.kube.patch(claim, {"metadata": {"annotations": {key: value}}})
 
 
-async def goes_without_an_order(stage: Stage) -> None:
-    await stage.world.kube.delete(stage.small)
+async def deletes_without_a_command(cluster: TwoNodes) -> None:
+    await cluster.world.kube.delete(cluster.small)
 
 
-async def goes_with_pods_that_fit_nowhere(stage: Stage) -> None:
-    await stage.world.kube.delete(await stage.order(stage.small))
+async def deletes_with_pods_that_fit_on_no_node(cluster: TwoNodes) -> None:
+    await cluster.world.kube.delete(await cluster.set_command(cluster.small))
 
 
-async def goes_for_something_dearer(stage: Stage) -> None:
-    await stage.world.kube.delete(await stage.order(stage.small, "Underutilized", stage.big.metadata.name))
-
-
-async def goes_first_for_another_slot(stage: Stage) -> None:
-    waits = await stage.annotate(stage.big, SLOT, "cr-another")
-    await stage.annotate(waits, WAITS, stage.small.status.provider_id or "")
-    await stage.world.kube.delete(await stage.order(stage.small, "Drifted", waits.metadata.name))
-
-
-async def ends_with_pods_on_it(stage: Stage) -> None:
-    called = {"InstanceIds": [(stage.small.status.provider_id or "").rpartition("/")[2]]}
-    stage.world.ec2.call("TerminateInstances", called, Caller(aws_world.ACCOUNT, "", ""))
-    said = {"type": "InstanceTerminating", "status": "True", "reason": "Ended", "message": ""}
-    since = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await stage.world.kube.patch(
-        stage.small, {"status": {"conditions": [said | since]}}, status=True, only_if_unchanged=True
+async def replaces_with_a_more_expensive_node(cluster: TwoNodes) -> None:
+    await cluster.world.kube.delete(
+        await cluster.set_command(cluster.small, "Underutilized", cluster.big.metadata.name)
     )
 
 
-async def moves_a_pod_twice(stage: Stage) -> None:
-    for claim in (stage.small, stage.big):
-        await stage.order(claim, "Underutilized")
+async def deletes_first_for_a_replacement_in_another_slot(cluster: TwoNodes) -> None:
+    waiting_claim = await cluster.annotate(cluster.big, SLOT, "cr-another")
+    await cluster.annotate(waiting_claim, WAITS, cluster.small.status.provider_id or "")
+    await cluster.world.kube.delete(
+        await cluster.set_command(cluster.small, "Drifted", waiting_claim.metadata.name)
+    )
+
+
+async def terminates_with_pods(cluster: TwoNodes) -> None:
+    request = {"InstanceIds": [(cluster.small.status.provider_id or "").rpartition("/")[2]]}
+    cluster.world.ec2.call("TerminateInstances", request, Caller(aws_world.ACCOUNT, "", ""))
+    condition = {"type": "InstanceTerminating", "status": "True", "reason": "Ended", "message": ""}
+    since = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await cluster.world.kube.patch(
+        cluster.small, {"status": {"conditions": [condition | since]}}, status=True, only_if_unchanged=True
+    )
+
+
+async def moves_a_pod_twice(cluster: TwoNodes) -> None:
+    for claim in (cluster.small, cluster.big):
+        await cluster.set_command(claim, "Underutilized")
     for _ in range(2):
-        (pod,) = await stage.world.pods("web")
-        await stage.world.kube.evict("default", pod.metadata.name, pod.metadata.uid)
-        await stage.world.sleep(30)
+        (pod,) = await cluster.world.pods("web")
+        await cluster.world.kube.evict("default", pod.metadata.name, pod.metadata.uid)
+        await cluster.world.sleep(30)
 
 
-async def gives_a_slot_twice(stage: Stage) -> None:
+async def holds_a_slot_twice(cluster: TwoNodes) -> None:
     document = {
         "metadata": {
             "name": "another",
             "labels": {"karpenter.sh/nodepool": "small"},
-            "annotations": {SLOT: stage.slots.id},
+            "annotations": {SLOT: cluster.slots.id},
         },
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "small"},
             "requirements": [capacity_types("reserved")],
         },
     }
-    await stage.world.create("/apis/karpenter.sh/v1/nodeclaims", document)
+    await cluster.world.create("/apis/karpenter.sh/v1/nodeclaims", document)
 
 
-async def waits_without_end(stage: Stage) -> None:
-    await ends_with_pods_on_it(stage)
-    await stage.annotate(stage.big, WAITS, stage.small.status.provider_id or "")
-    await stage.world.sleep(90)
-    stage.world.skip(WAITS_MAX_S)
-    stage.watch.look()
+async def waits_forever(cluster: TwoNodes) -> None:
+    await terminates_with_pods(cluster)
+    await cluster.annotate(cluster.big, WAITS, cluster.small.status.provider_id or "")
+    await cluster.world.sleep(90)
+    cluster.world.skip(WAITS_MAX_S)
+    cluster.watch.look()
 
 
 @pytest.mark.parametrize(
-    ("offence", "says"),
+    ("action", "message"),
     [
-        (goes_without_an_order, "nobody ordered it"),
-        (goes_with_pods_that_fit_nowhere, "have no home when it goes"),
-        (goes_for_something_dearer, "raises 0 to"),
-        (goes_first_for_another_slot, "its slot is not held by one claim"),
-        (ends_with_pods_on_it, "was ended under"),
+        (deletes_without_a_command, "nobody ordered it"),
+        (deletes_with_pods_that_fit_on_no_node, "have no home when it goes"),
+        (replaces_with_a_more_expensive_node, "raises 0 to"),
+        (deletes_first_for_a_replacement_in_another_slot, "its slot is not held by one claim"),
+        (terminates_with_pods, "was ended under"),
         (moves_a_pod_twice, "was moved again too soon"),
-        (gives_a_slot_twice, "and is given to"),
-        (waits_without_end, "waits for the slot of"),
+        (holds_a_slot_twice, "and is given to"),
+        (waits_forever, "waits for the slot of"),
     ],
 )
-def test_what_must_not_happen_is_seen(offence: Callable[[Stage], Awaitable[None]], says: str) -> None:
+def test_checker_reports_every_forbidden_action(
+    action: Callable[[TwoNodes], Awaitable[None]], message: str
+) -> None:
     async def program(world: AppWorld) -> None:
-        stage = Stage(world)
-        await stage.build()
-        await offence(stage)
-        assert any(says in problem for problem in stage.watch.problems([])), stage.watch.problems([])
+        cluster = TwoNodes(world)
+        await cluster.build()
+        await action(cluster)
+        assert any(message in problem for problem in cluster.watch.problems([])), cluster.watch.problems([])
 
     app_world.run(program)

@@ -1,7 +1,7 @@
-"""Random storms over the whole program: when each is over, every pod that can run runs, and nothing is left behind.
+"""Random fault simulations of the whole program: at the end every pod that can run runs, and nothing is left over.
 
-A seed that fails says how it is replayed; `make sim SEED=1 N=10000` runs as many as one likes, and
-`make sim SEED=1000000 N=1000` as many of the long ones.
+A failing seed prints the command that replays it. `make sim SEED=1 N=10000` runs more seeds, and
+`make sim SEED=1000000 N=1000` runs more of the long ones.
 """
 
 import pytest
@@ -13,65 +13,65 @@ from storms.harness import Outcome
 
 SEEDS = 200
 LONG_SEEDS = 6
-AT_ONCE = 5
+SEEDS_PER_TEST = 5
 
 
 def run(seed: int) -> Outcome:
     replay = f"make sim SEED={seed}"
-    structlog.get_logger().info("storm", replay_with=replay)  # first, for what ends it before its end
+    structlog.get_logger().info("storm", replay_with=replay)  # logged first, in case the run is killed
     outcome = harness.run(seed)
     assert not outcome.problems, "\n".join([f"replay with: {replay}", *outcome.problems, *outcome.story])
     return outcome
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, AT_ONCE))
-def test_after_a_storm_all_that_can_run_runs_and_nothing_is_left_behind(first: int) -> None:
-    for seed in range(first, first + AT_ONCE):
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_PER_TEST))
+def test_all_pods_run_and_nothing_is_left_over_after_random_faults(first: int) -> None:
+    for seed in range(first, first + SEEDS_PER_TEST):
         run(seed)
 
 
 @pytest.mark.parametrize("seed", range(LONG, LONG + LONG_SEEDS))
-def test_while_reservations_are_rolled_and_filled_no_rule_is_broken(seed: int) -> None:
+def test_long_runs_with_reservations_break_no_rule(seed: int) -> None:
     run(seed)
 
 
-def test_a_seed_tells_the_same_story_each_time() -> None:
+def test_seed_replays_the_same_run() -> None:
     assert run(1013) == run(1013)
 
 
-def test_storms_have_everything_that_can_go_wrong_in_them() -> None:
-    storms = [storm(seed) for seed in range(1, SEEDS + 1)]
-    steps = {step.what for each in storms for step in each.steps}
+def test_seeds_cover_every_step_and_fault() -> None:
+    schedules = [storm(seed) for seed in range(1, SEEDS + 1)]
+    steps = {step.what for each in schedules for step in each.steps}
     assert steps == {
         *("scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"),
         *("take", "give", "grow", "cancel"),
         *("crash", "cut", "down", "request"),
     }
-    weather = {type(fault).__name__ for each in storms for fault in each.weather}
-    assert weather == {
+    fault_types = {type(fault).__name__ for each in schedules for fault in each.weather}
+    assert fault_types == {
         *("Lost", "Throttled", "Broken", "Denied", "Stale"),
         *("NoCapacity", "Partial", "NeverBoots", "Silent", "Dies"),
     }
-    assert all(fault.until_s <= LASTS_S for each in storms for fault in each.weather)
-    assert {each.replicas for each in storms} == {1, 2}
-    slots = [one for each in storms for one in each.slots]
+    assert all(fault.until_s <= LASTS_S for each in schedules for fault in each.weather)
+    assert {each.replicas for each in schedules} == {1, 2}
+    slots = [one for each in schedules for one in each.slots]
     assert {(one.block, one.ends_s is None) for one in slots} == {
         (False, True),
         (False, False),
         (True, False),
     }
-    assert {one.away_max for each in storms for one in each.pools} == {0, 1, 2, 100}
-    assert {(one.away_max, one.disk) for each in storms for one in each.apps} == {
-        (away, disk) for away in (None, 0, 1, 2) for disk in (False, True)
+    assert {one.away_max for each in schedules for one in each.pools} == {0, 1, 2, 100}
+    assert {(one.away_max, one.disk) for each in schedules for one in each.apps} == {
+        (unavailable, disk) for unavailable in (None, 0, 1, 2) for disk in (False, True)
     }
 
 
-def test_long_storms_have_all_that_reservations_go_through_in_them() -> None:
-    storms = [storm(seed) for seed in range(LONG, LONG + 100)]
-    assert {step.what for each in storms for step in each.steps} == {
+def test_long_seeds_cover_every_step_of_reservations() -> None:
+    schedules = [storm(seed) for seed in range(LONG, LONG + 100)]
+    assert {step.what for each in schedules for step in each.steps} == {
         *("drift", "give", "take", "grow", "scale", "extend", "reclaim", "cancel"),
         *("crash", "cut", "down", "clock", "request"),
     }
-    kinds = {(one.block, one.interruptible) for each in storms for one in each.slots}
+    kinds = {(one.block, one.interruptible) for each in schedules for one in each.slots}
     assert kinds == {(False, False), (True, False), (False, True)}
-    assert {each.replicas for each in storms} == {1, 2}
+    assert {each.replicas for each in schedules} == {1, 2}

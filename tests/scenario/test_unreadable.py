@@ -1,4 +1,4 @@
-"""Objects that cannot be decoded cost only themselves, and nothing is deleted or terminated because of them."""
+"""An object that cannot be decoded affects no other object, and nothing is deleted or terminated because of it."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,7 +15,7 @@ Damage = Callable[[dict[str, Any]], None]
 
 
 class Damaging:
-    """A transport whose lists and watches have damaged objects in them."""
+    """A transport whose lists and watches contain damaged objects."""
 
     def __init__(self, transport: Transport, damages: dict[str, Damage]) -> None:
         self._transport = transport
@@ -49,7 +49,7 @@ class Damaging:
 
 
 class DamagedWorld:
-    """A world whose program sees damaged objects, from its next start on."""
+    """The controllers read damaged objects from their next start on."""
 
     def __init__(self, world: AppWorld) -> None:
         self.world = world
@@ -85,11 +85,11 @@ def no_capacity(item: dict[str, Any]) -> None:
 
 def test_the_instance_of_an_unreadable_nodeclaim_is_not_terminated() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await world.one_node("on-demand")
+        claim, instance = await world.one_node("on-demand")
         damaged = DamagedWorld(world)
         await damaged.damage("nodeclaims", no_spec)
         await world.sleep(900)
-        assert [one.id for one in world.machines] == [machine.id]
+        assert [one.id for one in world.machines] == [instance.id]
         assert damaged.count("nodeclaims") == 1
         (event,) = await world.events("Unreadable")
         assert event.involved_object.name == claim.metadata.name
@@ -112,7 +112,7 @@ def test_a_node_with_an_unreadable_pod_is_not_empty() -> None:
     app_world.run(program)
 
 
-def test_an_unreadable_pod_stops_no_other_pod() -> None:
+def test_unreadable_pod_does_not_block_other_pods() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
         await world.deploy("web", 1, **ONE_PER_NODE)
@@ -137,37 +137,37 @@ def test_an_unreadable_pod_stops_no_other_pod() -> None:
 
 def test_a_node_is_not_drained_while_a_pod_on_it_cannot_be_read() -> None:
     async def program(world: AppWorld) -> None:
-        _, machine = await world.one_node("on-demand")
+        _, instance = await world.one_node("on-demand")
         damaged = DamagedWorld(world)
         await damaged.damage("pods", no_priority)
         await world.sleep(30)
         (node,) = await world.nodes()
         await world.kube.delete(node)
         await world.sleep(300)
-        assert machine.id in [one.id for one in world.machines]
+        assert instance.id in [one.id for one in world.machines]
         (pod,) = await world.running()
         damaged.damages.clear()
         await world.kube.patch(pod, {"metadata": {"labels": {"seen": "again"}}})
         await world.sleep(120)
-        assert machine.id not in [one.id for one in world.machines]
+        assert instance.id not in [one.id for one in world.machines]
         assert damaged.count("pods") == 0
 
     app_world.run(program)
 
 
-def test_a_nodeclaim_whose_node_cannot_be_read_is_not_late() -> None:
+def test_registration_timeout_does_not_apply_while_the_node_is_unreadable() -> None:
     async def program(world: AppWorld) -> None:
         await pool(world, kinds=("on-demand",))
         damaged = DamagedWorld(world)
         await damaged.damage("nodes", no_capacity)
         await world.deploy("web", 1, **ONE_PER_NODE)
         await world.sleep(60)
-        (machine,) = world.machines
+        (instance,) = world.machines
         await world.sleep(3600)
         (claim,) = await world.claims()
-        assert (claim.status.provider_id or "").endswith(machine.id)
+        assert (claim.status.provider_id or "").endswith(instance.id)
         assert claim.metadata.deletion_timestamp is None
-        assert [one.id for one in world.machines] == [machine.id]
+        assert [one.id for one in world.machines] == [instance.id]
         damaged.damages.clear()
         await world.restart()
         await world.until_running(1)
@@ -177,13 +177,13 @@ def test_a_nodeclaim_whose_node_cannot_be_read_is_not_late() -> None:
 
 def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await world.one_node("on-demand")
+        claim, instance = await world.one_node("on-demand")
         damaged = DamagedWorld(world)
         await damaged.damage("nodes", no_capacity)
         await world.sleep(10)
         await world.kube.delete(claim)
         await world.sleep(300)
-        assert [one.id for one in world.machines][:1] == [machine.id]
+        assert [one.id for one in world.machines][:1] == [instance.id]
         damaged.damages.clear()
         await world.restart()
         await world.sleep(300)
@@ -192,9 +192,9 @@ def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> N
     app_world.run(program)
 
 
-def test_a_class_stays_while_a_nodeclaim_that_may_use_it_cannot_be_read() -> None:
+def test_deleted_class_releases_nothing_while_a_nodeclaim_is_unreadable() -> None:
     async def program(world: AppWorld) -> None:
-        claim, machine = await world.one_node("on-demand")
+        claim, instance = await world.one_node("on-demand")
         damaged = DamagedWorld(world)
         await damaged.damage("nodeclaims", no_spec)
         await world.sleep(10)
@@ -203,7 +203,7 @@ def test_a_class_stays_while_a_nodeclaim_that_may_use_it_cannot_be_read() -> Non
             await world.kube.delete(node_class)
         await world.sleep(300)
         assert world.asked("DeleteLaunchTemplate") == before
-        assert [one.id for one in world.machines] == [machine.id]
+        assert [one.id for one in world.machines] == [instance.id]
         assert claim.metadata.name in world.claims_ever()
 
     app_world.run(program)

@@ -1,7 +1,6 @@
-"""Bad weather, one kind at a time: EC2 throttles, answers get lost or are old, the API server restarts, watches break.
+"""One kind of fault at a time: EC2 throttles, answers are lost or stale, the API server restarts, watches break.
 
-Whatever it is, it ends, and then everything is as if it had not been: as many machines as there are pods that need
-one, each with its claim.
+After the fault there is one instance with one NodeClaim for each pod that needs a node.
 """
 
 import dataclasses
@@ -37,7 +36,7 @@ def is_list(request: Request) -> bool:
     return request.method == "GET" and not is_watch(request)
 
 
-async def begin(world: AppWorld) -> Reservation:
+async def set_up(world: AppWorld) -> Reservation:
     slots = world.reserve(total=2)
     await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
     wanted = [instance_types("m5.large"), capacity_types("reserved", "on-demand")]
@@ -45,8 +44,8 @@ async def begin(world: AppWorld) -> Reservation:
     return slots
 
 
-async def come_and_go(world: AppWorld) -> None:
-    """Three pods come; a node is deleted; a fourth pod comes."""
+async def scale_and_delete(world: AppWorld) -> None:
+    """Deploy three pods, delete one NodeClaim, add a fourth pod."""
     await world.deploy("web", 3, **ONE_PER_NODE)
     await world.until_running(3, within_s=900)
     await world.kube.delete((await world.claims())[0])
@@ -54,41 +53,43 @@ async def come_and_go(world: AppWorld) -> None:
     await world.until_running(4, within_s=900)
 
 
-async def judge(world: AppWorld, slots: Reservation) -> None:
-    """After long enough for garbage to be seen, and for what was bought meanwhile to move back into the slots."""
+async def assert_recovered(world: AppWorld, slots: Reservation) -> None:
+    """Wait for garbage collection and for moves from on-demand nodes into the slots, then check the state."""
     await world.sleep(300)
 
-    async def at_rest() -> bool:
+    async def is_settled() -> bool:
         found = (world.machines, await world.claims(), await world.nodes(), await world.running())
         return {len(one) for one in found} == {4} and world.in_reservation(slots) == 2
 
-    await world.until(at_rest, within_s=900)
+    await world.until(is_settled, within_s=900)
     owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await world.claims()}
-    assert owned == {machine.id for machine in world.machines}
-    assert len(world.all_machines()) == len(world.claims_ever())  # nothing was launched twice
+    assert owned == {instance.id for instance in world.machines}
+    assert len(world.all_machines()) == len(world.claims_ever())  # no duplicate launch
     world.ec2.check_all()
 
 
 @pytest.mark.parametrize("operation", ["", *WRITES, "DescribeInstances", "DescribeCapacityReservations"])
 @pytest.mark.parametrize("fault", [faults.Throttled, faults.Lost])
-def test_ec2_throttles_or_loses_its_answers(operation: str, fault: type[faults.OfCall]) -> None:
+def test_cluster_recovers_after_ec2_throttles_calls_or_loses_answers(
+    operation: str, fault: type[faults.OfCall]
+) -> None:
     async def program(world: AppWorld) -> None:
-        slots = await begin(world)
+        slots = await set_up(world)
         until_s = world.clock.now_s() + 120
         chance = 0.7 if fault is faults.Throttled else 0.4
         world.ec2.world.faults.add(fault(operation=operation, chance=chance, until_s=until_s))
-        await come_and_go(world)
-        await judge(world, slots)
+        await scale_and_delete(world)
+        await assert_recovered(world, slots)
 
     app_world.run(program)
 
 
-def test_ec2_answers_with_what_was_true_half_a_minute_ago() -> None:
+def test_cluster_recovers_after_stale_answers_of_ec2() -> None:
     async def program(world: AppWorld) -> None:
-        slots = await begin(world)
+        slots = await set_up(world)
         world.ec2.world.faults.add(faults.Stale(lag_s=30, until_s=world.clock.now_s() + 300))
-        await come_and_go(world)
-        await judge(world, slots)
+        await scale_and_delete(world)
+        await assert_recovered(world, slots)
 
     app_world.run(program)
 
@@ -109,27 +110,29 @@ def test_ec2_answers_with_what_was_true_half_a_minute_ago() -> None:
         (api.Half(200), is_list),
     ],
 )
-def test_the_line_to_the_api_server_is_bad(fault: api.Fault, which: Callable[[Request], bool]) -> None:
+def test_cluster_recovers_after_faults_of_the_api_server(
+    fault: api.Fault, which: Callable[[Request], bool]
+) -> None:
     async def program(world: AppWorld) -> None:
-        slots = await begin(world)
+        slots = await set_up(world)
         await world.sleep(5)
         for _ in range(12):
             world.line.add(fault, which, times=2)
         if which is is_list:
             world.line.cut()
-            world.line.add(api.Refuse("Expired"), is_watch, times=15)  # so that it lists anew
-        await come_and_go(world)
-        await judge(world, slots)
+            world.line.add(api.Refuse("Expired"), is_watch, times=15)  # so that the controllers list again
+        await scale_and_delete(world)
+        await assert_recovered(world, slots)
 
     app_world.run(program)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_the_api_server_restarts_again_and_again(replicas: int) -> None:
+def test_cluster_recovers_after_restarts_of_the_api_server(replicas: int) -> None:
     async def program(world: AppWorld) -> None:
         for _ in range(1, replicas):
             world.stand_by()
-        slots = await begin(world)
+        slots = await set_up(world)
         await world.deploy("web", 3, **ONE_PER_NODE)
         for up_s, down_s in ((2, 5), (1, 20), (15, 40), (8, 3)):
             await world.sleep(up_s)
@@ -144,7 +147,7 @@ def test_the_api_server_restarts_again_and_again(replicas: int) -> None:
         await world.sleep(30)
         world.line.come_back()
         await world.until_running(4)
-        await judge(world, slots)
+        await assert_recovered(world, slots)
 
     settings = app_world.SETTINGS
     if replicas > 1:
@@ -161,9 +164,9 @@ class HalfPaged(NoFaults):
 
 
 @pytest.mark.fact("Q-4")
-def test_half_a_listing_of_reservations_changes_nothing() -> None:
+def test_incomplete_list_of_reservations_changes_nothing() -> None:
     async def program(world: AppWorld) -> None:
-        slots = await begin(world)
+        slots = await set_up(world)
         await world.sleep(30)
         for _ in range(1100):  # more than a page
             world.reserve("c5.large", 1)
