@@ -61,7 +61,7 @@ class InstanceStatuses:
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims of unhealthy instances deleted" if ended else ""
-        return RequeueAfter(_EVERY_S, "the next look at the health of instances", did)
+        return RequeueAfter(_EVERY_S, "next DescribeInstanceStatus", did)
 
     def _claims_of(self, status: InstanceStatus) -> Iterator[NodeClaim]:
         return (
@@ -88,6 +88,6 @@ class InstanceStatuses:
         since = f", since {times.text(since_s)}" if since_s is not None else ""
         for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
             self._recorder.event(obj, "InstanceUnhealthy", f"{status.message}{since}", warning=True)
-            said = "its node is drained, because its instance goes"
-            self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
+            message = f"Interruption triggered termination for the {obj.kind}"
+            self._recorder.event(obj, "TerminatingOnInterruption", message, warning=True)
         return True

@@ -101,6 +101,6 @@ class Interruption:
             return False
         ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
         for obj in objects:
-            said = "its node is drained, because its instance goes"
-            self._recorder.event(obj, "TerminatingOnInterruption", said, warning=True)
+            message = f"Interruption triggered termination for the {obj.kind}"
+            self._recorder.event(obj, "TerminatingOnInterruption", message, warning=True)
         return ended

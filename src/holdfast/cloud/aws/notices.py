@@ -26,18 +26,21 @@ _ENDING: Final = (
 )
 # Named as Karpenter names them.
 _EVENTS: Final = {
-    Kind.SPOT_INTERRUPTED: ("SpotInterrupted", "EC2 takes this spot instance back"),
+    Kind.SPOT_INTERRUPTED: ("SpotInterrupted", "Spot interruption warning was triggered"),
     Kind.RESERVATION_INTERRUPTED: (
         "CapacityReservationInstanceInterrupted",
-        "EC2 takes this instance of an interruptible capacity reservation back",
+        "Capacity Reservation interruption warning was triggered",
     ),
     Kind.REBALANCE: (
         "SpotRebalanceRecommendation",
-        "this spot instance is more likely than before to be taken back",
+        "Spot rebalance recommendation was triggered",
     ),
-    Kind.INSTANCE_STOPPED: ("InstanceStopping", "its instance stops, or has stopped"),
-    Kind.INSTANCE_TERMINATED: ("InstanceTerminating", "its instance is terminated, or was"),
-    Kind.SCHEDULED_CHANGE: ("InstanceUnhealthy", "AWS has scheduled a change of its instance"),
+    Kind.INSTANCE_STOPPED: ("InstanceStopping", "Instance is stopping"),
+    Kind.INSTANCE_TERMINATED: ("InstanceTerminating", "Instance is terminating"),
+    Kind.SCHEDULED_CHANGE: (
+        "InstanceUnhealthy",
+        "An unhealthy warning was triggered for the instance: AWS has scheduled a change",
+    ),
 }
 _ABOUT_RESERVATIONS: Final = (Kind.RESERVATION_INTERRUPTED, Kind.RESERVATION_CHANGED, Kind.BLOCK_EXPIRING)
 

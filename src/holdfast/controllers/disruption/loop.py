@@ -180,7 +180,7 @@ class Disruption:
             return RequeueAfter(_EVERY_S, f"the command was not started: {error}")
         self._reporter.started(command, claims)
         did = f"disrupting node(s) {', '.join(command.candidates)}: {command.reason}/{command.action}: {command.why}"
-        return RequeueAfter(_AGAIN_S, "the next decision", did)
+        return RequeueAfter(_AGAIN_S, "next decision", did)
 
     async def _check_pods(self, claims: tuple[NodeClaim, ...], cluster: DisruptionInput) -> None:
         """NotReady when a candidate has, or is nominated for, a pod that the decision did not know: the watch of pods is

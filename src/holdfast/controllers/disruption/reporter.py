@@ -115,7 +115,10 @@ class DisruptionReporter:
             node = self._nodes.get(("", pod.spec.node_name))
             if node is not None and names.NODEPOOL in node.metadata.labels:
                 value = pod.metadata.annotations[names.DO_NOT_DISRUPT]
-                text = f'{names.DO_NOT_DISRUPT}: "{value}" is ignored: set "true" or a duration, such as 4h'
+                text = (
+                    f'Invalid {names.DO_NOT_DISRUPT} annotation: "{value}" is neither "true" nor a duration such as 4h, '
+                    "ignoring annotation"
+                )
                 self._recorder.event(pod, "InvalidDoNotDisruptAnnotation", text, warning=True)
 
     def rejected(self, command: DisruptionCommand, invalid: Invalid) -> None:
@@ -124,7 +127,11 @@ class DisruptionReporter:
         for name in command.candidates:
             node = self._nodes.get(("", name))
             if node is not None:
-                self._recorder.event(node, "ConsolidationRejected", f"{invalid.kind}: {invalid.why}")
+                self._recorder.event(
+                    node,
+                    "ConsolidationRejected",
+                    f"Consolidation rejected: {invalid.kind}, reason: {invalid.why}",
+                )
 
     def _allowance(self, one: Allowance) -> None:
         about = {"nodepool": one.pool, "reason": one.reason.value.lower()}

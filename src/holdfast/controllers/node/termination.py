@@ -147,7 +147,7 @@ class NodeTermination:
         if draft is not None and draft.conditions.find(claim_conditions.DRAINED) is None:
             draft.conditions.put(claim_conditions.DRAINED, conditions.UNKNOWN, "Draining")
         if not decided.done:
-            return RequeueAfter(_SOON_S, f"{decided.waiting} pods are still there")
+            return RequeueAfter(_SOON_S, f"{decided.waiting} pods are not evicted yet")
         if until_s is None or self._clock.now_s() < until_s:
             hidden = unreadable.pods_on(self._all_pods, node.metadata.name)
             if hidden:  # they may still run here
@@ -155,7 +155,7 @@ class NodeTermination:
         if draft is not None:
             left_s = _SETTLES_S - draft.age_s(claim_conditions.DRAINED)
             if left_s > 0:
-                return RequeueAfter(left_s, "whether no pod comes any more")
+                return RequeueAfter(left_s, "waiting until no pod is bound to the node any more")
             draft.conditions.put(claim_conditions.DRAINED, conditions.TRUE)
         return None
 
@@ -234,14 +234,14 @@ class NodeTermination:
         if draft is not None:
             draft.conditions.put(claim_conditions.INSTANCE_TERMINATING, conditions.TRUE)
             draft.moved()
-        return RequeueAfter(_CHECK_S, "its instance is ending")
+        return RequeueAfter(_CHECK_S, "instance is terminating")
 
     async def _release(self, node: Node) -> Done:
         left = [one for one in node.metadata.finalizers if one != names.TERMINATION_FINALIZER]
         with contextlib.suppress(errors.NotFound):
             await self._kube.patch(node, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
         self._recorder.count(TERMINATED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
-        return Done("gone")
+        return Done("instance terminated, removed the finalizer from the Node")
 
 
 def _is_deleting(node: Node) -> bool:

@@ -58,7 +58,7 @@ class Garbage:
         for claim in dead:
             await self._end.end(claim, "garbage_collected")
         did = f"{len(lost)} instances ended, {len(dead)} claims deleted" if lost or dead else ""
-        return RequeueAfter(_EVERY_S, "looking for garbage", did)
+        return RequeueAfter(_EVERY_S, "next comparison of NodeClaims and instances", did)
 
     def _without_claim(
         self, instances: tuple[Instance, ...], claims: tuple[NodeClaim, ...]

@@ -45,7 +45,7 @@ class Initialization:
             left_s = _LONG_S - draft.age_s(claim_conditions.REGISTERED)
             was_registered = conditions.holds(draft.claim.status.conditions, claim_conditions.REGISTERED)
             if was_registered and left_s > 0:
-                return RequeueAfter(left_s, "what is missing is said again if it takes long")
+                return RequeueAfter(left_s, "next report of what is missing")
             draft.conditions.put(claim_conditions.INITIALIZED, conditions.UNKNOWN, *missing)
             return None
         assert node is not None

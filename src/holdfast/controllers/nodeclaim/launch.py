@@ -73,7 +73,7 @@ class Launch:
             return None
         failures = self._failures.get(draft.claim.metadata.uid)
         if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
-            return RequeueAfter(left_s, "its launch failed a moment ago")
+            return RequeueAfter(left_s, "back-off after a failed launch")
         if names.LAUNCH_TOKEN not in draft.annotations and self._cluster_state.nominations.is_void(
             draft.name
         ):

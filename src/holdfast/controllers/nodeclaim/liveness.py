@@ -111,7 +111,7 @@ class MissingNode:
             return None
         if await self._exists(draft):
             draft.conditions.drop(claim_conditions.NODE_NOT_FOUND)
-            return RequeueAfter(_CHECK_S, "the cache lacks its Node")
+            return RequeueAfter(_CHECK_S, "Node is not in the cache yet")
         message = (
             f"node {draft.status.node_name} does not exist; the NodeClaim is deleted after {BOUND_S:.0f} s"
         )

@@ -53,7 +53,7 @@ class PodEvents:
         if known_s is not None and self._clock.now_s() < known_s + _EVERY_S:
             return RequeueAfter(known_s + _EVERY_S - self._clock.now_s(), "written a moment ago")
         if not conditions.holds(claim.status.conditions, claim_conditions.INITIALIZED):
-            return RequeueAfter(_EVERY_S, "it is not initialized yet")
+            return RequeueAfter(_EVERY_S, "NodeClaim is not initialized yet")
         try:
             change = {"status": {"lastPodEventTime": times.text(happened_s)}}
             await self._kube.patch(claim, change, status=True)

@@ -71,7 +71,7 @@ class Reboot:
         if before is None:
             await self._tainted(node, there=True)
             if left_s > 0 and (waiting := await self._drain(node)):
-                return RequeueAfter(_SOON_S, f"{waiting} pods are still there")
+                return RequeueAfter(_SOON_S, f"{waiting} pods are not evicted yet")
             before = node.status.node_info.boot_id
             noted = {"metadata": {"annotations": {names.REBOOT_PRE_BOOT_ID: before}}}
             claim = await self._kube.patch(claim, noted)
@@ -99,11 +99,11 @@ class Reboot:
         except (errors.NotFound, errors.Terminal) as error:
             return await self._failed(claim, node, f"its instance could not be rebooted: {error}")
         await self._set_condition(claim, conditions.TRUE, "RebootIssued")
-        return RequeueAfter(_CHECK_S, "whether it is back")
+        return RequeueAfter(_CHECK_S, "waiting for the node to be ready")
 
     async def _back(self, claim: NodeClaim, node: Node) -> Done:
         await self._over(claim, node, "RebootSucceeded")
-        self._recorder.event(claim, "RebootObserved", "its node is back, on the same instance")
+        self._recorder.event(claim, "RebootObserved", "Node is ready again on the same instance")
         return Done("rebooted")
 
     async def _failed(self, claim: NodeClaim, node: Node | None, why: str) -> Done:

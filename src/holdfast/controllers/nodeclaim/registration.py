@@ -79,7 +79,10 @@ class Registration:
             raise errors.Conflict(f"node {node.metadata.name} is another one by now")
         has_taint = any((t.key, t.effect) == _UNREGISTERED for t in node.spec.taints)
         if not has_taint and node.metadata.labels.get(names.REGISTERED) != "true":
-            message = f"Missing {names.UNREGISTERED_TAINT} taint on node/{node.metadata.name}, which prevents registration races"
+            message = (
+                f"Missing {names.UNREGISTERED_TAINT} taint which prevents registration related race conditions on "
+                f"Karpenter-managed nodes (node/{node.metadata.name})"
+            )
             self._recorder.event(draft.claim, "UnregisteredTaintMissing", message, warning=True)
         change = registered(node, draft)
         return await self._kube.patch(node, change, only_if_unchanged=True)
@@ -132,7 +135,7 @@ class Tagging:
         if not claim.status.node_name:
             return None
         if draft.starting_s:
-            return RequeueAfter(draft.starting_s, "its instance is tagged once its node is up, or late")
+            return RequeueAfter(draft.starting_s, "instance is tagged when the node is initialized, or late")
         draft.annotations |= await self._cloud.tag(claim)
         node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)

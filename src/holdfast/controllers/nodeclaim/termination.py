@@ -44,11 +44,11 @@ class Termination:
         self._set_deadline(draft)
         await draft.write(self._kube)
         if draft.conditions.holds(claim_conditions.REGISTERED) and await self._nodes_are_there(draft):
-            return RequeueAfter(_CHECK_S, "its node is still there")
+            return RequeueAfter(_CHECK_S, "Node is not deleted yet")
         if draft.status.provider_id and not await self._instance_is_gone(draft):
-            return RequeueAfter(_CHECK_S, "its instance is still there")
+            return RequeueAfter(_CHECK_S, "instance is not terminated yet")
         await self._release(draft)
-        return Done("gone")
+        return Done("instance terminated, removed the finalizer")
 
     def _set_deadline(self, draft: Draft) -> None:
         """When a drain has to be over, written once (NC-23)."""

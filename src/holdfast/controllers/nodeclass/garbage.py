@@ -32,4 +32,4 @@ class Garbage:
         if not self._is_first:
             await self._cloud.collect(tuple(self._classes), tuple(self._claims))
         self._is_first = False
-        return RequeueAfter(PERIOD_S, "looking for what nothing uses")
+        return RequeueAfter(PERIOD_S, "next search for unused launch templates and instance profiles")

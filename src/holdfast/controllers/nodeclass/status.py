@@ -68,16 +68,16 @@ class Status:
     async def _look_again(self, status: Mapping[str, Any], did: str) -> RequeueAfter:
         ready = conditions.find(_conditions(status), conditions.READY)
         if ready is None or ready.status == conditions.UNKNOWN:
-            return RequeueAfter(UNKNOWN_PERIOD_S, "not everything could be read", did)
+            return RequeueAfter(UNKNOWN_PERIOD_S, "some parts could not be read", did)
         try:
             counts = await self._cloud.reservations()
         except errors.HoldfastError:
-            return RequeueAfter(PERIOD_S, "the next look", did)  # that it failed is in the status
+            return RequeueAfter(PERIOD_S, "next refresh", did)  # that it failed is in the status
         now_s = self._clock.now_s()
         at_s = boundaries.next_change_s(counts.reservations, now_s)
         if at_s is None or at_s - now_s >= PERIOD_S:
-            return RequeueAfter(PERIOD_S, "the next look", did)
-        return RequeueAfter(at_s - now_s, "a reservation starts, drains or ends", did)
+            return RequeueAfter(PERIOD_S, "next refresh", did)
+        return RequeueAfter(at_s - now_s, "next start, drain or end of a reservation", did)
 
     def _class_that_ends(self, claim: NodeClaim) -> list[Key]:
         keys = [("", name) for name in self._terms.names(claim.spec.node_class_ref)]

@@ -45,4 +45,4 @@ class Termination:
             await self._kube.patch(node_class, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
         except errors.NotFound:
             return Done()
-        return Done("released what was made for the class")
+        return Done("deleted the launch templates and instance profile of the class")

@@ -52,7 +52,7 @@ class Counter:
         now_s = self._clock.monotonic_s()
         wait_s = self._counted_s.get(key, now_s - PERIOD_S) + PERIOD_S - now_s
         if wait_s > 0:
-            return RequeueAfter(wait_s, "counted a moment ago")
+            return RequeueAfter(wait_s, "status.resources was counted recently")
         self._counted_s[key] = now_s
         used = await self._usage.of(pool.metadata.name)
         self._measure(pool, used)

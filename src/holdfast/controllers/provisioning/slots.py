@@ -35,7 +35,7 @@ class Slots:
         more = before is not None and any(count > before.get(id_, 0) for id_, count in free.items())
         if more:
             self._trigger()
-        return RequeueAfter(_EVERY_S, "looking for free slots", "woke provisioning" if more else "")
+        return RequeueAfter(_EVERY_S, "next count of free slots", "triggered provisioning" if more else "")
 
     def _launchable(self, counts: ReservationCounts) -> dict[str, int]:
         now_s = self._clock.now_s()

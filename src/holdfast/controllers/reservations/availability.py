@@ -53,4 +53,4 @@ class Availability:
         reservation_condition.put(found, slots.selected, slots.free)
         did = await status_patch.write(self._kube, pool, found.changes)
         status_patch.emit_events(self._recorder, pool, found.all)
-        return RequeueAfter(PERIOD_S, "counts change", did) if slots.selected else Done(did)
+        return RequeueAfter(PERIOD_S, "next count of slots", did) if slots.selected else Done(did)

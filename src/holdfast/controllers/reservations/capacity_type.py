@@ -68,7 +68,7 @@ class CapacityType:
         did = f"{changed} objects relabelled" if changed else ""
         if unconfirmed:
             return RequeueAfter(_CONFIRM_S, f"{len(unconfirmed)} instances differ from their labels", did)
-        return RequeueAfter(_EVERY_S, "the next list of instances", did)
+        return RequeueAfter(_EVERY_S, "next list of instances", did)
 
     def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
         """The claim of an instance, and its node."""
@@ -93,10 +93,10 @@ class CapacityType:
         before = obj.metadata.labels.get(names.CAPACITY_TYPE, "")
         after = change.get(names.CAPACITY_TYPE, before)
         left = obj.metadata.labels.get(self._cloud.labels.reservation_id or "")
-        where = f"in {instance.reservation_id}" if instance.reservation_id else "in no reservation any more"
-        message = f"its instance is {where}" + (f"; it was in {left}" if left else "")
+        where = f"in {instance.reservation_id}" if instance.reservation_id else "in no capacity reservation"
+        message = f"Instance is {where}" + (f", was in {left}" if left else "")
         if after != before:
-            message += f": {before} becomes {after}, and nothing is disrupted"
+            message += f"; capacity type changes from {before} to {after} without a disruption"
         self._recorder.event(obj, "ReservationChanged", message)
 
 

@@ -59,8 +59,8 @@ class Expiration:
         did = f"{ended} claims are drained" if ended else ""
         at_s = boundaries.next_change_s(counts.reservations, now_s)
         if at_s is not None and at_s - now_s < _EVERY_S:
-            return RequeueAfter(at_s - now_s, "a reservation drains or ends", did)
-        return RequeueAfter(_EVERY_S, "dates are compared again", did)
+            return RequeueAfter(at_s - now_s, "next drain or end of a reservation", did)
+        return RequeueAfter(_EVERY_S, "next comparison of dates", did)
 
     def _reservation_id(self, claim: NodeClaim) -> str:
         """The reservation of its instance; before it has one, the planned reservation."""
