@@ -58,6 +58,13 @@ def test_launch_is_subtracted_from_every_count_that_may_not_include_it(launched_
     assert entry(of, claim("a", launched_s=launched_s, provider_id="i-1")).free == free
 
 
+def test_launch_time_is_that_of_the_claim_if_ec2_reports_an_earlier_one() -> None:
+    """EC2's clock may be behind ours. With its time the count would seem to be old enough to include the launch."""
+    of = reservation("cr-1", "m5.large", available=3, total=4)
+    listed = replace(instance("i-1"), launched_s=870)
+    assert entry(of, claim("a", launched_s=890, provider_id="i-1"), instances=(listed,)).free == 2
+
+
 def test_free_slots_are_never_negative() -> None:
     assert entry(reservation("cr-1", "m5.large", available=1, total=4), claim("a"), claim("b")).free == 0
 
