@@ -142,7 +142,11 @@ BROKEN = [
     Broken(ReasonCode.VOLUMES, "volume limits of every instance type: ebs.csi.aws.com", _volume_limits),
     Broken(ReasonCode.RESOURCES, "cpu 99", lambda c: c.of_pod.update(cpu_millis=99_000)),
     Broken(ReasonCode.RESOURCES, "memory 9000Gi", lambda c: c.of_pod.update(memory_mib=9000 * 1024)),
-    Broken(ReasonCode.RESOURCES, "nvidia.com/gpu 1", lambda c: c.of_pod.update(extra={"nvidia.com/gpu": 1})),
+    Broken(
+        ReasonCode.NO_SUCH_RESOURCE,
+        "extended resource nvidia.com/gpu",
+        lambda c: c.of_pod.update(extra={"nvidia.com/gpu": 1}),
+    ),
     Broken(ReasonCode.HOST_PORTS, "host port 80/TCP", _daemon_port),
     Broken(
         ReasonCode.OFFERINGS,

@@ -55,6 +55,22 @@ def test_pods_with_unsupported_constraints_are_counted_and_have_an_event() -> No
     app_world.run(program)
 
 
+def test_pod_that_requests_a_resource_of_no_nodepool_has_an_event_that_names_it() -> None:
+    async def program(world: AppWorld) -> None:
+        await world.node_class()
+        await world.node_pool(requirements=[LARGE])  # which excludes types with GPUs
+        await world.deploy("web", 1, cpu="100m", limits={"nvidia.com/gpu": "1"})
+        await world.sleep(20)
+        assert await world.claims() == []
+        (event,) = [
+            event for event in await world.events("FailedScheduling") if event.source.component == "holdfast"
+        ]
+        text = "no instance type of any ready NodePool has the extended resource nvidia.com/gpu"
+        assert (event.type, event.message) == ("Warning", f"NodePool default: {text}")
+
+    app_world.run(program)
+
+
 @pytest.mark.fact("S-14")
 @pytest.mark.parametrize(
     ("requirement", "message"),

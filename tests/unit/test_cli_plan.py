@@ -105,6 +105,16 @@ def test_every_pod_is_placed_or_has_a_reason(tmp_path: Path) -> None:
     ]
 
 
+def test_a_resource_that_no_nodepool_offers_is_named(tmp_path: Path) -> None:
+    limits = {"vendor.example/fpga": "1"}
+    lonely = pod("lonely", containers=[container(cpu="1", memory="1Gi", limits=limits)])
+    made = plan(tmp_path, *SCENARIO[:3], lonely)
+    text = "no instance type of any ready NodePool has the extended resource vendor.example/fpga"
+    reason = {"code": "NoSuchResource", "kind": "NodePool", "subjects": ["default"], "more": 0, "text": text}
+    assert made["unplaced"] == [{"pods": ["default/lonely"], "reasons": [reason]}]
+    assert f"NodePool default: {text}" in run(tmp_path, *SCENARIO[:3], lonely).stdout
+
+
 def test_the_default_output_is_tables(tmp_path: Path) -> None:
     result = run(tmp_path, *SCENARIO)
     assert result.exit_code == 0

@@ -21,6 +21,22 @@ def test_amounts_are_written_as_kubernetes_writes_them() -> None:
     assert str(NOTHING) == "nothing"
 
 
+@pytest.mark.parametrize(
+    ("name", "extended"),
+    [
+        ("nvidia.com/gpu", True),
+        ("vendor.example/fpga", True),
+        ("cpu", False),
+        ("ephemeral-storage", False),
+        ("hugepages-2Mi", False),
+        ("kubernetes.io/batch", False),
+        ("example.kubernetes.io/batch", False),
+    ],
+)
+def test_extended_resources_have_a_domain_that_is_not_of_kubernetes(name: str, *, extended: bool) -> None:
+    assert resources.is_extended(name) is extended
+
+
 def test_vectors_are_values() -> None:
     assert of({"cpu": 1, "memory": 2}) == of({"memory": 2, "cpu": 1})
     assert hash(of({"cpu": 1, "memory": 2})) == hash(of({"memory": 2, "cpu": 1}))

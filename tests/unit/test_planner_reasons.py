@@ -78,6 +78,7 @@ def with_volume_limit(*of_types: str) -> list[InstanceType]:
     ]
 
 
+WITH_GPUS = [*fake_types(9), instance_type("gpu", 8, 64, 9, **GPUS)]
 FULL = reservation("cr-1", "fake-it-5", available=0, total=4)
 FREE = reservation("cr-1", "fake-it-5")
 TWO_VOLUMES = Volumes(claims=(("csi", "a"), ("csi", "b")))
@@ -116,9 +117,29 @@ UNPLACED = [
         "NodePool default: no instance type has enough resources: cpu 100 is requested",
     ),
     (
-        solve_request(shape(extra={"nvidia.com/gpu": 8})),
+        solve_request(shape(extra={"nvidia.com/gpu": 16}), types=WITH_GPUS),
         ReasonCode.RESOURCES,
-        "NodePool default: no instance type has enough resources: nvidia.com/gpu 8 is requested",
+        "NodePool default: no instance type has enough resources: nvidia.com/gpu 16 is requested",
+    ),
+    (
+        solve_request(shape(extra={"hugepages-2Mi": 2**21})),
+        ReasonCode.RESOURCES,  # of Kubernetes, so it is no extended resource
+        "NodePool default: no instance type has enough resources: hugepages-2Mi 2Mi is requested",
+    ),
+    (
+        solve_request(shape(extra={"vendor.example/fpga": 1})),
+        ReasonCode.NO_SUCH_RESOURCE,
+        "NodePool default: no instance type of any ready NodePool has the extended resource vendor.example/fpga",
+    ),
+    (
+        solve_request(
+            shape(100_000, extra={"nvidia.com/gpu": 8, "vendor.example/fpga": 1, "vendor.example/nic": 1})
+        ),
+        ReasonCode.NO_SUCH_RESOURCE,  # a smaller pod would not fit either
+        (
+            "NodePool default: no instance type of any ready NodePool has the extended resources "
+            "nvidia.com/gpu, vendor.example/fpga, vendor.example/nic"
+        ),
     ),
     (
         solve_request(types=sold_out()),
@@ -197,6 +218,54 @@ def test_an_unplaced_pod_has_a_reason(of: SolveRequest, code: ReasonCode, senten
     (unplaced,) = solve(of).unplaced
     (reason,) = unplaced.reasons
     assert (reason.code, reason.sentence) == (code, sentence)
+
+
+def codes_of(of: SolveRequest) -> list[str]:
+    return [reason.code for reason in solve(of).unplaced[0].reasons]
+
+
+ONE_GPU = shape(extra={"nvidia.com/gpu": 1})
+
+
+def test_a_resource_that_another_nodepool_offers_exists() -> None:
+    tainted = pool("tainted", WITH_GPUS, taints=(GPU,), weight=1)
+    assert codes_of(solve_request(ONE_GPU, others=[tainted])) == [ReasonCode.TAINT, ReasonCode.RESOURCES]
+
+
+def test_a_resource_that_no_nodepool_offers_is_named_for_each_that_passes_the_earlier_checks() -> None:
+    others = [pool("tainted", fake_types(9), taints=(GPU,), weight=2), pool("plain", fake_types(9), weight=1)]
+    found = [ReasonCode.TAINT, ReasonCode.NO_SUCH_RESOURCE, ReasonCode.NO_SUCH_RESOURCE]
+    assert codes_of(solve_request(ONE_GPU, others=others)) == found
+
+
+def test_a_resource_of_instance_types_that_every_nodepool_excludes_does_not_exist() -> None:
+    without = requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, ["gpu"])
+    assert codes_of(solve_request(ONE_GPU, types=WITH_GPUS, wanted=[without])) == [
+        ReasonCode.NO_SUCH_RESOURCE
+    ]
+
+
+def test_a_resource_that_the_requirements_of_the_pod_exclude_exists() -> None:
+    small = shape(extra={"nvidia.com/gpu": 1}, node_selector=of(is_in(names.INSTANCE_TYPE, "fake-it-5")))
+    assert codes_of(solve_request(small, types=WITH_GPUS)) == [ReasonCode.RESOURCES]
+
+
+def test_a_resource_that_daemon_sets_use_up_exists() -> None:
+    whole = (daemon(extra=GPUS),)
+    assert codes_of(solve_request(ONE_GPU, types=WITH_GPUS[-1:], daemon_sets=whole)) == [ReasonCode.RESOURCES]
+
+
+def test_a_resource_that_is_sold_out_exists() -> None:
+    types = [
+        dataclasses.replace(t, offerings=tuple(dataclasses.replace(o, count=0) for o in t.offerings))
+        for t in WITH_GPUS
+    ]
+    assert codes_of(solve_request(ONE_GPU, types=types)) == [ReasonCode.OFFERINGS]
+
+
+def test_a_resource_of_which_nothing_is_requested_is_not_missing() -> None:
+    none = shape(100_000, extra={"vendor.example/fpga": 0})
+    assert codes_of(solve_request(none)) == [ReasonCode.RESOURCES]
 
 
 def arch(name: str) -> PodShape:

@@ -17,6 +17,7 @@ class ReasonCode(enum.StrEnum):
     TAINT = "Taint"
     REQUIREMENTS = "Requirements"
     RESOURCES = "Resources"
+    NO_SUCH_RESOURCE = "NoSuchResource"
     OFFERINGS = "Offerings"
     TOPOLOGY = "Topology"
     HOST_PORTS = "HostPorts"

@@ -21,6 +21,7 @@ NODES: Final = "nodes"  # only in limits
 HUGEPAGES_PREFIX: Final = "hugepages-"
 
 _BYTE_SIZED: Final = (MEMORY, EPHEMERAL_STORAGE)
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,11 @@ def request(name: str, value: str | float) -> int:
     if asked < 0:
         raise errors.InvalidInput(f"{name} is {value!r}, and nothing can be less than 0")
     return asked
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is an extended one, such as `nvidia.com/gpu`: it has a domain, which is not that of Kubernetes."""
+    return "/" in name and _NATIVE_DOMAIN not in name
 
 
 def text(name: str, amount: int) -> str:

@@ -65,6 +65,11 @@ class Offers:
     available: Mask  # before the plan: it can be launched or, if reserved, has a free slot
     reservation: Ints  # index of its reservation in the ledger, or -1
 
+    def with_resource(self, name: str) -> Mask:
+        """The offerings that the NodePool allows and whose nodes have a resource, whatever DaemonSets use of it."""
+        columns = self.rows.columns
+        return self.allowed & (columns.allocatable(name)[columns.allocatable_index[self.rows.picked]] > 0)
+
     def without_ports(self, ports: Sequence[HostPort]) -> Mask:
         """The offerings on whose nodes no DaemonSet uses one of these ports. An unreserved node may be on demand or spot, so
         DaemonSets of both count."""
@@ -85,6 +90,7 @@ class Checks:
         self._rows: dict[int, Rows] = {}  # by catalog: of NodePools on whose nodes no DaemonSet runs
         self._fitting: dict[tuple[int, bytes], Mask] = {}  # by rows and request
         self._stages: dict[tuple[int, int, int], list[Stage]] = {}
+        self._offered: dict[str, bool] = {}  # by resource
 
     def offers(self, pool: int) -> Offers:
         if pool not in self._offers:
@@ -139,6 +145,13 @@ class Checks:
     def request(self, c: int) -> Ints:
         found: Ints = problem.requests([self.problem.classes[c].shape], self.problem.resources)[0]
         return found
+
+    def is_offered(self, resource: str) -> bool:
+        """Whether an instance type that some NodePool allows has a resource: available or not, and before DaemonSets."""
+        if resource not in self._offered:
+            pools = map(self.offers, range(len(self.problem.pools)))
+            self._offered[resource] = any(here.with_resource(resource).any() for here in pools)
+        return self._offered[resource]
 
     def wanted(self, c: int, pool: int, term: int) -> Requirements:
         """The requirements of a node of the NodePool with the pod on it."""

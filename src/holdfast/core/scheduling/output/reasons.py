@@ -188,7 +188,7 @@ class PlanExplainer:
                 text = f"no offering is where the pod's volumes can be attached: {places}"
                 return ReasonCode.VOLUMES, text
             case Check.RESOURCES:
-                return ReasonCode.RESOURCES, _too_large(checks, c, here, failed.remaining)
+                return _not_enough(checks, c, here, failed.remaining)
             case Check.VOLUME_LIMITS:
                 drivers = dict.fromkeys(driver for driver, _ in p.classes[c].shape.volumes.claims)
                 limited = [driver for driver in drivers if driver in p.resources.drivers]
@@ -278,6 +278,18 @@ def _excluding(remaining: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
     alone = [asked for asked, mask in masks if not (remaining & mask).any()]
     some = [asked for asked, mask in masks if (remaining & ~mask).any()]
     return " and ".join(str(asked) for asked in alone or some or [asked for asked, _ in masks])
+
+
+def _not_enough(checks: Checks, c: int, here: Offers, remaining: Mask) -> tuple[ReasonCode, str]:
+    """Which resource no instance type has enough of. One that no NodePool offers at all has a code of its own, since no
+    smaller pod and no other NodePool would do."""
+    asked = checks.problem.classes[c].shape.requests
+    extended = [name for name in asked if asked[name] > 0 and resources.is_extended(name)]
+    absent = [name for name in extended if not checks.is_offered(name)]
+    if not absent:
+        return ReasonCode.RESOURCES, _too_large(checks, c, here, remaining)
+    which = f"{wording.plural('resource', len(absent))} {wording.listed(absent)}"
+    return ReasonCode.NO_SUCH_RESOURCE, f"no instance type of any ready NodePool has the extended {which}"
 
 
 def _too_large(checks: Checks, c: int, here: Offers, remaining: Mask) -> str:
