@@ -1,4 +1,4 @@
-"""Marks what only `make test-all` runs, and prints after a failure the command that runs the test again."""
+"""Adds a marker to the tests that only `make test-all` runs, and prints the command that repeats a failed test."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from exhaustive import KEPT, left_to_test_all
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark(items, lambda nodeid: nodeid.partition("[")[0])  # tests
-    kept = [item for item in items if item.get_closest_marker("exhaustive") is None]
-    _mark(kept, lambda nodeid: nodeid.partition("::")[0])  # files
+    items_to_run = [item for item in items if item.get_closest_marker("exhaustive") is None]
+    _mark(items_to_run, lambda nodeid: nodeid.partition("::")[0])  # files
 
 
 def _mark(items: list[pytest.Item], name_of: Callable[[str], str]) -> None:

@@ -1,8 +1,8 @@
-"""From a pending pod to a NodeClaim, and to a ready node: the real program over the HTTP fronts of a simulated world.
+"""From a pending pod to a NodeClaim, and to a ready node: the real controller over the HTTP fronts of a sandbox.
 
-Run by `make bench`. Prints a table; asserts nothing, since machines differ. Machines boot at once, so what is measured is
-the program and the fronts it talks to. The world is one process with a loop of its own, the program another: on two
-cores they do not wait for each other, but a real API server and a real EC2 are many times as fast as these.
+Run by `make bench`. Prints a table; asserts nothing, since computers differ. Instances boot at once, so the controller and
+the fronts are measured. The sandbox is one process, the controller another: on two cores they do not wait for each other,
+but a real API server and a real EC2 are many times as fast as the simulated ones.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ AT_A_TIME = 100
 
 
 @dataclass
-class SnapshotResult:
-    """When claims were written and when their nodes were ready."""
+class ClaimTimes:
+    """When NodeClaims were created and when their nodes were ready."""
 
     claims: dict[str, float] = field(default_factory=dict)
     ready: dict[str, float] = field(default_factory=dict)
@@ -64,8 +64,8 @@ class SnapshotResult:
 
 
 @dataclass
-class Kept:
-    """When the Lease was renewed, in its own words; it is lost when that is ten seconds ago."""
+class LeaseTimes:
+    """The renewTimes of the Lease; the Lease is lost ten seconds after the last one."""
 
     renewed_s: list[float] = field(default_factory=list)
 
@@ -81,8 +81,8 @@ class Kept:
 def main() -> None:
     wanted = [int(arg) for arg in sys.argv[1:]] or PODS
     print(
-        "pods     nodes   first claim   all claims   all nodes ready   program's cpu   its memory   API calls   AWS calls   "
-        "renewals of its Lease, the longest wait for one   its loop's two longest pieces"
+        "pods     nodes   first claim   all claims   all nodes ready   controller cpu       memory   API calls   AWS calls   "
+        "Lease renewals, longest interval   two longest event loop steps"
     )
     for count in wanted:
         with tempfile.TemporaryDirectory() as folder:
@@ -97,21 +97,23 @@ async def measure(count: int, folder: Path) -> None:
             requirements=[builders.requirement("node.kubernetes.io/instance-type", "In", "m5.4xlarge")]
         )
         await world.until(world.pool_is_ready, "the NodePool is ready")
-        seen, kept = SnapshotResult(), Kept()
-        watching = [world.watch(NodeClaim, seen.change), world.watch(Lease, kept.change)]
-        asked = len(world.front.asked), world.cloud.endpoint.counts.total()
+        claim_times, lease_times = ClaimTimes(), LeaseTimes()
+        watching = [world.watch(NodeClaim, claim_times.change), world.watch(Lease, lease_times.change)]
+        calls_before = len(world.front.asked), world.cloud.endpoint.counts.total()
         began_s = time.perf_counter()
         await write_pods(world, count)
         async with asyncio.timeout(WITHIN_S):
-            while len(seen.claims) * PODS_A_NODE < count or len(seen.ready) < len(seen.claims):
+            while len(claim_times.claims) * PODS_A_NODE < count or len(claim_times.ready) < len(
+                claim_times.claims
+            ):
                 assert replica.is_running, replica.lines[-1]
                 await asyncio.sleep(0.05)
         for one in watching:
             one.cancel()
-        row(count, seen, began_s, (replica.cpu_s, replica.memory_mib))
+        row(count, claim_times, began_s, (replica.cpu_s, replica.memory_mib))
         print(
-            f"{len(world.front.asked) - asked[0]:>12,}{world.cloud.endpoint.counts.total() - asked[1]:>12,}"
-            f"{len(kept.renewed_s):>12}{kept.longest_s:>8.0f} s",
+            f"{len(world.front.asked) - calls_before[0]:>12,}{world.cloud.endpoint.counts.total() - calls_before[1]:>12,}"
+            f"{len(lease_times.renewed_s):>12}{lease_times.longest_s:>8.0f} s",
             end="",
         )
         await replica.stop()
@@ -120,22 +122,24 @@ async def measure(count: int, folder: Path) -> None:
 
 
 async def write_pods(world: LiveWorld, count: int) -> None:
-    """Pods that a scheduler of their own has found no node for: the simulated one would be most of what is measured."""
+    """Unschedulable pods with a schedulerName of their own: otherwise the simulated kube-scheduler would dominate the times."""
     spec = cluster_world.pod_spec(cpu="900m", memory="1Gi", schedulerName="bench")
-    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
     for first in range(0, count, AT_A_TIME):
         await asyncio.gather(
             *(
-                write_pod(world, f"pod-{number}", spec, waits)
+                write_pod(world, f"pod-{number}", spec, condition)
                 for number in range(first, min(first + AT_A_TIME, count))
             )
         )
 
 
-async def write_pod(world: LiveWorld, name: str, spec: Mapping[str, Any], waits: Mapping[str, Any]) -> None:
+async def write_pod(
+    world: LiveWorld, name: str, spec: Mapping[str, Any], condition: Mapping[str, Any]
+) -> None:
     pods = "/api/v1/namespaces/default/pods"
     await send(world, "POST", pods, "application/json", {"metadata": {"name": name}, "spec": spec})
-    status = {"status": {"conditions": [waits]}}
+    status = {"status": {"conditions": [condition]}}
     await send(world, "PATCH", f"{pods}/{name}/status", "application/merge-patch+json", status)
 
 
@@ -145,11 +149,11 @@ async def send(world: LiveWorld, method: str, path: str, content: str, body: Map
     assert answer.status < 300, answer.body
 
 
-def row(count: int, seen: SnapshotResult, began_s: float, used: tuple[float, float]) -> None:
-    first, last = min(seen.claims.values()) - began_s, max(seen.claims.values()) - began_s
-    ready = max(seen.ready.values()) - began_s
+def row(count: int, claim_times: ClaimTimes, began_s: float, used: tuple[float, float]) -> None:
+    first, last = min(claim_times.claims.values()) - began_s, max(claim_times.claims.values()) - began_s
+    ready = max(claim_times.ready.values()) - began_s
     print(
-        f"{count:<8,} {len(seen.claims):<7,}{first:>10.1f} s{last:>11.1f} s{ready:>16.1f} s"
+        f"{count:<8,} {len(claim_times.claims):<7,}{first:>10.1f} s{last:>11.1f} s{ready:>16.1f} s"
         f"{used[0]:>14.1f} s{used[1]:>9.0f} MiB",
         end="",
     )

@@ -1,8 +1,7 @@
-"""How long the catalog of a region takes, and how often AWS is asked while nothing happens.
+"""How long the catalog of a region takes, and how many AWS calls are made while nothing happens.
 
-Run by `make bench`. Prints tables; asserts nothing, since machines differ. AWS is the simulated one, on the full
-wire; times are of the processor, and what the simulation itself takes is measured and taken off, so what is left is
-ours and botocore's.
+Run by `make bench`. Prints tables; asserts nothing, since computers differ. AWS is simulated, with complete requests and
+responses; times are CPU times without that of the simulation, so they are those of Holdfast and botocore.
 """
 
 import statistics
@@ -37,13 +36,13 @@ def main() -> None:
 
 def catalog() -> None:
     world = World()
-    made = [world.reserve() for _ in range(50)]
+    reservations = [world.reserve() for _ in range(50)]
     run(world.calls.call("ec2", "DescribeSubnets"))  # makes the client
     node_class = world.selecting({"ownerID": aws_world.ACCOUNT})
     types, cold_s = timed(lambda: run(world.discovery.instance_types(node_class)))
     refreshed = []
     for n in range(ROUNDS):
-        control.take(world.ec2.world, made[n].id, 1)
+        control.take(world.ec2.world, reservations[n].id, 1)
         run(world.discovery.count_again())
         _, seconds = timed(lambda: run(world.discovery.instance_types(node_class)))
         refreshed.append(seconds)
@@ -51,16 +50,16 @@ def catalog() -> None:
     _, repriced_s = timed(lambda: run(world.discovery.instance_types(node_class)))
     offerings = sum(len(it.offerings) for it in types)
     print(
-        f"catalog of {world.calls.region}: {len(types)} types, {offerings} offerings, {len(made)} reservations"
+        f"catalog of {world.calls.region}: {len(types)} types, {offerings} offerings, {len(reservations)} reservations"
     )
-    print(f"  from cold, types and zones read          {cold_s:6.3f} s   (goal 2)")
+    print(f"  empty cache, types and zones read        {cold_s:6.3f} s   (goal 2)")
     print(f"  one reservation's count has changed      {statistics.median(refreshed):6.3f} s   (goal 0.1)")
     print(f"  all prices read                          {prices_s:6.3f} s")
     print(f"  all prices have changed                  {repriced_s:6.3f} s")
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What it gives, and the processor time that it took outside of the simulation."""
+    """The result, and the CPU time outside of the simulation."""
     inside = 0.0
     answer = before_send.BeforeSend.answer
 
@@ -83,7 +82,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def idle() -> None:
     print("calls a minute while nothing happens, without SQS (goal 8)")
-    print("  nodes  reservations  classes   calls/min   which")
+    print("  nodes  reservations  classes   calls/min   by operation")
     for nodes, reservations, classes in (
         (0, 0, 1),
         (10, 1, 1),
@@ -91,29 +90,29 @@ def idle() -> None:
         (1000, 100, 3),
         (5000, 500, 10),
     ):
-        which = idle_calls(nodes, reservations, classes)
-        words = ", ".join(f"{name} {count / IDLE_MINUTES:.2f}" for name, count in which.most_common())
-        rate = which.total() / IDLE_MINUTES
-        print(f"  {nodes:5}  {reservations:12}  {classes:7}   {rate:9.2f}   {words}")
+        counts = idle_calls(nodes, reservations, classes)
+        details = ", ".join(f"{name} {count / IDLE_MINUTES:.2f}" for name, count in counts.most_common())
+        rate = counts.total() / IDLE_MINUTES
+        print(f"  {nodes:5}  {reservations:12}  {classes:7}   {rate:9.2f}   {details}")
 
 
 def idle_calls(nodes: int, reservations: int, classes: int) -> Counter[str]:
-    """Each minute every class is resolved, dry runs included, all machines are listed once and asked for their health,
-    every claim is asked for drift, and everybody wants the counts."""
+    """Each minute every EC2NodeClass is resolved, including dry runs, all instances and their statuses are listed once, and
+    every NodeClaim is checked for drift and reads the counts."""
     world = LaunchWorld()
     for _ in range(reservations):
         world.reserve(tags={"team": "ml"})
     terms = {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]} if reservations else {}
-    made = minute(world, [world.node_class(f"c{n}", **terms) for n in range(classes)], [])
-    claims = launched(world, made[0], nodes)
-    made = minute(world, made, claims)
+    node_classes = minute(world, [world.node_class(f"c{n}", **terms) for n in range(classes)], [])
+    claims = launched_claims(world, node_classes[0], nodes)
+    node_classes = minute(world, node_classes, claims)
     world.endpoint.log.clear()
     for _ in range(IDLE_MINUTES):
-        made = minute(world, made, claims)
+        node_classes = minute(world, node_classes, claims)
     return Counter(call.operation for call in world.endpoint.log)
 
 
-def launched(world: LaunchWorld, node_class: EC2NodeClass, nodes: int) -> list[NodeClaim]:
+def launched_claims(world: LaunchWorld, node_class: EC2NodeClass, nodes: int) -> list[NodeClaim]:
     claims = []
     for start in range(0, nodes, FLEET):
         count = min(FLEET, nodes - start)
@@ -128,7 +127,7 @@ def minute(world: LaunchWorld, classes: list[EC2NodeClass], claims: list[NodeCla
     classes = [resolved(world, node_class) for node_class in classes]
     run(world.cloud.instances())
     run(world.cloud.instance_statuses())
-    for claim in claims[:: max(1, len(claims) // 100)]:  # the others would be answered the same way
+    for claim in claims[:: max(1, len(claims) // 100)]:  # the other NodeClaims make the same calls
         assert run(world.cloud.drift(claim, classes[0])) is None
         run(world.cloud.reservations())
     until_s = world.clock.monotonic_s() + MINUTE
@@ -141,9 +140,9 @@ def resolved(world: LaunchWorld, node_class: EC2NodeClass) -> EC2NodeClass:
     body = to_wire(node_class)
     status = {**body.get("status", {}), **run(world.cloud.resolve(node_class))}
     body["status"] = {key: value for key, value in status.items() if value is not None}
-    made = kinds.from_plain(body, EC2NodeClass)
-    assert isinstance(made, EC2NodeClass)
-    return made
+    node_classes = kinds.from_plain(body, EC2NodeClass)
+    assert isinstance(node_classes, EC2NodeClass)
+    return node_classes
 
 
 if __name__ == "__main__":

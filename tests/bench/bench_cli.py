@@ -1,6 +1,6 @@
 """How long the command line takes: `holdfast --help`, and `holdfast validate` on 100 objects.
 
-Run by `make bench`. Prints medians; asserts nothing, since machines differ.
+Run by `make bench`. Prints medians; asserts nothing, since computers differ.
 """
 
 import json
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def median(*arguments: str) -> float:
-    # Byte code is compiled once, as on any machine where the command runs twice.
+    # Byte code is compiled once, as on any computer where the command runs twice.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [str(Path(sys.executable).parent / "holdfast"), *arguments]
     times = []

@@ -1,8 +1,8 @@
-"""How long a snapshot of a large cluster keeps others waiting: the longest pause of the loop while one is taken.
+"""How long a snapshot of a large cluster blocks the event loop: the longest pause of the loop during a snapshot.
 
-Run by `make bench`. Prints milliseconds of processor time, which other work on the machine disturbs least, and asserts
-nothing. The garbage collector is set up as in the program. Five thousand nodes with their claims, ten pods on each; then
-as many pods again that wait for a node. One pod of each node has a volume.
+Run by `make bench`. Prints milliseconds of CPU time, which other work on the computer disturbs least, and asserts nothing.
+The garbage collector is set up as in the controller. Five thousand nodes with their NodeClaims, ten pods on each; then as
+many pending pods. One pod of each node has a volume.
 """
 
 import asyncio
@@ -20,10 +20,12 @@ from holdfast.runtime import process
 NODES: Final = 5_000
 PODS_A_NODE: Final = 10
 CHANGED: Final = 200
-PROMISED: Final = 10_000
-EXPECTING: Final = 600
-ROOM: Final = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}
-WAITS: Final = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+NOMINATED: Final = 10_000
+NOMINATED_NODES: Final = 600
+ALLOCATABLE_STATUS: Final = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}
+UNSCHEDULABLE: Final = {
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+}
 
 
 def main() -> None:
@@ -33,9 +35,9 @@ def main() -> None:
 
 async def measure() -> None:
     app = AppWorld().app
-    print(f"{'snapshot of':44}{'whole':>10}{'longest pause':>16}")
+    print(f"{'snapshot of':44}{'total':>10}{'longest pause':>16}")
     for number in range(NODES):
-        there(app, number)
+        add_node(app, number)
     process.freeze()
     await row(app, f"{NODES:,} nodes, {NODES * PODS_A_NODE:,} pods, for the first time")
     await row(app, "the same again")
@@ -45,16 +47,16 @@ async def measure() -> None:
     put(app, disk(0, version=2))
     await row(app, "the same, one volume claim changed")
     for number in range(NODES * PODS_A_NODE):
-        put(app, objects.pod(f"w-{number}", {"uid": f"w-{number}", "resourceVersion": "1"}, WAITS))
-    await row(app, f"{NODES * PODS_A_NODE:,} pods more that wait, for the first time")
+        put(app, objects.pod(f"w-{number}", {"uid": f"w-{number}", "resourceVersion": "1"}, UNSCHEDULABLE))
+    await row(app, f"{NODES * PODS_A_NODE:,} pending pods more, for the first time")
     await row(app, "the same again")
-    for number in range(PROMISED):
-        app.cluster_state.nominations.promise([f"w-{number}"], f"n-{number % EXPECTING}", ready=True)
-    await row(app, f"the same, {PROMISED:,} on their way to {EXPECTING} nodes")
+    for number in range(NOMINATED):
+        app.cluster_state.nominations.promise([f"w-{number}"], f"n-{number % NOMINATED_NODES}", ready=True)
+    await row(app, f"the same, {NOMINATED:,} nominated for {NOMINATED_NODES} nodes")
     await row(app, "the same again")
 
 
-async def row(app: App, words: str) -> None:
+async def row(app: App, case: str) -> None:
     pauses: list[float] = []
 
     async def tick() -> None:
@@ -70,16 +72,16 @@ async def row(app: App, words: str) -> None:
     took_s = time.thread_time() - began_s
     await asyncio.sleep(0)
     ticking.cancel()
-    print(f"{words:44}{took_s * 1000:>7.0f} ms{max(pauses) * 1000:>13.0f} ms", flush=True)
+    print(f"{case:44}{took_s * 1000:>7.0f} ms{max(pauses) * 1000:>13.0f} ms", flush=True)
 
 
-def there(app: App, number: int) -> None:
+def add_node(app: App, number: int) -> None:
     labels = {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.4xlarge", names.ZONE: "us-west-2a"}
     labels |= {names.REGISTERED: "true", names.INITIALIZED: "true"}
     meta: dict[str, Any] = {"labels": labels, "resourceVersion": "1"}
-    machine = f"aws:///us-west-2a/i-{number}"
-    put(app, objects.nodeclaim(f"c-{number}", meta, {"providerID": machine, "nodeName": f"n-{number}"}))
-    put(app, objects.node(f"n-{number}", meta, spec={"providerID": machine}, status=ROOM))
+    provider_id = f"aws:///us-west-2a/i-{number}"
+    put(app, objects.nodeclaim(f"c-{number}", meta, {"providerID": provider_id, "nodeName": f"n-{number}"}))
+    put(app, objects.node(f"n-{number}", meta, spec={"providerID": provider_id}, status=ALLOCATABLE_STATUS))
     put(app, disk(number))
     for one in range(PODS_A_NODE):
         put(app, pod(number * PODS_A_NODE + one, number))

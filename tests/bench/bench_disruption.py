@@ -1,8 +1,8 @@
 """How long one pass of disruption takes over a large cluster.
 
-Run by `make bench`. Prints a table; asserts nothing, since machines differ. "first" is with nothing remembered; "again"
-is the next pass of a running program: the same nodes as the same values, the same catalog, and what the pass before left.
-CPU seconds stand beside those of the clock, for on a machine that others use only they say what a pass costs.
+Run by `make bench`. Prints a table; asserts nothing, since computers differ. "first" is with empty caches; "again" is the
+next pass of a running controller: the same nodes as the same values, the same catalog, and the caches of the first pass.
+CPU seconds are printed too, since on a shared computer only they show the cost of a pass.
 """
 
 import random
@@ -39,7 +39,7 @@ from planner_builders import (
 )
 
 NODES: Final = 5_000
-FREELY: Final = PoolRules(budgets=(Budget("10%"),))
+TEN_PERCENT: Final = PoolRules(budgets=(Budget("10%"),))
 SIZES: Final = ((250, 256), (500, 1024), (1000, 2048), (2000, 4096), (3000, 2048))
 ON_DEMAND: Final = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 
@@ -54,13 +54,13 @@ def main() -> None:
         report("full nodes of one type: nothing to gain", packed(count, four_cores, tight=True, sizes=(4,)))
         report("full nodes", packed(count, fake, tight=True))
         report("nodes two thirds full", packed(count, fake, tight=False))
-        report("pods that spread and stay apart", tied(count, fake))
+        report("pods with spread and anti-affinity", constrained(count, fake))
     slots = [
         reservation(f"cr-{i:03d}", f"fake-it-{3 + 4 * (i % 4)}", f"z{i % 3 + 1}", available=5)
         for i in range(40)
     ]
     with_slots = pool("default", fake_types(400, slots), ON_DEMAND)
-    report("full nodes, 200 free slots", packed(NODES, with_slots, tight=True, kept=slots))
+    report("full nodes, 200 free slots", packed(NODES, with_slots, tight=True, reservations=slots))
     real = workloads.getting_started(workloads.real_types())
     report(f"{len(real.instance_types)} real types, full nodes", packed(NODES, real, tight=True))
 
@@ -70,7 +70,7 @@ def packed(
     of: NodePoolView,
     *,
     tight: bool,
-    kept: Sequence[Reservation] = (),
+    reservations: Sequence[Reservation] = (),
     sizes: Sequence[int] = (4, 8, 12, 16),
 ) -> DisruptionInput:
     """Nodes of a few types that hold pods of five sizes; `tight` ones are the cheapest that hold them."""
@@ -83,21 +83,30 @@ def packed(
         type_ = next(t for t in types if t.capacity["cpu"] >= wanted)
         pods: list[PodView] = []
         left = type_.allocatable["cpu"] * (100 if tight else 66) // 100
-        room = type_.allocatable["memory"]
-        while fitting := [s for s in shapes if s.requests["cpu"] <= left and s.requests["memory"] <= room]:
+        memory_left = type_.allocatable["memory"]
+        while fitting := [
+            s for s in shapes if s.requests["cpu"] <= left and s.requests["memory"] <= memory_left
+        ]:
             picked = dice.choice(fitting)
-            left, room = left - picked.requests["cpu"], room - picked.requests["memory"]
+            left, memory_left = left - picked.requests["cpu"], memory_left - picked.requests["memory"]
             number += 1
             pods.append(running(number, picked))
             if tight and left < 250:
                 break
         made.append(node(n, type_, pods, of.name))
-    return world(*made, pools=[of], rules=FREELY, reservations=kept, well_known=workloads.KNOWN, instances=())
+    return world(
+        *made,
+        pools=[of],
+        rules=TEN_PERCENT,
+        reservations=reservations,
+        well_known=workloads.KNOWN,
+        instances=(),
+    )
 
 
-def tied(count: int, of: NodePoolView) -> DisruptionInput:
-    """As the planner places the mix of Karpenter's benchmark, then looked at again: little is left to gain, and every
-    question is about the whole cluster, since pods spread and stay apart."""
+def constrained(count: int, of: NodePoolView) -> DisruptionInput:
+    """The planner's own plan for the mix of Karpenter's benchmark: little can be saved, and every simulation depends on the
+    whole cluster, since pods have spread constraints and anti-affinity."""
     pending = benchmark_mix(5 * count)
     plan = solve(SolveRequest(request([of], pending).snapshot, Solving()))
     by_uid = {pod.uid: pod for pod in pending}
@@ -106,7 +115,7 @@ def tied(count: int, of: NodePoolView) -> DisruptionInput:
         node(n, types[claim.instance_type], [by_uid[uid] for uid in claim.pods], of.name, zone=claim.zone)
         for n, claim in enumerate(plan.claims)
     ]
-    return world(*made, pools=[of], rules=FREELY, instances=())
+    return world(*made, pools=[of], rules=TEN_PERCENT, instances=())
 
 
 def node(n: int, type_: InstanceType, pods: Sequence[PodView], pool_name: str, zone: str = "") -> NodeView:
@@ -142,11 +151,13 @@ def running(number: int, of: PodShape) -> PodView:
 
 
 def _on_demand(of: NodePoolView) -> list[InstanceType]:
-    """Per size the cheapest type, so that a tight node cannot be had cheaper."""
+    """The cheapest type of each size, so that no node can be replaced by a cheaper one of its size."""
     best: dict[int, InstanceType] = {}
     for t in of.instance_types:
-        sold = [o for o in t.offerings if o.capacity_type == names.ON_DEMAND and o.price_nano_usd_per_hour]
-        if sold and of.requirements.intersects(t.requirements):
+        on_demand = [
+            o for o in t.offerings if o.capacity_type == names.ON_DEMAND and o.price_nano_usd_per_hour
+        ]
+        if on_demand and of.requirements.intersects(t.requirements):
             known = best.setdefault(t.capacity["cpu"], t)
             if _price(t) < _price(known):
                 best[t.capacity["cpu"]] = t
@@ -157,17 +168,17 @@ def _price(t: InstanceType) -> int:
     return min(o.price_nano_usd_per_hour or 0 for o in t.offerings if o.capacity_type == names.ON_DEMAND)
 
 
-def report(case: str, asked: DisruptionInput) -> None:
+def report(case: str, disruption_input: DisruptionInput) -> None:
     planner = CatalogCache()
-    first, decision = timed(lambda: decide(asked, Settings(), planner=planner))
-    again, _ = timed(lambda: decide(asked, Settings(), decision.memory, planner=planner))
-    pods = sum(len(one.pods) for one in asked.snapshot.nodes)
+    first, decision = timed(lambda: decide(disruption_input, Settings(), planner=planner))
+    again, _ = timed(lambda: decide(disruption_input, Settings(), decision.memory, planner=planner))
+    pods = sum(len(one.pods) for one in disruption_input.snapshot.nodes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    size = f"{len(asked.snapshot.nodes):,} | {pods:,}"
-    print(f"| {case} | {size} | {first} | {again} | {said(decision)} | {peak} |", flush=True)
+    size = f"{len(disruption_input.snapshot.nodes):,} | {pods:,}"
+    print(f"| {case} | {size} | {first} | {again} | {decision_text(decision)} | {peak} |", flush=True)
 
 
-def said(decision: Decision) -> str:
+def decision_text(decision: Decision) -> str:
     left = sum(
         any(why.reason.code is BlockedCode.NOT_REACHED for why in one.blockers)
         for one in decision.undisrupted
@@ -180,7 +191,7 @@ def said(decision: Decision) -> str:
 
 
 def timed(run: Callable[[], Any]) -> tuple[str, Any]:
-    """Seconds by the clock and of the processor, as two cells of the table."""
+    """Wall-clock and CPU seconds, as two cells of the table."""
     began, began_cpu = time.perf_counter(), time.process_time()
     found = run()
     return f"{time.perf_counter() - began:.2f} | {time.process_time() - began_cpu:.2f}", found

@@ -1,9 +1,8 @@
-"""How fast pods are read, how much room they take, and how long the loop stands still meanwhile.
+"""How fast pods are read, how much memory they use, and how long the event loop is blocked meanwhile.
 
-Run by `make bench`. Prints a table; asserts nothing, since machines differ. The API server is a child process that sends
-pods as a real one does, managed fields and all; the loop's pauses are how late a task is that wants to run every 2 ms.
-"Ours" is the time of the processor that the loop itself took in one pause: what is left of it on a machine that is not
-shared. Rates are by time of the processor as well.
+Run by `make bench`. Prints a table; asserts nothing, since computers differ. The API server is a child process that sends
+pods as a real one does, including managed fields; a pause of the loop is the delay of a task that runs every 2 ms. "Ours"
+is the CPU time of the loop in one pause, which is the pause on a computer that is not shared. Rates are by CPU time too.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ PODS: Final = 100_000
 DECODED: Final = 10_000
 EVENTS: Final = 50_000
 PLANNED: Final = 50_000
-BEAT_S: Final = 0.002
+TICK_S: Final = 0.002
 
 
 def main() -> None:
@@ -57,7 +56,7 @@ def main() -> None:
     print("| what | measured | goal |\n| --- | --- | --- |")
     decode()
     asyncio.run(watch())
-    asyncio.run(large_cluster(plan_to_make()))
+    asyncio.run(large_cluster(plan_request()))
 
 
 def decode() -> None:
@@ -110,14 +109,14 @@ async def large_cluster(asked: SolveRequest) -> None:
         await report("relist, every pod new", cache.replace(kube.pages(Pod)))
         print(f"| peak memory | {peak_mb():,.0f} MB | |", flush=True)
         compute = ThreadCompute()
-        await report(f"a plan of {PLANNED:,} pods in the Compute door", compute.run(solve, asked))
+        await report(f"a plan of {PLANNED:,} pods in the Compute port", compute.run(solve, asked))
         compute.close()
-        print(f"| lease kept through all of it | {'yes' if not holding.done() else 'NO'} | yes |", flush=True)
+        print(f"| Lease held all the time | {'yes' if not holding.done() else 'NO'} | yes |", flush=True)
         holding.cancel()
 
 
-def plan_to_make() -> SolveRequest:
-    """What is to be decided, with the kernel compiled already, as it is before a program is ready."""
+def plan_request() -> SolveRequest:
+    """The request of the plan; the kernel is compiled before, as in a controller that is ready."""
     wanted = [pool("default", fake_types(400))]
     solve(
         request(
@@ -128,18 +127,18 @@ def plan_to_make() -> SolveRequest:
 
 
 async def report(what: str, work: Awaitable[Any], inline: Any = None) -> None:
-    """Runs the work and says how long it took, and the worst pause of the loop meanwhile."""
+    """Runs the work and prints how long it took, and the longest pause of the event loop."""
     late_s: list[float] = []
     busy_s: list[float] = []
 
-    async def beat() -> None:
+    async def tick() -> None:
         while True:
             began_s, cpu_s = time.perf_counter(), time.thread_time()
-            await asyncio.sleep(BEAT_S)
-            late_s.append(time.perf_counter() - began_s - BEAT_S)
+            await asyncio.sleep(TICK_S)
+            late_s.append(time.perf_counter() - began_s - TICK_S)
             busy_s.append(time.thread_time() - cpu_s)
 
-    beating = asyncio.create_task(beat())
+    ticking = asyncio.create_task(tick())
     await asyncio.sleep(0.05)
     late_s.clear()
     busy_s.clear()
@@ -149,7 +148,7 @@ async def report(what: str, work: Awaitable[Any], inline: Any = None) -> None:
     await work
     took_s = time.perf_counter() - began_s
     await asyncio.sleep(0.01)
-    beating.cancel()
+    ticking.cancel()
     worst, own = max(late_s) * 1000, max(busy_s) * 1000
     print(
         f"| {what} | {took_s:.2f} s, worst pause {worst:.0f} ms, {own:.0f} ms of it ours | 50 ms |",
@@ -167,12 +166,12 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-# --- The API server of the bench, in a process of its own ---------------------------------------------
+# --- The API server of the benchmark, a child process --------------------------------------------------
 
 
 @asynccontextmanager
 async def server() -> AsyncIterator[HttpTransport]:
-    child = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - before it is measured
+    child = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - before the measurement
     assert child.stdout is not None
     transport = HttpTransport(Connection(Server(child.stdout.readline().strip()), Fixed()))
     try:
@@ -191,7 +190,7 @@ def serve() -> None:
         nonlocal lists
         start, size = int(asked.query.get("continue", "0")), int(asked.query["limit"])
         lists += start == 0
-        # The third list has every pod in a new version; the first two are alike.
+        # The third list has a new version of every pod; the first two are equal.
         return web.Response(
             body=page(start, min(size, PODS - start), 1 + lists // 3), content_type="application/json"
         )
@@ -234,7 +233,7 @@ def pod(number: int, version: int) -> bytes:
 
 
 def template() -> bytes:
-    """A pod as a Deployment makes it and a kubelet reports it, with the fields nobody reads."""
+    """A pod as a Deployment creates it and a kubelet reports it, including fields that Holdfast does not read."""
     field = {
         "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
         "f:spec": {f"f:{name}": {} for name in "abcdefghij"},

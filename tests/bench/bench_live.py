@@ -1,10 +1,10 @@
-"""Two hundred pods that want to be alone, two of them in reserved slots, on a real control plane: seconds, processor time, memory.
+"""Two hundred pods with anti-affinity, two of them in reserved slots, on a real control plane: seconds, CPU time, memory.
 
-Run by `make bench-live`, which builds the peers. Prints tables; asserts nothing, since machines differ. Three take
-their turn, each with a control plane of its own: `nobody`, where the machines are there for the asking (what the
-cluster itself needs, and so the least that anybody can), Holdfast, and Karpenter. They, etcd, kube-apiserver,
-kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this script are one more,
-called `world`. Machines boot as in `live_world.QUICK`, and nobody consolidates meanwhile.
+Run by `make bench-live`, which builds the real programs. Prints tables; asserts nothing, since computers differ. There are
+three runs, each with a control plane of its own: without an autoscaler, where this script launches the instances (a lower
+bound for every autoscaler), with Holdfast, and with Karpenter. The autoscaler, etcd, kube-apiserver,
+kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this script are one more, called
+`sandbox`. Instances boot as in `live_world.QUICK`, and no node is consolidated.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from holdfast.state.conversion import pod_states
 from live_world import LiveWorld
 from peers import arena
 
-Begin = Callable[[int], object]  # what is done the moment that so many pods are wanted
+Begin = Callable[[int], object]  # called with the number of pods when the Deployment is created
 
 PODS = 200
 WITHIN_S = 600
 FLAGS = ("--log-level=error", "--batch-idle-duration=1s")  # as it is by default
-SETTLED_S = 35  # kube-controller-manager and kube-apiserver take in new kinds for half a minute
+SETTLED_S = 35  # kube-controller-manager and kube-apiserver start informers of new CRDs for half a minute
 QUIET_S = 15  # after the last pod runs
 STAGES = (
     "claim written",
@@ -49,8 +49,8 @@ STAGES = (
 
 
 @dataclass
-class SnapshotResult:
-    """When each claim and each pod came to a stage."""
+class StageTimes:
+    """When each NodeClaim and each pod reached a stage."""
 
     at_s: dict[str, dict[str, float]] = field(default_factory=lambda: {stage: {} for stage in STAGES})
 
@@ -73,7 +73,7 @@ class SnapshotResult:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PODS
-    for name in sys.argv[2:] or PLAYERS:
+    for name in sys.argv[2:] or AUTOSCALERS:
         print(f"\n{name}")
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(measure(name, count, Path(folder)))
@@ -85,18 +85,18 @@ async def measure(name: str, count: int, folder: Path) -> None:
         pool = builders.nodepool_document()
         pool["spec"]["disruption"] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}
         await world.world.create(pool)
-        async with PLAYERS[name](world, folder) as begin:
+        async with AUTOSCALERS[name](world, folder) as begin:
             await asyncio.sleep(SETTLED_S)
-            seen = SnapshotResult()
-            async with watching(world, seen):
+            stage_times = StageTimes()
+            async with watching(world, stage_times):
                 before, began_s = used(), time.perf_counter()
                 await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
                 begin(count)
                 async with asyncio.timeout(WITHIN_S):
-                    while len(seen.at_s["pod running"]) < count:
+                    while len(stage_times.at_s["pod running"]) < count:
                         assert all(replica.is_running for replica in world.replicas)
                         await asyncio.sleep(0.05)
-                stages(seen, began_s)
+                stages(stage_times, began_s)
                 print(f"\n{'process':<18}{'cpu, s':>10}{'quiet, s':>10}{'peak, MiB':>12}")
                 after = used()
                 await asyncio.sleep(QUIET_S)
@@ -107,18 +107,18 @@ async def measure(name: str, count: int, folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def nobody(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
-    """Machines that join, as many as there are pods, and nothing to do with an autoscaler."""
+async def without_autoscaler(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
+    """Launches as many instances as there are pods, without an autoscaler."""
     about = world.cloud.about
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
-    told = config | {"spec": {"cluster": {"name": live_world.NAME, "apiServerEndpoint": "https://c"}}}
+    node_config = config | {"spec": {"cluster": {"name": live_world.NAME, "apiServerEndpoint": "https://c"}}}
     images = world.cloud.ec2.world.setup.images
     linux = next(one.id for one in images if one.architecture == "x86_64" and one.platform != "Windows")
-    user_data = base64.b64encode(json.dumps(told).encode()).decode()
-    order = {"ImageId": linux, "InstanceType": "m5.large", "UserData": user_data}
+    user_data = base64.b64encode(json.dumps(node_config).encode()).decode()
+    params = {"ImageId": linux, "InstanceType": "m5.large", "UserData": user_data}
     yield lambda count: world.cloud.ec2.call(
         "RunInstances",
-        order | {"MinCount": count, "MaxCount": count},
+        params | {"MinCount": count, "MaxCount": count},
         Caller(about.account, user_agent="bench"),
     )
 
@@ -132,18 +132,18 @@ async def holdfast(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
 
 @contextlib.asynccontextmanager
 async def karpenter(world: LiveWorld, folder: Path) -> AsyncIterator[Begin]:
-    async with processes.running(folder, world.clock, build_peers.binary) as beside:
-        await arena.start_karpenter(world.world, beside, folder)
+    async with processes.running(folder, world.clock, build_peers.binary) as started:
+        await arena.start_karpenter(world.world, started, folder)
         await world.until(world.pool_is_ready, "the NodePool is ready")
         yield lambda _count: None
 
 
-PLAYERS = {player.__name__: player for player in (nobody, holdfast, karpenter)}
+AUTOSCALERS = {autoscaler.__name__: autoscaler for autoscaler in (without_autoscaler, holdfast, karpenter)}
 
 
 @contextlib.asynccontextmanager
-async def watching(world: LiveWorld, seen: SnapshotResult) -> AsyncIterator[None]:
-    watches = [world.watch(NodeClaim, seen.claim), world.watch(Pod, seen.pod)]
+async def watching(world: LiveWorld, stage_times: StageTimes) -> AsyncIterator[None]:
+    watches = [world.watch(NodeClaim, stage_times.claim), world.watch(Pod, stage_times.pod)]
     try:
         yield
     finally:
@@ -151,22 +151,22 @@ async def watching(world: LiveWorld, seen: SnapshotResult) -> AsyncIterator[None
             one.cancel()
 
 
-def stages(seen: SnapshotResult, began_s: float) -> None:
+def stages(stage_times: StageTimes, began_s: float) -> None:
     print(f"{'stage':<18}{'first, s':>10}{'half, s':>10}{'last, s':>10}")
-    for stage, times in seen.at_s.items():
+    for stage, times in stage_times.at_s.items():
         at_s = sorted(one - began_s for one in times.values()) or [0.0]  # a watch may be behind
         print(f"{stage:<18}{at_s[0]:>10.1f}{at_s[len(at_s) // 2]:>10.1f}{at_s[-1]:>10.1f}")
 
 
 def used() -> dict[tuple[int, str], float]:
-    """Processor time of this process and of those it started, in seconds."""
+    """CPU seconds of this process and of its child processes."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             head, _, tail = (folder / "stat").read_text(encoding="utf-8").rpartition(")")
             fields, pid = tail.split(), int(folder.name)
             if int(fields[1]) == os.getpid() or pid == os.getpid():
-                name = {os.getpid(): "world"}.get(pid, head.partition("(")[2])
+                name = {os.getpid(): "sandbox"}.get(pid, head.partition("(")[2])
                 found[pid, name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return dict(sorted(found.items()))
 

@@ -1,7 +1,7 @@
-"""What plans cost on the getting-started NodePool with list prices, beside first fit and a lower bound.
+"""The cost of plans on the getting-started NodePool with list prices, compared with first fit and a lower bound.
 
-Run by `make bench`. The bound is a linear program: fractions of instance types whose room covers what all pods ask for,
-and as many nodes as there are pods that want one each. Spreading and zones are not in it, so no plan can reach it.
+Run by `make bench`. The bound is a linear program: fractions of instance types whose capacity covers the requests of all
+pods, and at least one node for each pod with anti-affinity. It ignores spread and zones, so plans cost more.
 """
 
 import time
@@ -45,18 +45,18 @@ def cost(workload: str, pods: Sequence[Pod], of: NodePoolView) -> None:
     pending = workloads.views(pods)
     began = time.perf_counter()
     plan = solve(request([of], pending, packing=Packing.COST, well_known=workloads.KNOWN))
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - began
     lowest = bound(pending, of)
     paid, first_fit = plan.price_nano_usd_per_hour / 1e9, plan.baseline_nano_usd_per_hour / 1e9
     print(
         f"| {workload} | {len(pods):,} | {first_fit:.2f} | {paid:.2f} | {1 - paid / first_fit:.1%} | {lowest:.2f} "
-        f"| {paid / lowest - 1:.1%} | {plan.packing} | {took:.2f} |",
+        f"| {paid / lowest - 1:.1%} | {plan.packing} | {seconds:.2f} |",
         flush=True,
     )
 
 
 def bound(pending: Sequence[PodView], of: NodePoolView) -> float:
-    """Dollars an hour that no plan can be below."""
+    """A lower bound for the cost of every plan, in USD per hour."""
     apart = sum(bool(pod.shape.anti_affinity) for pod in pending)
     demand = [*(sum(pod.shape.requests[name] for pod in pending) for name in MEASURED), apart]
     offered = [
@@ -68,11 +68,11 @@ def bound(pending: Sequence[PodView], of: NodePoolView) -> float:
         and o.price_nano_usd_per_hour
         and of.requirements.compatible(o.requirements, workloads.KNOWN)
     ]
-    rooms = np.array([room for room, _ in offered], dtype=float)
-    scale = rooms.max(axis=0)
+    capacities = np.array([capacity for capacity, _ in offered], dtype=float)
+    scale = capacities.max(axis=0)
     found = linprog(
         [price for _, price in offered],
-        A_ub=-(rooms / scale).T,
+        A_ub=-(capacities / scale).T,
         b_ub=-np.array(demand) / scale,
         bounds=(0, None),
     )

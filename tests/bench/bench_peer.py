@@ -1,10 +1,9 @@
-"""Karpenter's scheduler and ours on the same files, in one run: time, nodes, cost, slots and rounds.
+"""Karpenter's scheduler and Holdfast's planner on the same files, in one run: time, nodes, cost, slots and rounds.
 
 Run by `make bench-peer`, which needs Karpenter (see peers/). Prints a table; asserts nothing. Karpenter's time is that of
-its scheduler alone, as its own benchmark measures it: reading and setting up are left out. Ours is everything from the
-read scenario to the plan, the first time such pods are seen: once with first fit, which is what Karpenter does, once as
-it is by default. The kernel is compiled before, as Karpenter is. "faster", "less CPU" and "saved" are each against the
-better Karpenter. CPU time says more than time where the machine has other work.
+its scheduler alone, as in its own benchmark, without reading and setup. Holdfast's time is from the decoded scenario to the
+plan, with empty caches: once with first fit, as Karpenter packs, and once with the default. The kernel is compiled before,
+as Karpenter is. "faster", "less CPU" and "saved" compare with the better Karpenter. On a busy computer, compare CPU time.
 """
 
 import argparse
@@ -51,7 +50,7 @@ def main() -> None:
     options = _options()
     ours(fake(compiled.COMPILE_FROM_PODS), Packing.KARPENTER)
     print(
-        "| case | pods | who | s | pods/s | faster | CPU s | less CPU | nodes | $/h | saved | slots used | rounds |"
+        "| case | pods | planner | s | pods/s | faster | CPU s | less CPU | nodes | $/h | saved | slots used | rounds |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for size in options.sizes:
@@ -77,7 +76,7 @@ def getting_started(size: int) -> list[dict[str, Any]]:
 
 
 def reserved(size: int) -> list[dict[str, Any]]:
-    """Pods that want a node each, and slots for some of them, in types that all would suit."""
+    """Pods with anti-affinity, one per node, and slots for some of them, in types that fit all pods."""
     listed = [
         {"id": f"cr-{n:03d}", "instanceType": f"fake-it-{n}", "zone": f"z{n % 3 + 1}", "total": 2}
         for n in range(4, 24)
@@ -92,8 +91,8 @@ def report(case: str, size: int, scenario: Sequence[dict[str, Any]], runs: int) 
     for version in karpenter.VERSIONS:
         theirs.append(measured([karpenter.ask(scenario, version) for _ in range(runs)]))
         line(case, size, f"Karpenter {version}", theirs[-1], theirs)
-    for packing, who in ((Packing.KARPENTER, "Holdfast, first fit"), (Packing.COST, "Holdfast")):
-        line(case, size, who, ours(scenario, packing), theirs)
+    for packing, planner in ((Packing.KARPENTER, "Holdfast, first fit"), (Packing.COST, "Holdfast")):
+        line(case, size, planner, ours(scenario, packing), theirs)
 
 
 def measured(answers: Sequence[karpenter.Answer]) -> Measured:
@@ -118,13 +117,13 @@ def ours(scenario: Sequence[dict[str, Any]], packing: Packing) -> Measured:
     return Measured(seconds, time.process_time() - began, plan_document.document(found), 1)
 
 
-def line(case: str, size: int, who: str, one: Measured, theirs: Sequence[Measured]) -> None:
+def line(case: str, size: int, planner: str, one: Measured, theirs: Sequence[Measured]) -> None:
     slots = sum(claim["reservationID"] is not None for claim in one.plan["claims"])
     fastest, cheapest = min(each.seconds for each in theirs), min(each.cost for each in theirs)
     thriftiest = min(each.cpu_s for each in theirs)
     saved = f"{1 - one.cost / cheapest:.1%}" if cheapest else "-"
     print(
-        f"| {case} | {size:,} | {who} | {one.seconds:.3f} | {size / one.seconds:,.0f} | {fastest / one.seconds:.1f} "
+        f"| {case} | {size:,} | {planner} | {one.seconds:.3f} | {size / one.seconds:,.0f} | {fastest / one.seconds:.1f} "
         f"| {one.cpu_s:.3f} | {thriftiest / one.cpu_s:.1f} "
         f"| {len(one.plan['claims']):,} | {one.cost:.2f} | {saved} | {slots} | {one.rounds} |",
         flush=True,

@@ -1,7 +1,7 @@
 """How long a plan takes, from pod objects to claims, and how that grows.
 
-Run by `make bench`. Prints tables; asserts nothing, since machines differ. "first" is with nothing remembered; "again"
-is as a running program is: it has seen the pods and the catalog before, and pods only changed places.
+Run by `make bench`. Prints tables; asserts nothing, since computers differ. "first" is with empty caches; "again" is with
+the caches of a running controller, which has converted the pods and the catalog before.
 """
 
 import gc
@@ -43,34 +43,42 @@ def main() -> None:
     own = workloads.own_requirements(5_000, fake.instance_types)
     report("every pod its own requirements", own, asking(fake))
     for count in (0, 20, 500):
-        kept = [reservation(f"cr-{i:03d}", f"fake-it-{i % 400}", f"z{i % 3 + 1}") for i in range(count)]
-        with_slots = pool("default", fake_types(400, kept))
-        report(f"mix, {count} reservations", workloads.mix(10_000), asking(with_slots, reservations=kept))
+        reservations = [
+            reservation(f"cr-{i:03d}", f"fake-it-{i % 400}", f"z{i % 3 + 1}") for i in range(count)
+        ]
+        with_slots = pool("default", fake_types(400, reservations))
+        report(
+            f"mix, {count} reservations", workloads.mix(10_000), asking(with_slots, reservations=reservations)
+        )
     slots()
     existing(fake, real)
 
 
 def slots() -> None:
-    """Ten thousand pods that want a node each, and one slot."""
-    kept = [reservation("cr-1", "fake-it-5")]
+    """Ten thousand pods with anti-affinity, one per node, and one slot."""
+    reservations = [reservation("cr-1", "fake-it-5")]
     extreme = [workloads.pod(n, 1000, 1024, *workloads.one_per_node(random.Random())) for n in range(10_000)]
-    asked = asking(pool("default", fake_types(400, kept)), reservations=kept)
+    asked = asking(pool("default", fake_types(400, reservations)), reservations=reservations)
     report("one per node, one slot", extreme, asked)
 
 
 def existing(fake: NodePoolView, real: NodePoolView) -> None:
-    """Nodes that are there already, and pods that nobody can help."""
+    """Existing nodes, and unschedulable pods."""
     twenty = [workloads.getting_started(real.instance_types) for _ in range(20)]
     pools = [pool(f"pool-{i}", p.instance_types, *p.requirements) for i, p in enumerate(twenty)]
-    lost = [*workloads.unschedulable(2_000), *workloads.mix(170)]
+    unschedulable = [*workloads.unschedulable(2_000), *workloads.mix(170)]
     full = workloads.nodes(1_060)
-    report("2,000 that fit nowhere, 1,060 nodes, 20 NodePools", lost, asking(*pools, nodes=full))
+    report("2,000 unschedulable, 1,060 nodes, 20 NodePools", unschedulable, asking(*pools, nodes=full))
     for count in (100, 1_000, 10_000):
-        there = workloads.nodes(count)
-        report(f"one pod, {count:,} full nodes", workloads.mix(1), asking(fake, nodes=there))
+        existing_nodes = workloads.nodes(count)
+        report(f"one pod, {count:,} full nodes", workloads.mix(1), asking(fake, nodes=existing_nodes))
     for count in (100, 1_000, 10_000):
-        there = workloads.nodes(count, full=False)
-        report(f"mix, {count:,} nodes with room", workloads.mix(10_000), asking(fake, nodes=there))
+        existing_nodes = workloads.nodes(count, full=False)
+        report(
+            f"mix, {count:,} nodes with free capacity",
+            workloads.mix(10_000),
+            asking(fake, nodes=existing_nodes),
+        )
 
 
 def asking(*pools: NodePoolView, **more: Any) -> Asked:
@@ -79,13 +87,13 @@ def asking(*pools: NodePoolView, **more: Any) -> Asked:
 
 def report(case: str, pods: Sequence[Pod], asked: Asked) -> None:
     first, plan = timed(lambda: solve(asked(workloads.views(pods))))
-    kept, memory = workloads.converter(), CatalogCache()
+    converter, catalog_cache = workloads.converter(), CatalogCache()
 
-    def with_memory() -> Plan:
-        return solve(asked(workloads.views(pods, kept)), memory)
+    def with_caches() -> Plan:
+        return solve(asked(workloads.views(pods, converter)), catalog_cache)
 
-    with_memory()
-    again, _ = timed(with_memory)
+    with_caches()
+    again, _ = timed(with_caches)
     reserved = sum(claim.capacity_type == names.RESERVED for claim in plan.claims)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
@@ -96,7 +104,7 @@ def report(case: str, pods: Sequence[Pod], asked: Asked) -> None:
 
 
 def timed(plan: Callable[[], Plan]) -> tuple[float, Plan]:
-    """The median of a few runs, with the garbage collector as a running program sets it: off while it decides."""
+    """The median of a few runs, with the garbage collector off, as in a running controller while it plans."""
     times, found = [], plan()
     for _ in range(RUNS):
         gc.collect()

@@ -44,7 +44,7 @@ def a_pod(number: int) -> Json:
 
 
 async def store_writes() -> None:
-    """The store alone: objects encoded, versioned, remembered, and a watcher that reads each change."""
+    """The store alone: encoding, versions, history, and a watcher that reads each change."""
     store = Store()
     values = [a_pod(number % 1000) for number in range(WRITES)]
     bucket = store.bucket("/pods")
@@ -63,13 +63,13 @@ async def store_writes() -> None:
 
 
 async def requests() -> None:
-    """Whole requests through the in-process front: decoded, completed, judged, owned, stored, answered."""
+    """Complete requests through the in-process front: decoding, defaults, validation, managed fields, storage, response."""
     server = ApiServer(clock=StillClock(), ids=SeededIds(1))
 
     async def each(
         what: str, method: str, path: Callable[[int], str], body: Callable[[int], Json], type_: str
     ) -> None:
-        asked = [
+        requests_to_send = [
             Request(
                 method,
                 path(n),
@@ -80,7 +80,7 @@ async def requests() -> None:
             for n in range(REQUESTS)
         ]
         began = time.perf_counter()
-        for request in asked:
+        for request in requests_to_send:
             answer = await server.handle(request)
             assert answer.status in (200, 201), answer.body
         report(what, REQUESTS, time.perf_counter() - began)

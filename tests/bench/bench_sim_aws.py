@@ -2,8 +2,8 @@
 
 Run by `make bench`. A launch is one CreateFleet of type instant with three pools and tags, for one instance.
 `front alone` is the same with an EC2 that gives one ready answer, so it is what the front and botocore cost. The
-second table is EC2 without front and client, in worlds of several sizes: what a call costs must not grow with them,
-but for a description of everything. Prints tables; asserts nothing, since machines differ.
+second table is EC2 without front and client, with different numbers of instances: the time of a call must not grow with
+them, except when all are described. Prints tables; asserts nothing, since computers differ.
 """
 
 import itertools
@@ -22,7 +22,7 @@ SIZES = (100, 1000, 10_000)
 
 
 def main() -> None:
-    print(f"processor time of {CALLS} calls")
+    print(f"CPU time of {CALLS} calls")
     print(f"{'front':12} {'launches/s':>11} {'front alone':>12} {'goal':>6} {'describes/s':>12}")
     for front, goal in GOALS.items():
         launches, alone, describes = measured(front)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 class Ready:
-    """An EC2 that has its answer ready."""
+    """An EC2 that always returns the same answer."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self._answer = answer

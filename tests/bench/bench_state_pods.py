@@ -1,4 +1,4 @@
-"""How long it takes to convert a pod, by the mix of pods that schedulers are compared with.
+"""How long it takes to convert a pod, with the mix of Karpenter's scheduling benchmark.
 
 Run it by hand: `python tests/bench/bench_state_pods.py`. It prints microseconds a pod and asserts nothing.
 """
@@ -23,18 +23,18 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def main() -> None:
     rules = LabelRules(WELL_KNOWN_LABELS)
-    for words, pods in (
+    for case, pods in (
         ("a few thousand shapes", mix(unique=False)),
         ("every pod with a label of its own", mix(unique=True)),
         ("every pod with requests of its own", mix(unique=False, own_requests=True)),
     ):
         gc.collect()
-        gc.freeze()  # what was built above is not what is measured
+        gc.freeze()  # the pods themselves are not measured
         first = min(timed(PodConverter(rules), pods) for _ in range(ROUNDS))
-        kept = PodConverter(rules)
-        timed(kept, pods)
-        again = min(timed(kept, pods) for _ in range(ROUNDS))
-        print(f"{words:36} first sight {first:5.1f} us a pod, again {again:4.1f} us a pod")
+        converter = PodConverter(rules)
+        timed(converter, pods)
+        again = min(timed(converter, pods) for _ in range(ROUNDS))
+        print(f"{case:36} first {first:5.1f} us a pod, again {again:4.1f} us a pod")
 
 
 def timed(converter: PodConverter, pods: Sequence[Pod]) -> float:

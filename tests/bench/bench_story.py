@@ -1,11 +1,10 @@
-"""The same story with Holdfast and with Karpenter: how many pods restart, what is bought, how far slots are used.
+"""The same workloads with Holdfast and with Karpenter: restarts of pods, cost, and use of slots.
 
-Run by `make bench-story`, which builds the peers. Prints a table; asserts nothing. Each autoscaler has a control plane of
+Run by `make bench-story`, which builds the real programs. Prints a table; asserts nothing. Each autoscaler has a control plane of
 its own (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) and the same simulated EC2 with two reservations.
 Deployments grow and shrink, and the NodePool's template changes in between, so all nodes drift. A restart is a pod that
-was created for one that had to leave its node: the pods that were created, less those that the story asked for. The
-NodePool has Karpenter's defaults, but for a short `consolidateAfter` and a budget of two nodes, so that the story takes
-minutes.
+replaces an evicted one: the number of created pods minus the pods that the steps add. The NodePool has Karpenter's
+defaults, except for a short `consolidateAfter` and a budget of two nodes, so that a run takes minutes.
 """
 
 import asyncio
@@ -52,12 +51,12 @@ NAMESPACE = "default"
 
 @dataclass
 class Tally:
-    """What the story came to."""
+    """The results of one run."""
 
-    asked_for: int = 0  # pods, by the story
+    asked_for: int = 0  # pods that the steps add
     created: set[str] = field(default_factory=set)  # pods, by uid
     instances: set[str] = field(default_factory=set)
-    bought_usd: float = 0.0
+    cost_usd: float = 0.0
     slots_used_s: float = 0.0
     lasted_s: float = 0.0
 
@@ -71,13 +70,13 @@ class Tally:
 
     def line(self, what: str) -> str:
         used = self.slots_used_s / (self.lasted_s * sum(one.total for one in RESERVED))
-        return f"{what:<20}{self.restarts:>10}{len(self.instances):>11}{self.bought_usd:>13.4f}{used:>12.0%}{self.lasted_s:>9.0f}"
+        return f"{what:<20}{self.restarts:>10}{len(self.instances):>11}{self.cost_usd:>13.4f}{used:>12.0%}{self.lasted_s:>9.0f}"
 
     def sample(self, world: LiveWorld, passed_s: float) -> None:
         ec2 = world.cloud.ec2.world
         charges = ec2.ledger.open.values()
-        bought = sum(one.nano_usd_per_hour for one in charges if one.kind in ("spot", "on-demand"))
-        self.bought_usd += bought * passed_s / NANO_S
+        nano_usd_per_hour = sum(one.nano_usd_per_hour for one in charges if one.kind in ("spot", "on-demand"))
+        self.cost_usd += nano_usd_per_hour * passed_s / NANO_S
         running = [one for one in ec2.instances if one.live]
         self.instances |= {one.id for one in running}
         self.slots_used_s += passed_s * sum(bool(one.reservation_id) for one in running)
@@ -86,7 +85,7 @@ class Tally:
 
 def main() -> None:
     print(
-        f"{'who, after':<20}{'restarts':>10}{'instances':>11}{'bought, USD':>13}{'slots used':>12}{'seconds':>9}"
+        f"{'autoscaler, after':<20}{'restarts':>10}{'instances':>11}{'cost, USD':>13}{'slots used':>12}{'seconds':>9}"
     )
     for name in sys.argv[1:] or ("holdfast", "karpenter"):
         with tempfile.TemporaryDirectory() as folder:
@@ -101,28 +100,28 @@ async def run_story(name: str, folder: Path) -> Tally:
         pool = builders.nodepool_document(requirements=REQUIREMENTS)
         pool["spec"]["disruption"] = DISRUPTION
         await world.world.create(pool)
-        async with bench_live.PLAYERS[name](world, folder), counting(world, tally):
+        async with bench_live.AUTOSCALERS[name](world, folder), counting(world, tally):
             await asyncio.sleep(bench_live.SETTLED_S)
             await steps(Story(world, tally))
     return tally
 
 
 async def steps(one: "Story") -> None:
-    """A day in minutes."""
+    """The steps of a run: scale-up, scale-down, drift."""
     for name, (replicas, cpu) in DEPLOYMENTS.items():
         await one.deploy(name, replicas, cpu)
     await one.all_running()
-    await one.quiet(60, "21 pods come")
+    await one.quiet(60, "21 pods added")
     await one.scale("web", 6)
-    await one.quiet(90, "6 pods go")
+    await one.quiet(90, "6 pods removed")
     await one.drift("blue")
     await one.quiet(60, "all nodes drift")
     await one.scale("web", 14)
     await one.all_running()
-    await one.quiet(60, "8 pods come")
+    await one.quiet(60, "8 pods added")
     await one.scale("web", 4)
     await one.scale("api", 2)
-    await one.quiet(120, "14 pods go")
+    await one.quiet(120, "14 pods removed")
 
 
 @dataclass
@@ -141,7 +140,7 @@ class Story:
         await self._patch(Deployment, name, {"spec": {"replicas": replicas}})
 
     async def drift(self, label: str) -> None:
-        """Changes the template of the NodePool, and waits until no node is left that was made by the old one."""
+        """Changes the template of the NodePool, and waits until all nodes are of the new template."""
         labels = {"template": {"metadata": {"labels": {"example.com/colour": label}}}}
         await self._patch(NodePool, "default", {"spec": labels})
 

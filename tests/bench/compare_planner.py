@@ -1,7 +1,7 @@
 """Times the planner of another commit and of this tree in turn, and prints the ratios: `make bench-compare BASE=commit`.
 
-Computers get faster and slower within minutes, so two runs one after the other say little. Here one process holds each
-version, and every case is planned by both, one right after the other, several times. The ratio is the median of those.
+The speed of a computer changes within minutes, so two separate runs are hard to compare. Here each version has a process,
+and both plan every case right after each other, several times. The ratio is the median.
 """
 
 import argparse
@@ -70,7 +70,7 @@ class Planner:
         self._process.wait()
 
     def seconds(self, case: str) -> tuple[float, float]:
-        """Of a plan with nothing remembered, and of the same plan once more."""
+        """The seconds of a plan with empty caches, and of the same plan again."""
         print(self.cases.index(case), file=self._process.stdin, flush=True)
         first, again = self._line().split()
         return float(first), float(again)
@@ -85,7 +85,7 @@ def compare(before: Planner, now: Planner, rounds: int) -> None:
     print("| case | before: first ms | again ms | now: first ms | again ms | ratio first | again |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for case in (case for case in now.cases if case in before.cases):
-        before.seconds(case), now.seconds(case)  # fills what both keep
+        before.seconds(case), now.seconds(case)  # fills the caches of both
         pairs = [(before.seconds(case), now.seconds(case)) for _ in range(rounds)]
         times = [1000 * statistics.median(pair[i][j] for pair in pairs) for i in (0, 1) for j in (0, 1)]
         ratios = [statistics.median(pair[1][j] / pair[0][j] for pair in pairs) for j in (0, 1)]
@@ -94,33 +94,36 @@ def compare(before: Planner, now: Planner, rounds: int) -> None:
 
 
 def answer() -> None:
-    """Run in a process of its own, where the imports above are of its version: plans the case whose number stands on
-    each line of stdin."""
+    """Runs in a process of its own, which imports the modules of its version: plans the case whose number is on each line of
+    stdin."""
     cases = found_in(bench_planner)
     cache: Any = (
         getattr(bench_planner, "CatalogCache", None) or vars(bench_planner)["Memory"]
     )  # its older name
-    kept = [(workloads.converter(), cache()) for _ in cases]
+    caches = [(workloads.converter(), cache()) for _ in cases]
     print("\t".join(name for name, _, _ in cases), flush=True)
     gc.freeze()
     for line in sys.stdin:
         case = int(line)
         _, pods, asked = cases[case]
-        converter, memory = kept[case]
+        converter, catalog_cache = caches[case]
 
         def first(pods: Any = pods, asked: Any = asked) -> object:
             return solve(asked(workloads.views(pods)))
 
         def again(
-            pods: Any = pods, asked: Any = asked, converter: Any = converter, memory: Any = memory
+            pods: Any = pods,
+            asked: Any = asked,
+            converter: Any = converter,
+            catalog_cache: Any = catalog_cache,
         ) -> object:
-            return solve(asked(workloads.views(pods, converter)), memory)
+            return solve(asked(workloads.views(pods, converter)), catalog_cache)
 
         print(timed(first), timed(again), flush=True)
 
 
 def found_in(bench: Any) -> list[tuple[str, Sequence[Any], Any]]:
-    """The cases of a version's benchmark, by taking the place of what reports them."""
+    """The cases of a version's benchmark, collected by replacing its `report` function."""
     found: list[tuple[str, Sequence[Any], Any]] = []
     bench.report = lambda name, pods, asked: found.append((f"{name}, {len(pods):,} pods", pods, asked))
     bench.print = lambda *_, **__: None

@@ -1,9 +1,9 @@
-"""Runs `holdfast`, and says at its end for how long at most its loop did one thing, and nothing else ran.
+"""Runs `holdfast`, and logs at its end the longest steps of its event loop, during which nothing else ran.
 
     python timed_pieces.py run --cluster-name blue
 
-In milliseconds of processor time, as a line of JSON on standard error: the two longest pieces, of which the first is the
-freeze of the garbage collector before it leads.
+The line is JSON on standard error, in milliseconds of CPU time: the two longest steps, of which the longest is the freeze
+of the garbage collector before it leads.
 """
 
 import asyncio.events
@@ -16,7 +16,7 @@ EVENT = "longest pieces"
 
 
 def watch() -> list[float]:
-    """The two longest from now on, in seconds."""
+    """The two longest steps from now on, in seconds."""
     longest = [0.0, 0.0]
     run: Any = asyncio.events.Handle._run
 

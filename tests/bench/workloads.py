@@ -1,6 +1,6 @@
-"""Pods, nodes and NodePools that benches plan for: wire objects, as an API server would send them.
+"""Pods, nodes and NodePools for benchmarks: wire objects, as an API server sends them.
 
-The mix is the one of Karpenter's own scheduling benchmark: five equal parts, sizes rolled from a fixed seed.
+The mix is the one of Karpenter's own scheduling benchmark: five equal parts, with random sizes from a fixed seed.
 """
 
 import random
@@ -32,7 +32,7 @@ def mix(count: int, *, own_size: bool = False, topology: bool = True) -> list[Po
     """A fifth each: generic, spread over zones, spread over nodes, near each other in a zone, one per node."""
     dice = random.Random(42)
     each = count // 5 if topology else 0
-    makers = [spread(names.ZONE), spread(names.HOSTNAME), near_its_like, one_per_node]
+    makers = [spread(names.ZONE), spread(names.HOSTNAME), zone_affinity, one_per_node]
     kinds_of = [generic] * (count - 4 * each) + [maker for maker in makers for _ in range(each)]
     made = []
     for number, maker in enumerate(kinds_of):
@@ -59,7 +59,7 @@ def spread(key: str) -> Callable[[random.Random], tuple[dict[str, str], dict[str
     return made
 
 
-def near_its_like(dice: random.Random) -> tuple[dict[str, str], dict[str, Any]]:
+def zone_affinity(dice: random.Random) -> tuple[dict[str, str], dict[str, Any]]:
     own = {"my-affinity": dice.choice(LETTERS)}
     term = {"topologyKey": names.ZONE, "labelSelector": {"matchLabels": own}}
     return own, {"affinity": {"podAffinity": {REQUIRED: [term]}}}
@@ -83,7 +83,7 @@ def own_requirements(count: int, types: Sequence[InstanceType]) -> list[Pod]:
 
 
 def unschedulable(count: int) -> list[Pod]:
-    """Pods in a few sizes for a node that nobody has."""
+    """Pods in a few sizes whose nodeSelector matches no node."""
     return [
         pod(n, CPU[n % 5], MEMORY[n % 6], {}, {"nodeSelector": {"team": "nobody"}}, prefix="lost")
         for n in range(count)
@@ -124,13 +124,13 @@ def converter() -> PodConverter:
 
 
 def views(pods: Sequence[Pod], by: PodConverter | None = None) -> tuple[PodView, ...]:
-    """What the planner is given of these pods."""
+    """The pods as input of the planner."""
     convert = (by or converter()).view
     return tuple([convert(one, now_s=0)[0] for one in pods])
 
 
 def nodes(count: int, *, full: bool = True) -> tuple[NodeView, ...]:
-    """Nodes of ten pods each in three zones; without room for an eleventh when they are full."""
+    """Nodes with ten pods each in three zones; full ones have no capacity for another pod."""
     running = shape(300, 256)
     allocatable = resources.of(
         {"cpu": 3000 if full else 4000, "memory": 8 * 2**30, "pods": 10 if full else 110}

@@ -1,11 +1,12 @@
 """Rules that search: did the plan overlook capacity for a pod, a slot that was paid for, or a preference?
 
-Each takes a pod by itself and leaves all others where the plan has them. Capacity only shrinks while pods are placed, and so
-does what anti-affinity and hostname spreads allow: what suits the pod in the end suited it when it was placed. Affinity and
-spreads over zones depend on the order. Findings about such pods have a name of their own: `placeable-topology`, and
-`...-by-order`, which are remarks and no violations.
-`exhaustive` is the same question asked without any cleverness, for tiny cases: write the pod into the plan
-in every way there is, and check the plan.
+Each rule moves one pod and leaves all others where the plan has them. Capacity only shrinks while pods are placed, and so
+does what anti-affinity and hostname spreads allow: a node that fits the pod in the end did so when the pod was placed.
+Affinity and spreads over zones depend on the order. Findings about such pods have their own names: `placeable-topology`,
+and `...-by-order`, which are remarks and not violations.
+
+`exhaustive` checks the same for tiny cases without any shortcuts: it writes the pod into the plan in every possible way,
+and checks the plan.
 """
 
 import re
@@ -14,9 +15,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from checker import machines, openings, preferences, rules_waiting, writing
-from checker.case import Case, Place, Violation, build
+from checker.case import Case, Target, Violation, build
 from checker.labels import Expression
-from checker.machines import Machine
+from checker.machines import NodeOption
 from checker.preferences import Rung
 from checker.shapes import Shape
 from checker.workloads import Pod
@@ -30,15 +31,15 @@ _SIZED: Final = re.compile(r"fill-[0-9]")  # packings of nodes with at most so m
 
 
 def placeable(case: Case) -> Iterator[Violation]:
-    """placeable, placeable-topology: no pod is left out or waits that could be placed as things are in the end; one that
-    waits, on a node that exists or in a slot."""
-    seen: set[tuple[Shape, bool]] = set()
+    """placeable, placeable-topology: no pod is unplaced or waits that fits in the finished plan. For a pod that waits, only
+    existing nodes and slots count."""
+    checked_shapes: set[tuple[Shape, bool]] = set()
     for one in case.plan["unplaced"] + case.plan["waiting"]:
         pod, waits = case.world.pods.get(one["pod"]), "until" in one
-        if pod is None or (pod.shape, waits) in seen:
+        if pod is None or (pod.shape, waits) in checked_shapes:
             continue
-        seen.add((pod.shape, waits))
-        where = next(found_places(case, preferences.required(case, pod.shape), slots_only=waits), None)
+        checked_shapes.add((pod.shape, waits))
+        where = next(found_targets(case, preferences.required(case, pod.shape), slots_only=waits), None)
         if where is not None:
             tied = pod.shape.spreads or pod.shape.affinity or pod.shape.anti_affinity
             rule = "placeable-topology" if tied else "placeable"
@@ -46,110 +47,110 @@ def placeable(case: Case) -> Iterator[Violation]:
 
 
 def _is_tied(case: Case, shape: Shape) -> bool:
-    """Whether its constraints may suit a node in the end which they did not suit before: the emptiest zone changes, neighbours
-    come, and a claim that could be in any zone keeps pods with anti-affinity out of all of them until its zone is settled."""
+    """Whether its constraints may allow a node in the end that they did not allow before: the minimum zone changes, pods of
+    its affinity are placed, and a claim whose zone is open excludes pods with anti-affinity from all zones."""
     if shape.affinity or any(one.key != names.HOSTNAME for one in shape.spreads):
         return True
     over_zones = [one for one in shape.anti_affinity if one.key != names.HOSTNAME]
     return bool(over_zones) and any(
-        one.place.node is None and any(case.is_neighbour(wanted, one.pod.shape) for wanted in over_zones)
+        one.target.node is None and any(case.is_neighbour(wanted, one.pod.shape) for wanted in over_zones)
         for one in case.located()
     )
 
 
-def found_places(case: Case, rung: Rung, *, slots_only: bool = False, claims: bool = True) -> Iterator[str]:
-    for place in case.nodes():
-        if openings.on_node(case, rung, place):
-            yield f"node {place.name}"
-    for place in case.claims() if claims else ():
-        if not slots_only or place.claim.get("reservationID"):
-            yield from (place.name for _ in openings.on_claim(case, rung, place))
+def found_targets(case: Case, rung: Rung, *, slots_only: bool = False, claims: bool = True) -> Iterator[str]:
+    for target in case.nodes():
+        if openings.on_node(case, rung, target):
+            yield f"node {target.name}"
+    for target in case.claims() if claims else ():
+        if not slots_only or target.claim.get("reservationID"):
+            yield from (target.name for _ in openings.on_claim(case, rung, target))
     for pool in case.world.pools.values():
-        room = openings.room(case, pool, pessimistic=True)
+        remaining = openings.remaining_limits(case, pool, pessimistic=True)
         for reserved in (True,) if slots_only else (True, False):
-            for place in openings.fresh(case, rung, pool, room, reserved=reserved):
-                yield f"a new node of {pool.name}: {_machine(place)}"
+            for target in openings.fresh(case, rung, pool, remaining, reserved=reserved):
+                yield f"a new node of {pool.name}: {_option_text(target)}"
 
 
-def _machine(place: Place) -> str:
-    machine = place.chosen
-    assert machine is not None
-    assert machine.offering is not None
-    slot = machine.reservation.id if machine.reservation else machine.offering.capacity_type
-    return f"{machine.instance_type} in {machine.offering.zone}, {slot}"
+def _option_text(target: Target) -> str:
+    option = target.chosen
+    assert option is not None
+    assert option.offering is not None
+    slot = option.reservation.id if option.reservation else option.offering.capacity_type
+    return f"{option.instance_type} in {option.offering.zone}, {slot}"
 
 
-# --- what was launched beside free capacity ---------------------------------------------------------
+# --- launches although capacity was free ------------------------------------------------------------
 
 
 def paid_slots(case: Case) -> Iterator[Violation]:
-    """paid-slot-left: nothing is bought for pods of which each could have had a free slot to itself."""
+    """paid-slot-left: no on-demand or spot node is launched if each of its pods fits a free slot of its own."""
     if case.world.settings.get("reservedBeforeWeight", True):
-        bought = [place for place in case.claims() if place.claim.get("reservationID") is None]
-        for place, where, tied in _beside(case, bought, _free_slot):
+        not_reserved = [target for target in case.claims() if target.claim.get("reservationID") is None]
+        for target, where, tied in _beside(case, not_reserved, _free_slot):
             rule = "paid-slot-left-by-order" if tied else "paid-slot-left"
-            yield Violation(rule, f"{place.name} was bought although there was {where}")
+            yield Violation(rule, f"{target.name} was bought although there was {where}")
 
 
 def whole_claims(case: Case) -> Iterator[Violation]:
-    """paid-slot-left: no node is bought that could be in a free slot of its own NodePool with all of its pods."""
+    """paid-slot-left: no on-demand or spot node is launched that fits a free slot of its NodePool with all of its pods."""
     left = case.slots_left()
-    for place in case.claims():
-        pool = place.pool
+    for target in case.claims():
+        pool = target.pool
         assert pool is not None
         if (
-            place.claim.get("reservationID")
+            target.claim.get("reservationID")
             or pool.limits
             or any(one.min_values for one in pool.requirements)
         ):
             continue
-        for machine in machines.launchable(case.pool_machines[pool.name]):
-            found = machine.reservation
-            if found is not None and left[found.id] > 0 and _moves(case, place, machine):
-                yield Violation("paid-slot-left", f"{place.name} could be in {found.id}")
+        for option in machines.launchable(case.pool_options[pool.name]):
+            found = option.reservation
+            if found is not None and left[found.id] > 0 and _fits_option(case, target, option):
+                yield Violation("paid-slot-left", f"{target.name} could be in {found.id}")
                 break
 
 
-def _moves(case: Case, place: Place, machine: Machine) -> bool:
-    """Whether all pods of a claim suit this machine as well, in the same domains and without giving up preferences."""
-    assert place.pool is not None
-    shapes = [pod.shape for pod in place.planned]
-    moved = replace(place, machines=[machine], chosen=machine)
+def _fits_option(case: Case, target: Target, option: NodeOption) -> bool:
+    """Whether all pods of a claim also fit this option, in the same domains and with the same preferences."""
+    assert target.pool is not None
+    shapes = [pod.shape for pod in target.planned]
+    moved = replace(target, options=[option], chosen=option)
     keys = {key for shape in shapes for key in _keys(case, shape)}
     anything = openings.Way((), ())
     return (
-        all(moved.domain(key) == place.domain(key) for key in keys)
-        and any(openings.fitting(case, place.pool, [machine], anything, shapes))
+        all(moved.domain(key) == target.domain(key) for key in keys)
+        and any(openings.fitting(case, target.pool, [option], anything, shapes))
         and all(
-            any(machines.surely(machine, way.wanted) for way in openings.ways(case, Rung(shape)))
+            any(machines.surely(option, way.wanted) for way in openings.ways(case, Rung(shape)))
             for shape in set(shapes)
         )
         and all(
-            preferences.level(case, pod, moved) <= preferences.level(case, pod, place)
-            for pod in place.planned
+            preferences.level(case, pod, moved) <= preferences.level(case, pod, target)
+            for pod in target.planned
         )
     )
 
 
 def free_nodes(case: Case) -> Iterator[Violation]:
-    """node-left: nothing is launched for pods of which each suits a node that exists."""
-    for place, where, tied in _beside(case, case.claims(), _free_node):
+    """node-left: no node is launched if each of its pods fits an existing node."""
+    for target, where, tied in _beside(case, case.claims(), _free_node):
         rule = "node-left-by-order" if tied else "node-left"
-        yield Violation(rule, f"{place.name} was launched although there was {where}")
+        yield Violation(rule, f"{target.name} was launched although there was {where}")
 
 
 Find: TypeAlias = Callable[[Case, Rung], str | None]
 
 
-def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place, str, bool]]:
-    """The claims whose every pod could have had what `find` looks for, without giving up more preferences; and whether it
-    depends on the order in which pods were placed."""
+def _beside(case: Case, claims: list[Target], find: Find) -> Iterator[tuple[Target, str, bool]]:
+    """The claims for all of whose pods `find` returns capacity without giving up more preferences; and whether this depends
+    on the order in which pods were placed."""
     known: dict[tuple[Any, ...], tuple[str, bool] | None] = {}
-    for place in claims:
+    for target in claims:
         instead = []
-        for pod in place.planned:
-            level = preferences.level(case, pod, place)
-            key = pod.shape, level, *_seen_from(case, pod.shape, place)
+        for pod in target.planned:
+            level = preferences.level(case, pod, target)
+            key = pod.shape, level, *_cache_key(case, pod.shape, target)
             if key not in known:
                 known[key] = _instead(case, pod, level, find)
             instead.append(known[key])
@@ -157,22 +158,22 @@ def _beside(case: Case, claims: list[Place], find: Find) -> Iterator[tuple[Place
                 break
         found = [one for one in instead if one is not None]
         if found and len(found) == len(instead):
-            yield place, found[0][0], any(tied for _, tied in found)
+            yield target, found[0][0], any(tied for _, tied in found)
 
 
-def _seen_from(case: Case, shape: Shape, place: Place) -> tuple[Any, ...]:
-    """Pods of one kind that leave claims which agree in this find the same capacity elsewhere."""
-    limited = place.name if place.pool and place.pool.limits else ""
-    return limited, *(place.domain(key) for key in _keys(case, shape))
+def _cache_key(case: Case, shape: Shape, target: Target) -> tuple[Any, ...]:
+    """A cache key: pods of one shape on claims with equal keys find the same capacity elsewhere."""
+    limited = target.name if target.pool and target.pool.limits else ""
+    return limited, *(target.domain(key) for key in _keys(case, shape))
 
 
 def _keys(case: Case, shape: Shape) -> list[str]:
-    """The labels that matter to such a pod while it keeps its preferences, and after."""
+    """The topology labels of such a pod on all levels of its preferences."""
     return sorted({key for rung in preferences.rungs(case, shape) for key in openings.keys(case, rung.shape)})
 
 
 def _instead(case: Case, pod: Pod, level: int, find: Find) -> tuple[str, bool] | None:
-    """Capacity that comes before what the pod was given, on the rung that its node satisfies or on one before."""
+    """Capacity with precedence over the pod's node, on the rung that its node satisfies or on an earlier one."""
     others = case.without(pod)
     for rung in preferences.rungs(case, pod.shape)[: level + 1]:
         where = find(others, rung)
@@ -185,47 +186,49 @@ def _free_slot(case: Case, rung: Rung) -> str | None:
     for pool in case.world.pools.values():
         if any(one.min_values is not None for one in pool.requirements):
             continue
-        room = openings.room(case, pool, pessimistic=True)
-        for place in openings.fresh(case, rung, pool, room, reserved=True):
-            return f"{_machine(place)} of {pool.name}"
+        remaining = openings.remaining_limits(case, pool, pessimistic=True)
+        for target in openings.fresh(case, rung, pool, remaining, reserved=True):
+            return f"{_option_text(target)} of {pool.name}"
     return None
 
 
 def _free_node(case: Case, rung: Rung) -> str | None:
-    return next((f"node {place.name}" for place in case.nodes() if openings.on_node(case, rung, place)), None)
+    return next(
+        (f"node {target.name}" for target in case.nodes() if openings.on_node(case, rung, target)), None
+    )
 
 
-def preferences_kept(case: Case) -> Iterator[Violation]:
-    """preference-dropped: no pod gives up a preference while some node, slot or launch would satisfy it. A packing may limit
-    the size of its claims: that a pod could have joined one of them is no proof, nor is a launch beside such a packing, which
-    is compared with first fit instead. Where pods wait for slots, they take one rather than a launch that they prefer."""
+def preferences_satisfied(case: Case) -> Iterator[Violation]:
+    """preference-dropped: no pod gives up a preference that some node, slot or launch satisfies. A packing may limit the size
+    of its claims: then neither its claims nor new launches count, and the plan is compared with first fit instead. Where pods
+    wait for slots, a slot has precedence over a launch that they prefer."""
     patient = rules_waiting.is_strict(case) or any(pool.wait_s for pool in case.world.pools.values())
     sized = _SIZED.match(case.plan["cost"]["packing"])
     known: set[tuple[Shape, int]] = set()
-    for place in case.places:
-        for pod in place.planned:
-            level = preferences.level(case, pod, place)
+    for target in case.targets:
+        for pod in target.planned:
+            level = preferences.level(case, pod, target)
             if level == 0 or (pod.shape, level) in known:
                 continue
             known.add((pod.shape, level))
             others = case.without(pod)
             for rung in preferences.rungs(case, pod.shape)[:level]:
                 where = next(
-                    found_places(others, rung, claims=False, slots_only=bool(patient or sized)), None
+                    found_targets(others, rung, claims=False, slots_only=bool(patient or sized)), None
                 )
                 if where is not None:
                     rule = (
                         "preference-dropped-by-order" if _is_tied(case, rung.shape) else "preference-dropped"
                     )
-                    yield Violation(rule, f"{pod.name} on {place.name} prefers {where}")
+                    yield Violation(rule, f"{pod.name} on {target.name} prefers {where}")
                     break
 
 
-# --- the same without cleverness --------------------------------------------------------------------
+# --- exhaustive search ------------------------------------------------------------------------------
 
 
 def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
-    """For tiny cases that leave nothing to a planner's caution: no DaemonSets, limits, minValues, waiting."""
+    """Only for tiny cases in which a planner need not be careful: no DaemonSets, limits, minValues, waiting."""
     world = case.world
     careful = world.daemons or any(
         pool.limits or any(one.min_values for one in pool.requirements) for pool in world.pools.values()
@@ -244,12 +247,12 @@ def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
 
 
 def _variants(case: Case, pod: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The plan with the pod on each node, and on a claim of its own of each machine there is."""
+    """The plan with the pod on each node, and on a claim of its own for each option."""
     rest = [one for one in case.plan["unplaced"] if one["pod"] != pod]
-    for place in case.nodes():
-        others = [one for one in case.plan["nodes"] if one["name"] != place.name]
-        nodes = [*others, {"name": place.name, "pods": [*(p.name for p in place.planned), pod]}]
-        yield {**case.plan, "nodes": nodes, "unplaced": rest}, f"node {place.name}"
+    for target in case.nodes():
+        others = [one for one in case.plan["nodes"] if one["name"] != target.name]
+        nodes = [*others, {"name": target.name, "pods": [*(p.name for p in target.planned), pod]}]
+        yield {**case.plan, "nodes": nodes, "unplaced": rest}, f"node {target.name}"
     for pool in case.world.pools.values():
         for claim in single_claims(case, pool, pod):
             claims = [*case.plan["claims"], claim]
@@ -260,12 +263,12 @@ def _variants(case: Case, pod: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def single_claims(case: Case, pool: Pool, pod: str) -> Iterator[dict[str, Any]]:
-    """A claim for the pod alone that can become one machine only, for each machine of the pool."""
+    """For each option of the NodePool, a claim for the pod alone that only allows this option."""
     shape = case.world.pods[pod].shape
     for way in openings.ways(case, preferences.required(case, shape)):
-        for machine in machines.launchable(case.pool_machines[pool.name]):
-            narrowed = machines.narrow(machine, way.wanted)
+        for option in machines.launchable(case.pool_options[pool.name]):
+            narrowed = machines.narrow(option, way.wanted)
             if narrowed is not None and narrowed.offering is not None:
                 wanted = (*way.wanted, Expression(names.ZONE, "In", (narrowed.offering.zone,)))
-                place = Place("", pool.taints, [narrowed], narrowed, pool=pool, wanted=wanted)
-                yield writing.claim(replace(place, planned=[case.world.pods[pod]]))
+                target = Target("", pool.taints, [narrowed], narrowed, pool=pool, wanted=wanted)
+                yield writing.claim(replace(target, planned=[case.world.pods[pod]]))

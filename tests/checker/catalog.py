@@ -1,7 +1,7 @@
-"""What can be bought and what is reserved: the Catalog document, read.
+"""Instance types, offerings and reservations, read from the Catalog document.
 
 A reservation is written as an offering of its type, or in a list of its own, or in both: then the offering names it by
-its id. Either way it becomes one reserved offering. Whether a class may use it is asked elsewhere (`world`).
+its id. Either way it becomes one reserved offering. `world` decides whether an EC2NodeClass may use it.
 """
 
 import datetime as dt
@@ -30,7 +30,7 @@ class Reservation:
     criteria: str
     interruptible: bool
     available: int
-    healthy: bool  # it has begun, is active, and its drain has not begun
+    healthy: bool  # it has started, is active, and does not drain
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Offering:
     reservation: Reservation | None = None
 
     def labels(self) -> dict[str, frozenset[labels.Value]]:
-        """Of every node that comes from it; all offerings state the reservation labels, if only as absent."""
+        """The labels of nodes of this offering; all offerings have the reservation labels, possibly as absent."""
         found: dict[str, labels.Value] = {
             names.ZONE: self.zone,
             names.CAPACITY_TYPE: self.capacity_type,
@@ -87,8 +87,8 @@ def read(spec: Mapping[str, Any], now: dt.datetime) -> dict[str, InstanceType]:
 
 def _zone_ids(spec: Mapping[str, Any]) -> dict[str, str]:
     offerings = [o for one in spec.get("instanceTypes") or () for o in one.get("offerings") or ()]
-    places = [*offerings, *(spec.get("reservations") or ())]
-    return {one["zone"]: one["zoneID"] for one in places if one.get("zoneID")}
+    with_zones = [*offerings, *(spec.get("reservations") or ())]
+    return {one["zone"]: one["zoneID"] for one in with_zones if one.get("zoneID")}
 
 
 def reservation(wire: Mapping[str, Any], now: dt.datetime) -> Reservation:
@@ -112,9 +112,9 @@ def moment(wire: str) -> dt.datetime:
 
 def _healthy(wire: Mapping[str, Any], now: dt.datetime) -> bool:
     lead = _DRAIN if wire.get("type") == _BLOCK else dt.timedelta(0)
-    begun = not wire.get("start") or moment(wire["start"]) <= now
-    lasts = not wire.get("end") or now < moment(wire["end"]) - lead
-    return begun and lasts and bool(wire.get("state", "active") == "active")
+    started = not wire.get("start") or moment(wire["start"]) <= now
+    not_ended = not wire.get("end") or now < moment(wire["end"]) - lead
+    return started and not_ended and bool(wire.get("state", "active") == "active")
 
 
 def _instance_type(
@@ -137,7 +137,7 @@ def _values(wire: Any) -> frozenset[labels.Value]:
 
 
 def allocatable(capacity: Resources, overhead: Resources) -> Resources:
-    """What pods can have; huge pages are taken out of memory (S-55)."""
+    """The allocatable resources; huge pages are subtracted from memory (S-55)."""
     left = quantities.less(capacity, overhead)
     huge = sum(amount for name, amount in capacity.items() if name.startswith("hugepages-"))
     if huge:

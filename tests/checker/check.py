@@ -1,4 +1,4 @@
-"""The checker's door: a scenario and its plan go in, what is wrong with the plan comes out.
+"""The entry point of the checker: it returns the violations of a plan for a scenario.
 
 Independent of the planner on purpose: it reads the documents of docs/scenario.md and nothing else.
 """
@@ -64,51 +64,49 @@ PROMISES: Final[tuple[Rule, ...]] = (
     brute.paid_slots,
     brute.whole_claims,
     brute.free_nodes,
-    brute.preferences_kept,
+    brute.preferences_satisfied,
 )
 
 
 def check(documents: Documents, plan: Plan) -> list[Violation]:
-    """Everything that is wrong with the plan, sorted."""
+    """All violations of the plan, sorted."""
     return judge(documents, plan).violations
 
 
 class Verdict(NamedTuple):
     violations: list[Violation]
-    remarks: list[
-        Violation
-    ]  # what may be worse than possible, or follows from the order in which pods were placed
+    remarks: list[Violation]  # findings that may follow from the order in which pods were placed
 
 
 def judge(documents: Documents, plan: Plan) -> Verdict:
-    looked_at = case.build(world.read(documents), plan)
-    found = {violation for rule in (*RULES, *PROMISES) for violation in rule(looked_at)}
-    found.update(brute.exhaustive(looked_at, faults))
+    built_case = case.build(world.read(documents), plan)
+    found = {violation for rule in (*RULES, *PROMISES) for violation in rule(built_case)}
+    found.update(brute.exhaustive(built_case, faults))
     remarks = {one for one in found if one.rule.endswith("-by-order")}
     return Verdict(sorted(found - remarks), sorted(remarks))
 
 
 def faults(known: World, plan: Plan) -> list[Violation]:
-    """What the plan does wrong, without asking what it overlooked."""
-    looked_at = case.build(known, plan)
-    return sorted({violation for rule in RULES for violation in rule(looked_at)})
+    """Violations of `RULES` only, without what the plan overlooked."""
+    built_case = case.build(known, plan)
+    return sorted({violation for rule in RULES for violation in rule(built_case)})
 
 
 def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list[Violation]:
-    """preferences-fewer: a cheaper packing keeps as many preferences as first fit: of each kind of pod, as many have given up
-    so many of them or fewer. A plan that leaves fewer pods out need not. Where first fit gives up a ScheduleAnyway constraint,
-    it is chance which of those pods have a node with the label, and the constraint is not compared; nor is anti-affinity to
-    pods of other kinds that are pending too."""
+    """preferences-fewer: a cheaper packing satisfies as many preferences as first fit: for each shape and each level, at least
+    as many pods are on that level or a better one. A plan that places more pods is not compared. Where first fit gives up a
+    ScheduleAnyway constraint, it is arbitrary which pods have a node with the label, so the constraint is not compared; nor
+    is anti-affinity to pending pods of other shapes."""
     known = world.read(documents)
-    ours, theirs = case.build(known, plan), case.build(known, first_fit)
-    if preferences.left_out(ours) < preferences.left_out(theirs):
+    own_case, first_fit_case = case.build(known, plan), case.build(known, first_fit)
+    if preferences.left_out(own_case) < preferences.left_out(first_fit_case):
         return []
-    for shape in preferences.unspread(theirs):
-        preferences.forget_spreads(theirs, shape)
-        preferences.forget_spreads(ours, shape)
-    preferences.forget_other_kinds(theirs)
-    preferences.forget_other_kinds(ours)
-    before, now = preferences.levels(theirs), preferences.levels(ours)
+    for shape in preferences.unspread(first_fit_case):
+        preferences.forget_spreads(first_fit_case, shape)
+        preferences.forget_spreads(own_case, shape)
+    preferences.forget_other_kinds(first_fit_case)
+    preferences.forget_other_kinds(own_case)
+    before, now = preferences.levels(first_fit_case), preferences.levels(own_case)
     return [
         Violation(
             "preferences-fewer",
@@ -120,7 +118,7 @@ def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list
 
 
 def difference(first: Plan, second: Plan) -> list[Violation]:
-    """determinism: the same scenario gives the same bytes."""
+    """determinism: the same scenario gives a plan with the same bytes."""
     one, other = dump(first), dump(second)
     if one == other:
         return []
@@ -131,5 +129,5 @@ def difference(first: Plan, second: Plan) -> list[Violation]:
 
 
 def dump(plan: Plan | dict[str, Any]) -> str:
-    """The order of keys counts: bytes are compared."""
+    """JSON with keys in their order, since bytes are compared."""
     return json.dumps(plan, ensure_ascii=False)

@@ -1,25 +1,25 @@
-"""What DaemonSets will put on a node.
+"""The DaemonSet pods that will run on a node.
 
-Two answers, because a planner may be careful without being wrong. `least` is what surely comes: a node
-that is too small for that is a mistake. `most` is what upstream counts, which looks at the NodePool and the
-type (S-57), for each capacity type by itself: a planner that leaves a pod out for lack of that room made no mistake.
+There are two answers, because a planner may be careful without being wrong. `least` is what certainly runs there: a node
+that is too small for that is a violation. `most` is what Karpenter counts, from the NodePool and the instance type (S-57),
+for each capacity type: a planner may leave a pod out for lack of that capacity.
 """
 
 from checker import labels, machines, quantities
-from checker.case import Case, Place
-from checker.machines import Machine
+from checker.case import Case, Target
+from checker.machines import NodeOption
 from checker.quantities import Resources
 from checker.shapes import Shape
 from checker.world import Pool
 
 
-def least(case: Case, place: Place, machine: Machine) -> list[Shape]:
+def least(case: Case, target: Target, option: NodeOption) -> list[Shape]:
     """On a new node: every DaemonSet that tolerates the taints and may match."""
     return [
         daemon.shape
         for daemon in case.world.daemons
-        if _tolerates(daemon.shape, place)
-        and any(machines.possibly(machine, term) for term in daemon.shape.terms)
+        if _tolerates(daemon.shape, target)
+        and any(machines.possibly(option, term) for term in daemon.shape.terms)
     ]
 
 
@@ -33,11 +33,11 @@ def most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str])
 
 def _most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str]) -> list[Shape]:
     found = [
-        machine
-        for machine in case.pool_machines[pool.name]
-        if machine.instance_type == type_name
-        and machine.offering is not None
-        and machine.offering.capacity_type in capacity_types
+        option
+        for option in case.pool_options[pool.name]
+        if option.instance_type == type_name
+        and option.offering is not None
+        and option.offering.capacity_type in capacity_types
     ]
     return [
         daemon.shape
@@ -47,18 +47,18 @@ def _most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str]
     ]
 
 
-def missing(case: Case, place: Place, *, all_terms: bool) -> list[Shape]:
-    """On a node that exists: those that match and do not run there yet. Upstream looks at the first
+def missing(case: Case, target: Target, *, all_terms: bool) -> list[Shape]:
+    """On an existing node: those that match and do not run there yet. Karpenter checks the first
     alternative of a node affinity only (S-59)."""
-    running = {pod.daemon for pod in place.bound}
-    machine = place.machines[0]
+    running = {pod.daemon for pod in target.bound}
+    option = target.options[0]
     return [
         daemon.shape
         for daemon in case.world.daemons
         if daemon.name not in running
-        and _tolerates(daemon.shape, place)
+        and _tolerates(daemon.shape, target)
         and any(
-            machines.surely(machine, term)
+            machines.surely(option, term)
             for term in (daemon.shape.terms if all_terms else daemon.shape.terms[:1])
         )
     ]
@@ -68,12 +68,11 @@ def requests(found: list[Shape]) -> Resources:
     return quantities.total(shape.requests for shape in found)
 
 
-def _tolerates(shape: Shape, place: Place) -> bool:
-    return not labels.untolerated(shape.tolerations, place.taints)
+def _tolerates(shape: Shape, target: Target) -> bool:
+    return not labels.untolerated(shape.tolerations, target.taints)
 
 
-def _label_by_label(term: labels.Term, found: list[Machine]) -> bool:
+def _label_by_label(term: labels.Term, found: list[NodeOption]) -> bool:
     return all(
-        any(labels.holds(one, value) for machine in found for value in machine.values(one.key))
-        for one in term
+        any(labels.holds(one, value) for option in found for value in option.values(one.key)) for one in term
     )

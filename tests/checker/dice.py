@@ -1,4 +1,4 @@
-"""Dice made from a seed, and the few throws that generators need."""
+"""Random choices from a seed, for generators."""
 
 from collections.abc import Sequence
 from random import Random
@@ -21,10 +21,10 @@ class Dice:
         return self._random.choice(values)
 
     def some(self, values: Sequence[T], least: int = 1) -> list[T]:
-        """At least so many of them, in their order."""
+        """A random subset with at least `least` values, in their order."""
         count = self._random.randint(min(least, len(values)), len(values))
-        kept = set(self._random.sample(range(len(values)), count))
-        return [value for index, value in enumerate(values) if index in kept]
+        chosen = set(self._random.sample(range(len(values)), count))
+        return [value for index, value in enumerate(values) if index in chosen]
 
     def shuffled(self, values: Sequence[T]) -> list[T]:
         return self._random.sample(values, len(values))

@@ -1,7 +1,7 @@
 """Which pods of a node that is being deleted are planned like pending ones (S-3, S-5, S-6).
 
-Not those of DaemonSets, not mirror pods, not those that must not be disrupted, and not those that a disruption budget
-never lets go.
+Not those of DaemonSets, not mirror pods, not those with do-not-disrupt, and not those whose eviction a
+PodDisruptionBudget never allows.
 """
 
 import datetime as dt
@@ -11,14 +11,14 @@ from typing import Any, Final
 from checker import catalog, labels, quantities
 from holdfast import names
 
-_STAY: Final = ("DaemonSet", "Node")
+_NOT_EVICTED: Final = ("DaemonSet", "Node")
 _DISRUPTED: Final = {"key": names.DISRUPTED_TAINT, "effect": "NoSchedule"}
 
 
 def is_displaced(pod: Mapping[str, Any], budgets: Iterable[Mapping[str, Any]], now: dt.datetime) -> bool:
     kinds = {owner["kind"] for owner in pod["metadata"].get("ownerReferences") or ()}
     terminating = bool(pod["metadata"].get("deletionTimestamp"))
-    if kinds.intersection(_STAY) or (terminating and "StatefulSet" not in kinds):
+    if kinds.intersection(_NOT_EVICTED) or (terminating and "StatefulSet" not in kinds):
         return False
     if _is_not_to_be_disrupted(pod, now):
         return False
@@ -26,7 +26,7 @@ def is_displaced(pod: Mapping[str, Any], budgets: Iterable[Mapping[str, Any]], n
 
 
 def _is_not_to_be_disrupted(pod: Mapping[str, Any], now: dt.datetime) -> bool:
-    """For ever, or for so long after its start (D-6)."""
+    """Forever, or for a duration after its start (D-6)."""
     value = (pod["metadata"].get("annotations") or {}).get(names.DO_NOT_DISRUPT)
     if not value or pod["metadata"].get("deletionTimestamp"):
         return False
@@ -36,14 +36,14 @@ def _is_not_to_be_disrupted(pod: Mapping[str, Any], now: dt.datetime) -> bool:
 
 
 def _is_blocked(pod: Mapping[str, Any], budgets: Iterable[Mapping[str, Any]]) -> bool:
-    """Kubernetes refuses an eviction that two budgets are about."""
+    """Kubernetes refuses the eviction of a pod that two PodDisruptionBudgets select."""
     if labels.tolerates(pod["spec"].get("tolerations") or (), _DISRUPTED):
         return False
-    about = [one for one in budgets if _is_about(one, pod)]
-    return len(about) > 1 or any(_allows_none(one["spec"], pod) for one in about)
+    selecting = [one for one in budgets if _selects_pod(one, pod)]
+    return len(selecting) > 1 or any(_allows_none(one["spec"], pod) for one in selecting)
 
 
-def _is_about(budget: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+def _selects_pod(budget: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
     namespaces = {one["metadata"].get("namespace") or "default" for one in (budget, pod)}
     selector = labels.selector(budget["spec"].get("selector"))
     return len(namespaces) == 1 and labels.selects(selector, pod["metadata"].get("labels") or {})

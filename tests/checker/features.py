@@ -1,4 +1,4 @@
-"""What a scenario has in it, so that a generator which stops making something is noticed."""
+"""The features of a scenario, so that a test can notice when the generator no longer makes one of them."""
 
 from collections import Counter
 from collections.abc import Iterator

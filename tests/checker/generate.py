@@ -1,6 +1,6 @@
 """A random scenario from a seed: the same seed gives the same documents.
 
-What it leaves out, because docs/scenario.md does not settle it: claims that wait for an instance, counts of on-demand and
+It leaves out what docs/scenario.md does not define: claims that wait for an instance, counts of on-demand and
 spot between 0 and unlimited, label selectors on labels that some instance types do not have.
 """
 
@@ -20,17 +20,17 @@ from checker.generate_catalog import Document
 from checker.generate_storage import NAMESPACES
 
 MOST_PODS: Final = 60
-MORE: Final = 10**9  # the dice of what is added are those of another seed
+MORE: Final = 10**9  # additions use random numbers of another seed
 
 
 def scenario(seed: int) -> list[Document]:
-    """The plain scenario of the seed with everything else that a scenario can have."""
+    """The plain scenario of the seed with all additional features."""
     found = plain(seed)
     return found + generate_more.add(Dice(seed + MORE), found)
 
 
 def plain(seed: int) -> list[Document]:
-    """What Karpenter's scheduler can be asked as well."""
+    """A scenario with only the features that Karpenter's scheduler has too."""
     dice = Dice(seed)
     found = [generate_catalog.catalog(dice)]
     found += generate_pools.pools(dice, found[0])
@@ -62,7 +62,7 @@ def _claims(documents: list[Document], where: str) -> list[str]:
 
 
 def _workload(dice: Dice, app: str, where: str, count: int, template: Document) -> Iterator[Document]:
-    """One of the kinds that stand for pods, or the pods themselves."""
+    """A workload of a random kind, or its pods themselves."""
     metadata = {"name": app, "namespace": where, "uid": f"uid-{where}-{app}"}
     selector = {"matchLabels": {"app": app}}
     kind = dice.pick(("Deployment", "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod"))
@@ -83,7 +83,7 @@ def _workload(dice: Dice, app: str, where: str, count: int, template: Document) 
 
 
 def _owned(app: str, where: str, kind: str, index: int, template: Document) -> Document:
-    """A pod that the workload has already: here pending, under a name as its controller gives it."""
+    """A pod that the workload already has: pending, with an owner reference."""
     owner: Document = {
         "apiVersion": "apps/v1",
         "kind": kind,

@@ -1,4 +1,4 @@
-"""Random catalogs: instance types with their offerings, and reservations in every state there is."""
+"""Random catalogs: instance types with their offerings, and reservations in every state."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -146,28 +146,28 @@ def _reservation(dice: Dice, index: int, instance_type: Document) -> Document:
 
 
 def _worth_reserving(dice: Dice, types: list[Document]) -> Document:
-    """The larger of two: people reserve what is large, and small nodes take few pods."""
+    """The larger of two: users reserve large instance types, and small nodes hold few pods."""
     return max((dice.pick(types), dice.pick(types)), key=lambda one: int(one["capacity"]["cpu"]))
 
 
 def _lifetime(dice: Dice, kind: str) -> Document:
-    """Most are open; the others have not begun, drain, have ended, or were given up."""
-    begun, soon, later = "2026-11-14T00:00:00Z", "2026-11-15T10:20:00Z", "2026-11-20T00:00:00Z"
+    """Most are open; the others have not started, drain, have ended, or were cancelled."""
+    started, soon, later = "2026-11-14T00:00:00Z", "2026-11-15T10:20:00Z", "2026-11-20T00:00:00Z"
     match dice.number(0, 15):
         case 0:
             return {"start": "2026-11-16T00:00:00Z", "end": later, "state": "scheduled"}
         case 1:
-            return {"start": begun, "end": soon}
+            return {"start": started, "end": soon}
         case 2:
-            return {"start": begun, "end": "2026-11-15T09:00:00Z", "state": "expired"}
+            return {"start": started, "end": "2026-11-15T09:00:00Z", "state": "expired"}
         case 3:
             return {
-                "start": begun,
+                "start": started,
                 "end": later,
                 "state": dice.pick(("cancelled", "failed", "payment-pending")),
             }
         case _:
-            return {"start": begun, "end": later} if kind == "capacity-block" or dice.chance(0.3) else {}
+            return {"start": started, "end": later} if kind == "capacity-block" or dice.chance(0.3) else {}
 
 
 def _write_inline(types: list[Document], reservation: Document) -> None:

@@ -1,4 +1,4 @@
-"""Random clusters: nodes with what runs on them, claims on their way, DaemonSets, namespaces."""
+"""Random clusters: nodes with their pods, claims that are being launched, DaemonSets, namespaces."""
 
 from typing import Any, Final
 
@@ -12,10 +12,10 @@ _STARTED: Final = "2026-11-15T08:00:00Z"
 
 
 def namespaces() -> list[Document]:
-    marks: dict[str, Document] = {"default": {"env": "prod"}, "shop": {"env": "test"}}
+    labels: dict[str, Document] = {"default": {"env": "prod"}, "shop": {"env": "test"}}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": found}}
-        for name, found in marks.items()
+        for name, found in labels.items()
     ]
 
 
@@ -38,24 +38,24 @@ def _daemon_set(dice: Dice, index: int) -> Document:
         spec["nodeSelector"] = dice.pick(({names.ARCH: "amd64"}, kind, {generate_pools.TEAM: "ml"}))
     if dice.chance(0.5):
         spec["tolerations"] = [{"operator": "Exists"}]
-    marks = {"app": f"agent-{index}"}
+    labels = {"app": f"agent-{index}"}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {"name": f"agent-{index}", "namespace": "default", "uid": f"uid-agent-{index}"},
         "spec": {
-            "selector": {"matchLabels": marks},
-            "template": {"metadata": {"labels": marks}, "spec": spec},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
 
 
 def nodes(dice: Dice, documents: list[Document]) -> list[Document]:
-    """Nodes of the pools and of nobody, each with some pods, and claims that hold slots."""
+    """Nodes with and without a NodePool, each with some pods, and claims that hold slots."""
     found: list[Document] = []
     pools = [one for one in documents if one["kind"] == "NodePool"]
     types = next(one for one in documents if one["kind"] == "Catalog")["spec"]["instanceTypes"]
-    everywhere = [one for one in documents if one["kind"] == "DaemonSet" and _goes_everywhere(one)]
+    everywhere = [one for one in documents if one["kind"] == "DaemonSet" and _runs_everywhere(one)]
     for index in range(dice.pick((0, 0, 1, 2, 3, 6))):
         pool = dice.pick(pools) if dice.chance(0.8) else None
         found += _node(dice, f"node-{index}", dice.pick(types), pool)
@@ -63,7 +63,7 @@ def nodes(dice: Dice, documents: list[Document]) -> list[Document]:
     return found + _holders(dice, documents)
 
 
-def _goes_everywhere(daemon_set: Document) -> bool:
+def _runs_everywhere(daemon_set: Document) -> bool:
     spec = daemon_set["spec"]["template"]["spec"]
     return "nodeSelector" not in spec and "tolerations" in spec and "ports" not in spec["containers"][0]
 
@@ -89,7 +89,7 @@ def _daemon_pod(daemon_set: Document, node: str) -> Document:
 
 def _node(dice: Dice, name: str, instance_type: Document, pool: Document | None) -> list[Document]:
     offering = dice.pick([one for one in instance_type["offerings"] if "reservation" not in one])
-    marks = _marks(dice, name, instance_type, offering, pool)
+    labels = _node_labels(dice, name, instance_type, offering, pool)
     taints = pool["spec"]["template"]["spec"].get("taints", []) if pool else []
     capacity = quantities.resources(instance_type["capacity"])
     allocatable = catalog.allocatable(capacity, quantities.resources(instance_type["overhead"]))
@@ -99,13 +99,13 @@ def _node(dice: Dice, name: str, instance_type: Document, pool: Document | None)
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": marks},
+            "metadata": {"name": name, "labels": labels},
             "spec": {"providerID": provider_id, "taints": taints},
             "status": status | {"conditions": [{"type": "Ready", "status": "True"}]},
         }
     ]
     if pool:
-        found.append(_registered(name, marks, taints, pool, status | {"providerID": provider_id}))
+        found.append(_registered(name, labels, taints, pool, status | {"providerID": provider_id}))
     if dice.chance(0.3):
         drivers = [
             {"name": generate_storage.DRIVER, "nodeID": name, "allocatable": {"count": dice.number(0, 2)}}
@@ -114,10 +114,10 @@ def _node(dice: Dice, name: str, instance_type: Document, pool: Document | None)
     return found + _running(dice, name, allocatable)
 
 
-def _marks(
+def _node_labels(
     dice: Dice, name: str, instance_type: Document, offering: Document, pool: Document | None
 ) -> Document:
-    marks: Document = {
+    labels: Document = {
         **instance_type["labels"],
         names.INSTANCE_TYPE: instance_type["name"],
         names.ZONE: offering["zone"],
@@ -125,10 +125,10 @@ def _marks(
         names.HOSTNAME: name,
     }
     if pool is None:
-        return marks
+        return labels
     template = pool["spec"]["template"]
     racks = [one for one in template["spec"]["requirements"] if one["key"] == generate_pools.RACK]
-    ours = {generate_pools.RACK: dice.pick(racks[0]["values"])} if racks else {}
+    rack_label = {generate_pools.RACK: dice.pick(racks[0]["values"])} if racks else {}
     own = {
         names.NODEPOOL: pool["metadata"]["name"],
         names.CAPACITY_TYPE: offering["capacityType"],
@@ -136,13 +136,13 @@ def _marks(
         names.REGISTERED: "true",
         names.INITIALIZED: "true",
     }
-    return {**marks, **template["metadata"]["labels"], **ours, **own}
+    return {**labels, **template["metadata"]["labels"], **rack_label, **own}
 
 
-def _registered(name: str, marks: Document, taints: list[Any], pool: Document, status: Document) -> Document:
+def _registered(name: str, labels: Document, taints: list[Any], pool: Document, status: Document) -> Document:
     stages = ("Launched", "Registered", "Initialized", "Ready")
     done = [_condition(one, _STARTED) for one in stages]
-    claim = node_claim(f"{name}-claim", pool, marks)
+    claim = node_claim(f"{name}-claim", pool, labels)
     claim["spec"]["taints"] = taints
     return claim | {"status": status | {"nodeName": name, "conditions": done}}
 
@@ -151,12 +151,12 @@ def _condition(name: str, since: str) -> Document:
     return {"type": name, "status": "True", "lastTransitionTime": since, "reason": name, "message": ""}
 
 
-def node_claim(name: str, pool: Document, marks: Document) -> Document:
+def node_claim(name: str, pool: Document, labels: Document) -> Document:
     spec = {
         "nodeClassRef": pool["spec"]["template"]["spec"]["nodeClassRef"],
         "requirements": pool["spec"]["template"]["spec"]["requirements"],
     }
-    own = {**marks, names.NODEPOOL: pool["metadata"]["name"]}
+    own = {**labels, names.NODEPOOL: pool["metadata"]["name"]}
     metadata = {"name": name, "labels": own, "creationTimestamp": _STARTED}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
 
@@ -167,7 +167,7 @@ def _csi_node(name: str, drivers: list[Document]) -> Document:
 
 
 def _running(dice: Dice, node: str, allocatable: quantities.Resources) -> list[Document]:
-    """Pods that run there already, as long as they fit."""
+    """Pods that already run on the node, as long as they fit."""
     found: list[Document] = []
     left, ports = allocatable, set[Any]()
     for index in range(dice.number(0, 5)):
@@ -193,8 +193,8 @@ def _running(dice: Dice, node: str, allocatable: quantities.Resources) -> list[D
 
 
 def _holders(dice: Dice, documents: list[Document]) -> list[Document]:
-    """Claims that hold a slot which EC2 still counts as free: one that is not launched, one that is just now.
-    Only of pools without limits: what a node will use that has no type yet is anybody's guess."""
+    """Claims that hold a slot which EC2 still counts as free: one that is not launched, one that was just launched.
+    Only of NodePools without limits: the resources of a node without an instance type are not defined."""
     pools = [one for one in documents if one["kind"] == "NodePool" and "limits" not in one["spec"]]
     spec = next(one for one in documents if one["kind"] == "Catalog")["spec"]
     free = [one for one in spec["reservations"] if one["available"] > 0]
@@ -210,17 +210,17 @@ def _holders(dice: Dice, documents: list[Document]) -> list[Document]:
 
 
 def _launching(dice: Dice, pool: Document, slot: Document, types: list[Document]) -> Document:
-    """Launched half a minute ago: pods may go on it, and no count shows its slot as taken yet."""
+    """Launched half a minute ago: pods may be placed on it, and EC2's count does not include its slot yet."""
     own = next(one for one in types if one["name"] == slot["instanceType"])
     offering = {"zone": slot["zone"], "zoneID": f"usw2-az{slot['zone'][-1]}", "capacityType": names.RESERVED}
-    marks = _marks(dice, "launching", own, offering, pool) | {
+    labels = _node_labels(dice, "launching", own, offering, pool) | {
         aws.CAPACITY_RESERVATION_ID: slot["id"],
         aws.CAPACITY_RESERVATION_TYPE: slot["type"],
         aws.CAPACITY_RESERVATION_INTERRUPTIBLE: str(slot.get("interruptible", False)).lower(),
     }
     for key in (names.HOSTNAME, names.REGISTERED, names.INITIALIZED):
-        del marks[key]
-    claim = node_claim("launching", pool, marks)
+        del labels[key]
+    claim = node_claim("launching", pool, labels)
     claim["metadata"]["annotations"] = {names.RESERVATION_ID: slot["id"]}
     claim["spec"]["taints"] = pool["spec"]["template"]["spec"].get("taints", [])
     capacity = quantities.resources(own["capacity"])

@@ -1,7 +1,7 @@
-"""What scenarios have beside the ordinary: added to one that is made, with dice of its own.
+"""Additional features of scenarios, added to a plain one with random numbers of their own.
 
-So a seed keeps its ordinary scenario, which the comparison with Karpenter uses (`generate.plain`), when something is added
-here.
+So the plain scenario of a seed, which the comparison with Karpenter uses (`generate.plain`), does not change when a feature
+is added here.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _JUST_NOW: Final = "2026-11-15T09:59:00Z"
 
 
 def add(dice: Dice, documents: list[Document]) -> list[Document]:
-    """Changes the documents, and returns those to be added."""
+    """Changes the documents, and returns documents to add."""
     _catalog(dice, documents[0]["spec"])
     pools = [one for one in documents if one["kind"] == "NodePool"]
     if dice.chance(0.12):
-        _close(dice, pools[-1])
+        _disable(dice, pools[-1])
     for one in documents:
         match one["kind"]:
             case "DaemonSet" if dice.chance(0.2):
@@ -43,7 +43,7 @@ def add(dice: Dice, documents: list[Document]) -> list[Document]:
 
 
 def _catalog(dice: Dice, spec: Document) -> None:
-    """Gate off, strict mode, volume limits of types, reservations that an offering names."""
+    """Feature gate off, strict mode, volume limits of instance types, reservations that an offering names."""
     if dice.chance(0.06):
         spec["settings"]["reservedCapacity"] = False
     if dice.chance(0.08):
@@ -59,8 +59,8 @@ def _catalog(dice: Dice, spec: Document) -> None:
             by_name[one["instanceType"]]["offerings"].append(offering)
 
 
-def _close(dice: Dice, pool: Document) -> None:
-    """A pool that opens no nodes: it has a fixed number of them, is being deleted, or is not Ready."""
+def _disable(dice: Dice, pool: Document) -> None:
+    """A NodePool that launches no nodes: it is static, is being deleted, or is not Ready."""
     match dice.number(0, 3):
         case 0:
             _delete(pool)
@@ -74,7 +74,7 @@ def _close(dice: Dice, pool: Document) -> None:
 
 
 def _delete(document: Document) -> None:
-    """It is being deleted; a finalizer keeps it."""
+    """Sets deletionTimestamp and a finalizer."""
     document["metadata"]["deletionTimestamp"] = _JUST_NOW
     document["metadata"]["finalizers"] = ["example.com/wait"]
 
@@ -87,8 +87,8 @@ def _running(dice: Dice, pod: Document) -> None:
 
 
 def _templates(documents: list[Document]) -> Iterator[Document]:
-    """The specs of pods, once where several share one."""
-    seen: set[int] = set()
+    """The pod specs, each once."""
+    known_ids: set[int] = set()
     for one in documents:
         if one["kind"] == "Pod" and not any(owner["kind"] == "DaemonSet" for owner in _owners(one)):
             spec = one["spec"]
@@ -96,8 +96,8 @@ def _templates(documents: list[Document]) -> Iterator[Document]:
             spec = one["spec"]["template"]["spec"]
         else:
             continue
-        if id(spec) not in seen:
-            seen.add(id(spec))
+        if id(spec) not in known_ids:
+            known_ids.add(id(spec))
             yield spec
 
 
@@ -131,7 +131,7 @@ def _template(dice: Dice, spec: Document) -> None:
 
 
 def _pod_level(dice: Dice, spec: Document) -> Document:
-    """No less than the containers ask for, which the API server demands."""
+    """No less than the requests of the containers, as the API server requires."""
     asked = shapes.requests(spec)
     cpu = quantities.amounts({"cpu": asked["cpu"] + dice.pick((0, 1, 3)) * quantities.ONE})
     return {"requests": cpu} if dice.chance(0.7) else {"requests": cpu, "limits": cpu}
@@ -147,7 +147,7 @@ def _preference(dice: Dice) -> Document:
 
 
 def _claim_templates(dice: Dice, documents: list[Document]) -> None:
-    """StatefulSets whose pods have claims of their own, which are not bound yet."""
+    """StatefulSets whose pods have PersistentVolumeClaims of their own, not bound yet."""
     owners = {owner["name"] for one in documents if one["kind"] == "Pod" for owner in _owners(one)}
     for one in documents:
         if one["kind"] == "StatefulSet" and one["metadata"]["name"] not in owners and dice.chance(0.3):
@@ -157,7 +157,7 @@ def _claim_templates(dice: Dice, documents: list[Document]) -> None:
 
 
 def _budgets(dice: Dice) -> Iterator[Document]:
-    """Disruption budgets: some never let a pod go."""
+    """PodDisruptionBudgets; some never allow an eviction."""
     choices: tuple[Document, ...] = ({"maxUnavailable": 0}, {"minAvailable": "100%"}, {"maxUnavailable": 1})
     for index in range(dice.pick((0, 0, 0, 1, 2))):
         spec = {"selector": {"matchLabels": {"app": f"app-{index}"}}, **dice.pick(choices)}

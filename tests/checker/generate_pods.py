@@ -1,4 +1,4 @@
-"""Random pod templates: every way a pod can be particular about where it runs, in moderation."""
+"""Random pod templates with every kind of scheduling constraint."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,7 +17,7 @@ _DOMAINS: Final = (names.ZONE, names.HOSTNAME, generate_pools.RACK)
 
 def template(dice: Dice, app: str, claims: list[str], ids: list[str]) -> Document:
     """A pod template. `claims` are PersistentVolumeClaims of its namespace, `ids` reservations."""
-    marks = {"app": app, "tier": dice.pick(("front", "back")), "pod-template-hash": f"h{dice.number(1, 2)}"}
+    labels = {"app": app, "tier": dice.pick(("front", "back")), "pod-template-hash": f"h{dice.number(1, 2)}"}
     spec: Document = {"containers": [container(dice)]}
     if dice.chance(0.1):
         spec["initContainers"] = [_init(dice)]
@@ -34,7 +34,7 @@ def template(dice: Dice, app: str, claims: list[str], ids: list[str]) -> Documen
     if claims and dice.chance(0.15):
         claim = "missing" if dice.chance(0.1) else dice.pick(claims)
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-    return {"metadata": {"labels": marks}, "spec": spec}
+    return {"metadata": {"labels": labels}, "spec": spec}
 
 
 def container(dice: Dice) -> Document:
@@ -123,7 +123,7 @@ def _node_term(dice: Dice) -> Document:
 
 
 def _neighbours(dice: Dice, app: str, key: str) -> Document:
-    found: Document = {"topologyKey": key, "labelSelector": {"matchLabels": _about(dice, app)}}
+    found: Document = {"topologyKey": key, "labelSelector": {"matchLabels": _selected_labels(dice, app)}}
     match dice.number(0, 9):
         case 0:
             found["namespaceSelector"] = {}
@@ -134,8 +134,8 @@ def _neighbours(dice: Dice, app: str, key: str) -> Document:
     return found
 
 
-def _about(dice: Dice, app: str) -> Document:
-    """Mostly pods of its own; else those of another workload."""
+def _selected_labels(dice: Dice, app: str) -> Document:
+    """Mostly its own pods; otherwise those of another workload."""
     if dice.chance(0.7):
         return {"app": app}
     return dice.pick(({"tier": "front"}, {"app": f"app-{dice.number(0, 3)}"}))
@@ -147,7 +147,7 @@ def _spreads(dice: Dice, app: str) -> Iterator[Document]:
             "topologyKey": key,
             "maxSkew": dice.pick((1, 1, 2)),
             "whenUnsatisfiable": dice.pick(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
-            "labelSelector": {"matchLabels": _about(dice, app)},
+            "labelSelector": {"matchLabels": _selected_labels(dice, app)},
         }
         if found["whenUnsatisfiable"] == "DoNotSchedule" and dice.chance(0.2):
             found["minDomains"] = dice.number(2, 4)

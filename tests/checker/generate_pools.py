@@ -30,7 +30,7 @@ def pools(dice: Dice, catalog: Document) -> list[Document]:
 
 
 def _generalize(pool: Document) -> None:
-    """A pool for everybody, as most clusters have one: otherwise too few pods find any place."""
+    """Makes the NodePool usable by all pods, as most clusters have one: otherwise too few pods fit anywhere."""
     template = pool["spec"]["template"]["spec"]
     template.pop("taints", None)
     template["requirements"] = [one for one in template["requirements"] if one["key"] == RACK]

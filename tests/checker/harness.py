@@ -1,4 +1,4 @@
-"""One round of fuzzing: a scenario from a seed, its plan, everything that is wrong with it.
+"""One round of fuzzing: a scenario from a seed, its plan, and the violations of the plan.
 
 Called by `scripts/fuzz.py` and by the test that runs some seeds in CI.
 """
@@ -44,8 +44,8 @@ def run(seed: int, planner: Planner) -> Outcome:
 
 
 def _has_preferences(documents: Documents, plan: dict[str, Any]) -> bool:
-    looked_at = case.build(world.read(documents), plan)
-    return any(len(preferences.rungs(looked_at, pod.shape)) > 1 for pod in looked_at.world.pending())
+    built_case = case.build(world.read(documents), plan)
+    return any(len(preferences.rungs(built_case, pod.shape)) > 1 for pod in built_case.world.pending())
 
 
 def with_packing(documents: Documents, packing: str) -> Documents:
@@ -55,7 +55,7 @@ def with_packing(documents: Documents, packing: str) -> Documents:
 
 
 def shuffled(documents: Documents, seed: int) -> Documents:
-    """The same scenario in another order: of the documents, of the types and of the reservations."""
+    """The same scenario with documents, instance types and reservations in another order."""
     dice = Dice(seed)
     found = []
     for one in dice.shuffled(documents):

@@ -1,6 +1,6 @@
-"""What labels must be: expressions, selectors and tolerations, each asked about one value at a time.
+"""Expressions, selectors and tolerations, each evaluated for one label value at a time.
 
-No algebra of sets: a label has a value or none (None), and an expression holds for it or does not.
+There is no set algebra: a label has a value or none (None), and an expression holds for it or does not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from holdfast.api import aws
 Value: TypeAlias = str | None
 Taint: TypeAlias = Mapping[str, Any]
 
-NODE_NAME: Final = "field metadata.name"  # what matchFields look at; no label has such a key
+NODE_NAME: Final = "field metadata.name"  # the key of matchFields; no label has such a key
 ABSENT: Final = frozenset[Value]({None})
-# Keys that a node gets from its type, its offering or its pool, and from nobody else.
+# Keys that only the instance type, the offering or the NodePool sets on a node.
 WELL_KNOWN: Final = names.WELL_KNOWN_LABELS | {aws.ZONE_ID, *aws.SELECTABLE_LABELS}
 
 
@@ -41,7 +41,7 @@ def expression(wire: Mapping[str, Any]) -> Expression:
 
 
 def name(key: str) -> str:
-    """The key as it is spelt today."""
+    """The current spelling of the key."""
     return names.LABEL_ALIASES.get(key, key)
 
 
@@ -104,7 +104,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 def untolerated(
     tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Taint], *, preferences: bool = False
 ) -> list[str]:
-    """The taints that keep a pod away. PreferNoSchedule only does when preferences are kept."""
+    """The taints that the pod does not tolerate; PreferNoSchedule only counts with `preferences`."""
     listed = list(tolerations)
     return [
         f"{taint['key']}:{taint['effect']}"

@@ -1,8 +1,8 @@
-"""Where one more pod could go: on a node, on a claim of the plan, or on a new node of some pool.
+"""Where one more pod fits: on a node, on a claim of the plan, or on a new node of a NodePool.
 
-Careful on purpose: DaemonSets, limits and PreferNoSchedule are counted as upstream's most careful reading
-has them, so that a place found here is one that a planner should have found. Used to look for places that a
-plan overlooked, and by the naive planner.
+It is pessimistic on purpose: DaemonSets, limits and PreferNoSchedule are counted as Karpenter's most careful code does, so
+a planner should find every target that is found here. Used by the search for targets that a plan overlooked, and by the
+naive planner.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ from fractions import Fraction
 from itertools import product
 
 from checker import admission, daemons, labels, machines, quantities, rules_claims, rules_limits, rules_pods
-from checker.case import Case, Place
+from checker.case import Case, Target
 from checker.labels import Expression, Taint, Term
-from checker.machines import Machine
+from checker.machines import NodeOption
 from checker.preferences import Rung
 from checker.quantities import Resources
 from checker.shapes import Shape
@@ -23,10 +23,10 @@ from holdfast import names
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One reading of what a pod asks: an alternative of its node affinity, and of each of its volumes."""
+    """One alternative of a pod's node affinity, with one alternative of each of its volumes."""
 
     term: Term
-    volumes: Term  # and the preferred node term, if one is kept: both are asked of the node alone
+    volumes: Term  # and the preferred node term, if there is one: both depend on the node alone
 
     @property
     def wanted(self) -> Term:
@@ -45,123 +45,131 @@ def ways(case: Case, rung: Rung) -> Iterator[Way]:
         yield Way(term, tuple(one for part in chosen for one in part) + rung.extra)
 
 
-def on_node(case: Case, rung: Rung, place: Place) -> bool:
-    assert place.node is not None
-    machine, shape = place.machines[0], rung.shape
-    if place.node.deleting or keeps_away(rung, place.taints):
+def on_node(case: Case, rung: Rung, target: Target) -> bool:
+    assert target.node is not None
+    option, shape = target.options[0], rung.shape
+    if target.node.deleting or is_repelled(rung, target.taints):
         return False
-    coming = daemons.missing(case, place, all_terms=True)
-    wanted = [pod.shape.requests for pod in place.pods] + [daemons.requests(coming), shape.requests]
-    if not machines.fits(machine, *wanted) or _clashes(shape, [pod.shape for pod in place.pods]):
+    coming = daemons.missing(case, target, all_terms=True)
+    wanted = [pod.shape.requests for pod in target.pods] + [daemons.requests(coming), shape.requests]
+    if not machines.fits(option, *wanted) or _clashes(shape, [pod.shape for pod in target.pods]):
         return False
-    return rules_pods.attaches(case, [*(pod.shape for pod in place.pods), shape], machine) and any(
-        machines.surely(machine, way.wanted) and admission.admits(case, shape, place)
+    return rules_pods.attaches(case, [*(pod.shape for pod in target.pods), shape], option) and any(
+        machines.surely(option, way.wanted) and admission.admits(case, shape, target)
         for way in ways(case, rung)
     )
 
 
-def keeps_away(rung: Rung, taints: Iterable[Taint]) -> bool:
+def is_repelled(rung: Rung, taints: Iterable[Taint]) -> bool:
     return bool(labels.untolerated(rung.shape.tolerations, taints, preferences=rung.avoids_taints))
 
 
-def on_claim(case: Case, rung: Rung, place: Place) -> Iterator[Place]:
-    """The claim, narrowed to what holds the pod as well; it keeps its slot."""
-    pool, slot, shape = place.pool, place.claim.get("reservationID"), rung.shape
+def on_claim(case: Case, rung: Rung, target: Target) -> Iterator[Target]:
+    """The claim, narrowed to the options that also fit the pod; its slot does not change."""
+    pool, slot, shape = target.pool, target.claim.get("reservationID"), rung.shape
     assert pool is not None
-    if keeps_away(rung, place.taints):
+    if is_repelled(rung, target.taints):
         return
-    others = [pod.shape for pod in place.planned]
+    others = [pod.shape for pod in target.planned]
     if _clashes(shape, others):
         return
     for way in ways(case, rung):
-        suited = list(fitting(case, pool, place.machines, way, [*others, shape]))
-        for pins, kept in _settled(case, shape, suited):
-            wanted = place.wanted + way.wanted + pins
-            narrowed = replace(place, machines=kept, chosen=cheapest(kept, slot), wanted=wanted)
-            enough = _enough(case, pool, kept, wanted)
+        suited = list(fitting(case, pool, target.options, way, [*others, shape]))
+        for pins, remaining_options in _settled(case, shape, suited):
+            wanted = target.wanted + way.wanted + pins
+            narrowed = replace(
+                target, options=remaining_options, chosen=cheapest(remaining_options, slot), wanted=wanted
+            )
+            enough = _enough(case, pool, remaining_options, wanted)
             if narrowed.chosen and enough and admission.admits(case, shape, narrowed):
                 yield narrowed
 
 
-def fresh(case: Case, rung: Rung, pool: Pool, room: Resources | None, *, reserved: bool) -> Iterator[Place]:
-    """New nodes of a pool, in a free slot or bought. `room` is what its limits still allow."""
+def fresh(
+    case: Case, rung: Rung, pool: Pool, remaining_limits: Resources | None, *, reserved: bool
+) -> Iterator[Target]:
+    """New nodes of a NodePool, in a free slot or not reserved. `remaining_limits` are None without limits."""
     shape = rung.shape
-    if keeps_away(rung, pool.taints):
+    if is_repelled(rung, pool.taints):
         return
     left = case.slots_left()
     usable = [
-        machine
-        for machine in machines.launchable(case.pool_machines[pool.name])
-        if (left[machine.reservation.id] > 0 if machine.reservation else True)
-        and (machine.reservation is not None) == reserved
-        and (room is None or _within(machine.capacity, room))
+        option
+        for option in machines.launchable(case.pool_options[pool.name])
+        if (left[option.reservation.id] > 0 if option.reservation else True)
+        and (option.reservation is not None) == reserved
+        and (remaining_limits is None or _within(option.capacity, remaining_limits))
     ]
     for way in ways(case, rung):
-        for pins, kept in _settled(case, shape, list(fitting(case, pool, usable, way, [shape]))):
-            name, wanted = f"new claim {len(case.places)}", way.wanted + pins
-            place = Place(name, pool.taints, kept, cheapest(kept), pool=pool, wanted=wanted)
-            if _enough(case, pool, kept, wanted) and admission.admits(case, shape, place):
-                yield place
+        for pins, remaining_options in _settled(case, shape, list(fitting(case, pool, usable, way, [shape]))):
+            name, wanted = f"new claim {len(case.targets)}", way.wanted + pins
+            target = Target(
+                name, pool.taints, remaining_options, cheapest(remaining_options), pool=pool, wanted=wanted
+            )
+            if _enough(case, pool, remaining_options, wanted) and admission.admits(case, shape, target):
+                yield target
 
 
-def room(case: Case, pool: Pool, *, pessimistic: bool) -> Resources | None:
-    """What the limits leave; None without limits. A planner may have counted each claim as the largest type
-    that the pool allows, however small the types are that the claim lists in the end."""
+def remaining_limits(case: Case, pool: Pool, *, pessimistic: bool) -> Resources | None:
+    """What the limits still allow; None without limits. A planner may count each claim as the largest instance type of the
+    NodePool, even if the claim lists only small types in the end."""
     if not pool.limits:
         return None
     added = []
-    for place in case.claims():
-        if place.pool is pool:
-            listed = case.pool_machines[pool.name] if pessimistic else place.machines
-            added.append(quantities.largest(machine.capacity for machine in listed))
+    for target in case.claims():
+        if target.pool is pool:
+            listed = case.pool_options[pool.name] if pessimistic else target.options
+            added.append(quantities.largest(option.capacity for option in listed))
     spent = quantities.total([rules_limits.used(case, pool), *added, {"nodes": len(added) * quantities.ONE}])
     return {name: limit - spent.get(name, 0) for name, limit in pool.limits.items()}
 
 
-def cheapest(found: list[Machine], slot: str | None = None) -> Machine | None:
-    """With a slot, a machine in that slot."""
+def cheapest(found: list[NodeOption], slot: str | None = None) -> NodeOption | None:
+    """With a slot, only options in that reservation."""
     wanted = [m for m in found if slot is None or (m.reservation and m.reservation.id == slot)]
     return min(wanted, key=_order, default=None)
 
 
-def _order(machine: Machine) -> tuple[bool, Fraction, str, str]:
-    offering = machine.offering
+def _order(option: NodeOption) -> tuple[bool, Fraction, str, str]:
+    offering = option.offering
     assert offering is not None
     unknown = offering.price is None and offering.reservation is None
     slot = offering.reservation.id if offering.reservation else offering.capacity_type
-    return unknown, offering.price or Fraction(0), machine.instance_type, f"{offering.zone} {slot}"
+    return unknown, offering.price or Fraction(0), option.instance_type, f"{offering.zone} {slot}"
 
 
 def _within(capacity: Resources, left: Resources) -> bool:
     return all(capacity.get(name, 0) <= amount for name, amount in left.items()) and left.get("nodes", 1) > 0
 
 
-def fitting(case: Case, pool: Pool, found: list[Machine], way: Way, shapes: list[Shape]) -> Iterator[Machine]:
+def fitting(
+    case: Case, pool: Pool, found: list[NodeOption], way: Way, shapes: list[Shape]
+) -> Iterator[NodeOption]:
     wanted = quantities.total(shape.requests for shape in shapes)
     suits: dict[tuple[str, str], bool] = {}
-    for machine in found:
-        assert machine.offering is not None, "it can be launched"
-        key = name, own = machine.instance_type, machine.offering.capacity_type
+    for option in found:
+        assert option.offering is not None, "it can be launched"
+        key = name, own = option.instance_type, option.offering.capacity_type
         if key not in suits:
             coming = daemons.most(case, pool, name, frozenset({own}))
-            # A planner that decides by type which ports are taken, for all that is bought, made no mistake.
+            # A planner may decide by instance type, for on-demand and spot together, which ports DaemonSets use.
             alike = frozenset({own}) if own == names.RESERVED else frozenset({names.ON_DEMAND, names.SPOT})
             clash = any(_clashes(shape, daemons.most(case, pool, name, alike)) for shape in shapes)
-            fits = not clash and machines.fits(machine, wanted, daemons.requests(coming))
-            suits[key] = fits and rules_pods.attaches(case, shapes, machine)
-        if suits[key] and (narrowed := machines.narrow(machine, way.wanted)):
+            fits = not clash and machines.fits(option, wanted, daemons.requests(coming))
+            suits[key] = fits and rules_pods.attaches(case, shapes, option)
+        if suits[key] and (narrowed := machines.narrow(option, way.wanted)):
             yield narrowed
 
 
-def _settled(case: Case, shape: Shape, found: list[Machine]) -> Iterator[tuple[Term, list[Machine]]]:
-    """The machines of each combination of domains that matters to the pod."""
+def _settled(case: Case, shape: Shape, found: list[NodeOption]) -> Iterator[tuple[Term, list[NodeOption]]]:
+    """The options of each combination of topology domains that matters to the pod."""
     known = sorted(keys(case, shape))
     values = [sorted({v for m in found for v in m.values(key) if v is not None}) for key in known]
     for chosen in product(*values):
         pins = tuple(Expression(key, "In", (value,)) for key, value in zip(known, chosen, strict=True))
-        kept = [narrowed for machine in found if (narrowed := machines.narrow(machine, pins))]
-        if kept:
-            yield pins, kept
+        remaining_options = [narrowed for option in found if (narrowed := machines.narrow(option, pins))]
+        if remaining_options:
+            yield pins, remaining_options
 
 
 def keys(case: Case, shape: Shape) -> set[str]:
@@ -174,11 +182,11 @@ def keys(case: Case, shape: Shape) -> set[str]:
     return case.keys_of[shape]
 
 
-def _enough(case: Case, pool: Pool, kept: list[Machine], wanted: Term) -> bool:
-    """minValues hold, by the most careful count: of what the machines that are left really have."""
-    types = sorted({machine.instance_type for machine in kept})
+def _enough(case: Case, pool: Pool, remaining_options: list[NodeOption], wanted: Term) -> bool:
+    """Whether minValues hold, counted from the values that the remaining options have."""
+    types = sorted({option.instance_type for option in remaining_options})
     for one in pool.requirements:
-        values = {value for machine in kept for value in machine.values(one.key)}
+        values = {value for option in remaining_options for value in option.values(one.key)}
         counted = min(len(values), rules_claims.distinct(case, one.key, types, wanted))
         if one.min_values is not None and counted < one.min_values:
             return False

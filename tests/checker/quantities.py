@@ -1,6 +1,6 @@
-"""Amounts of resources: read as exact fractions, added up and compared as whole billionths.
+"""Amounts of resources: read as exact fractions, added and compared as integer billionths.
 
-The checker's own; it shares no code with the planner, whose integers it is there to doubt.
+It shares no code with the planner, whose arithmetic it checks.
 """
 
 import re
@@ -62,12 +62,12 @@ def largest(parts: Iterable[Mapping[str, int]]) -> Resources:
     return top
 
 
-def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Whether all that is wanted is there; what is not named is 0, and where anything is negative nothing
+def fits(wanted: Mapping[str, int], available: Mapping[str, int]) -> bool:
+    """Whether all wanted amounts are available; a missing amount is 0, and if any available amount is negative, nothing
     fits (S-54)."""
-    if any(amount < 0 for amount in room.values()):
+    if any(amount < 0 for amount in available.values()):
         return False
-    return all(amount <= room.get(name, 0) for name, amount in wanted.items())
+    return all(amount <= available.get(name, 0) for name, amount in wanted.items())
 
 
 def seconds(wire: Any) -> Fraction:
@@ -81,7 +81,7 @@ def price(wire: Any) -> Fraction | None:
 
 
 def amounts(found: Mapping[str, int]) -> dict[str, str]:
-    """Resources as a document has them."""
+    """Resources as in a document."""
     return {name: decimal(Fraction(amount, ONE)) for name, amount in sorted(found.items())}
 
 

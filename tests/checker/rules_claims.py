@@ -1,11 +1,11 @@
-"""Rules: a claim can be launched as planned, keeps to its NodePool, and holds what is on it."""
+"""Rules: a claim can be launched as planned, stays within its NodePool, and fits its pods."""
 
 from collections.abc import Iterator
 
 from checker import daemons, labels, machines, quantities
-from checker.case import Case, Place, Violation, requirements
+from checker.case import Case, Target, Violation, requirements
 from checker.labels import Term
-from checker.machines import Machine
+from checker.machines import NodeOption
 from checker.world import SOMETHING_ELSE
 from holdfast import names
 
@@ -20,20 +20,20 @@ def pools(case: Case) -> Iterator[Violation]:
 
 def within_pool(case: Case) -> Iterator[Violation]:
     """claim-within-pool: the claim allows nothing that its NodePool does not."""
-    for place in case.claims():
-        assert place.pool is not None
-        wanted, theirs = requirements(place.claim), place.pool.requirements
+    for target in case.claims():
+        assert target.pool is not None
+        wanted, theirs = requirements(target.claim), target.pool.requirements
         for key in sorted({one.key for one in theirs}):
             allowed = set(_allowed(wanted, key, _values(case, key, wanted)))
             if not allowed <= set(_allowed(theirs, key, allowed)):
-                yield Violation("claim-within-pool", f"{place.name} allows other values of {key}")
-        for key, value in place.pool.labels.items():
+                yield Violation("claim-within-pool", f"{target.name} allows other values of {key}")
+        for key, value in target.pool.labels.items():
             if not all(labels.holds(one, value) for one in wanted if one.key == key):
-                yield Violation("claim-within-pool", f"{place.name} excludes its own label {key}")
+                yield Violation("claim-within-pool", f"{target.name} excludes its own label {key}")
 
 
 def _values(case: Case, key: str, wanted: Term) -> set[str]:
-    """Every value of a label that somebody names or has, and one that nobody does."""
+    """Every value of a label that the scenario has or mentions, and one that it does not."""
     found = {SOMETHING_ELSE, *case.world.mentioned.get(key, ())}
     for one in case.world.types.values():
         found |= {value for value in one.labels.get(key, ()) if value is not None}
@@ -48,81 +48,79 @@ def _allowed(wanted: Term, key: str, values: set[str]) -> list[str]:
 
 
 def listed(case: Case) -> Iterator[Violation]:
-    """claim-chosen: the type that the plan counts on is one of those listed."""
-    for place in case.claims():
-        if place.claim["instanceType"] not in place.claim["instanceTypes"]:
-            yield Violation("claim-chosen", f"{place.name} does not list {place.claim['instanceType']}")
+    """claim-chosen: the instance type that the plan expects is one of those listed."""
+    for target in case.claims():
+        if target.claim["instanceType"] not in target.claim["instanceTypes"]:
+            yield Violation("claim-chosen", f"{target.name} does not list {target.claim['instanceType']}")
 
 
 def types(case: Case) -> Iterator[Violation]:
     """claim-type: every type that is listed can be launched under the claim's requirements."""
-    for place in case.claims():
-        possible = {machine.instance_type for machine in place.machines}
-        for name in place.claim["instanceTypes"]:
+    for target in case.claims():
+        possible = {option.instance_type for option in target.options}
+        for name in target.claim["instanceTypes"]:
             if name not in possible:
-                yield Violation("claim-type", f"{place.name} lists {name}, which it can never become")
+                yield Violation("claim-type", f"{target.name} lists {name}, which it can never become")
 
 
 def sizes(case: Case) -> Iterator[Violation]:
     """claim-fits: every type that is listed holds the pods and the DaemonSets, and so does the chosen one."""
-    for place in case.claims():
-        fitting = {machine.instance_type for machine in place.machines if holds(case, place, machine)}
-        small = {machine.instance_type for machine in place.machines} - fitting
-        if place.chosen is not None and not holds(case, place, place.chosen):
-            small.add(place.chosen.instance_type)
+    for target in case.claims():
+        fitting = {option.instance_type for option in target.options if holds(case, target, option)}
+        small = {option.instance_type for option in target.options} - fitting
+        if target.chosen is not None and not holds(case, target, target.chosen):
+            small.add(target.chosen.instance_type)
         for name in sorted(small):
-            yield Violation("claim-fits", f"{place.name} is too small as {name}")
+            yield Violation("claim-fits", f"{target.name} is too small as {name}")
 
 
-def holds(case: Case, place: Place, machine: Machine) -> bool:
-    wanted = quantities.total(pod.shape.requests for pod in place.planned)
-    return machines.fits(machine, wanted, daemons.requests(daemons.least(case, place, machine)))
+def holds(case: Case, target: Target, option: NodeOption) -> bool:
+    wanted = quantities.total(pod.shape.requests for pod in target.planned)
+    return machines.fits(option, wanted, daemons.requests(daemons.least(case, target, option)))
 
 
 def offerings(case: Case) -> Iterator[Violation]:
-    """claim-offering: the type is to be had in that zone and capacity type."""
-    for place in case.claims():
-        claim = place.claim
-        possible = {machine.instance_type for machine in place.machines}
-        if place.chosen is None and claim["instanceType"] in possible:
+    """claim-offering: the instance type can be launched in that zone and capacity type."""
+    for target in case.claims():
+        claim = target.claim
+        possible = {option.instance_type for option in target.options}
+        if target.chosen is None and claim["instanceType"] in possible:
             what = f"{claim['instanceType']} in {claim['zone']} as {claim['capacityType']}"
-            yield Violation("claim-offering", f"{place.name}: {what} cannot be launched")
+            yield Violation("claim-offering", f"{target.name}: {what} cannot be launched")
 
 
 def prices(case: Case) -> Iterator[Violation]:
-    """claim-price: what the offering costs; nothing in a slot; null where nobody knows."""
-    for place in case.claims():
-        stated = quantities.price(place.claim["pricePerHour"])
-        offering = place.chosen.offering if place.chosen else None
+    """claim-price: the price of the offering; 0 in a slot; null if unknown."""
+    for target in case.claims():
+        stated = quantities.price(target.claim["pricePerHour"])
+        offering = target.chosen.offering if target.chosen else None
         if offering is None:
             continue
         real = quantities.price("0") if offering.capacity_type == names.RESERVED else offering.price
         if stated != real:
-            yield Violation("claim-price", f"{place.name} costs {real}, not {stated}")
+            yield Violation("claim-price", f"{target.name} costs {real}, not {stated}")
 
 
 def min_values(case: Case) -> Iterator[Violation]:
     """min-values: the types that are listed have as many values as the NodePool asks for.
 
-    A claim with a slot has the one type of its slot: there flexibility is judged before it is pinned, which the
-    plan does not show.
+    A claim with a slot has only the type of its slot: its flexibility is checked before that, which the plan does not show.
     """
     if case.world.settings.get("minValuesPolicy", "Strict") != "Strict":
         return
-    for place in case.claims():
-        assert place.pool is not None
-        if place.claim["reservationID"] is not None:
+    for target in case.claims():
+        assert target.pool is not None
+        if target.claim["reservationID"] is not None:
             continue
-        listed_types = place.claim["instanceTypes"]
-        for one in place.pool.requirements:
-            found = distinct(case, one.key, listed_types, requirements(place.claim))
+        listed_types = target.claim["instanceTypes"]
+        for one in target.pool.requirements:
+            found = distinct(case, one.key, listed_types, requirements(target.claim))
             if one.min_values is not None and found < one.min_values:
-                yield Violation("min-values", f"{place.name} has {found} values of {one.key}")
+                yield Violation("min-values", f"{target.name} has {found} values of {one.key}")
 
 
 def distinct(case: Case, key: str, type_names: list[str], wanted: Term) -> int:
-    """How many values of a label the types have that are still allowed; offerings count whatever their
-    availability (S-66)."""
+    """How many allowed values of a label the types have; offerings count even if they are not available (S-66)."""
     values: set[labels.Value] = set()
     for name in type_names:
         one = case.world.types.get(name)

@@ -1,11 +1,11 @@
-"""Rules: NodePools stay within their limits, and the bill adds up."""
+"""Rules: NodePools stay within their limits, and the cost is the sum of the claims."""
 
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
 from checker import quantities
-from checker.case import Case, Place, Violation
+from checker.case import Case, Target, Violation
 from checker.quantities import Resources
 from checker.world import Pool
 
@@ -13,19 +13,19 @@ _ONE_NODE: Final = {"nodes": quantities.ONE}
 
 
 def limits(case: Case) -> Iterator[Violation]:
-    """limits: with the types that the plan counts on. limits-strict: with the largest types listed."""
+    """limits: with the instance types that the plan expects. limits-strict: with the largest types listed."""
     for pool in case.world.pools.values():
-        places = [place for place in case.claims() if place.pool is pool]
-        chosen = over(case, pool, [_chosen(case, place) for place in places])
+        targets = [target for target in case.claims() if target.pool is pool]
+        chosen = over(case, pool, [_chosen(case, target) for target in targets])
         for name in sorted(chosen):
             yield Violation("limits", f"NodePool {pool.name} exceeds its limit of {name}")
-        for name in sorted(over(case, pool, [_largest(case, place) for place in places]) - chosen):
+        for name in sorted(over(case, pool, [_largest(case, target) for target in targets]) - chosen):
             yield Violation("limits-strict", f"NodePool {pool.name} may exceed its limit of {name}")
 
 
 def over(case: Case, pool: Pool, added: list[Resources]) -> set[str]:
-    """The limits that are exceeded once the added nodes are there; those that nothing was added to are
-    nobody's fault."""
+    """The limits that the added nodes exceed; a limit that was exceeded before and to which nothing is added does not
+    count."""
     new = quantities.total([*added, *(_ONE_NODE for _ in added)])
     whole = quantities.total([used(case, pool), new])
     return {
@@ -38,21 +38,21 @@ def used(case: Case, pool: Pool) -> Resources:
     return quantities.total([*(node.capacity for node in nodes), *(_ONE_NODE for _ in nodes)])
 
 
-def _chosen(case: Case, place: Place) -> Resources:
-    found = case.world.types.get(place.claim["instanceType"])
+def _chosen(case: Case, target: Target) -> Resources:
+    found = case.world.types.get(target.claim["instanceType"])
     return found.capacity if found else {}
 
 
-def _largest(case: Case, place: Place) -> Resources:
-    known = (case.world.types.get(name) for name in place.claim["instanceTypes"])
+def _largest(case: Case, target: Target) -> Resources:
+    known = (case.world.types.get(name) for name in target.claim["instanceTypes"])
     return quantities.largest(one.capacity for one in known if one is not None)
 
 
 def cost(case: Case) -> Iterator[Violation]:
-    """cost-sum: the bill is the sum of its claims. cost-baseline: looking for a cheaper plan found no dearer.
+    """cost-sum: the cost is the sum of the claims. cost-baseline: the plan does not cost more than first fit.
 
-    A packing that places more pods than first fit, or others of higher priority, may cost more, and so may one that buys
-    less of what has no known price.
+    A packing that places more pods than first fit, or pods of higher priority, may cost more, and so may one that launches
+    fewer nodes without a known price.
     """
     bill = case.plan["cost"]
     prices = [quantities.price(claim["pricePerHour"]) for claim in case.plan["claims"]]
@@ -68,8 +68,8 @@ def cost(case: Case) -> Iterator[Violation]:
             quantities.price(bill["baselinePerHour"]),
             quantities.price(bill.get("nodeCostPerHour", "0")) or 0,
         )
-        bought = sum(claim.get("reservationID") is None for claim in case.plan["claims"])
-        cost = (quantities.price(bill["perHour"]) or 0) + bought * node
+        not_reserved = sum(claim.get("reservationID") is None for claim in case.plan["claims"])
+        cost = (quantities.price(bill["perHour"]) or 0) + not_reserved * node
         if baseline is None or baseline + bill.get("baselineNodes", 0) * node < cost:
             yield Violation("cost-baseline", f"{bill['perHour']} is dearer than {bill['baselinePerHour']}")
 

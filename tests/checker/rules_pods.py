@@ -1,17 +1,17 @@
-"""Rules: every pod is in the plan exactly once, and suits the place it was given."""
+"""Rules: every pod is in the plan exactly once, and fits its node or claim."""
 
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
 from checker import daemons, labels, machines, quantities
-from checker.case import Case, Place, Violation
+from checker.case import Case, Target, Violation
 from checker.shapes import Port, Shape
 from checker.volumes import Volume
 
 
 def once(case: Case) -> Iterator[Violation]:
-    """pod-once, pod-unknown: each pending pod appears once, and nobody else does."""
+    """pod-once, pod-unknown: each pending pod appears once, and no other pod appears."""
     plan = case.plan
     listed = [name for one in plan["claims"] + plan["nodes"] for name in one["pods"]]
     listed += [one["pod"] for one in plan["unplaced"] + plan["waiting"]]
@@ -26,14 +26,14 @@ def once(case: Case) -> Iterator[Violation]:
 
 
 def explained(case: Case) -> Iterator[Violation]:
-    """unplaced-reason: a pod without a place has a reason."""
+    """unplaced-reason: an unplaced pod has a reason."""
     for one in case.plan["unplaced"]:
         if not one["reasons"] or not all(reason.get("code") for reason in one["reasons"]):
             yield Violation("unplaced-reason", f"{one['pod']} has no reason")
 
 
 def nodes_exist(case: Case) -> Iterator[Violation]:
-    """node-exists: pods go on nodes that are there and stay."""
+    """node-exists: pods are placed on nodes that exist and are not being deleted."""
     for one in case.plan["nodes"]:
         node = case.world.nodes.get(one["name"])
         if node is None or node.deleting:
@@ -41,46 +41,46 @@ def nodes_exist(case: Case) -> Iterator[Violation]:
 
 
 def taints(case: Case) -> Iterator[Violation]:
-    """pod-taints: taints are tolerated; PreferNoSchedule is only a wish."""
-    for place, shape, name in _planned_shapes(case):
-        for taint in labels.untolerated(shape.tolerations, place.taints):
-            yield Violation("pod-taints", f"{name} does not tolerate {taint} of {place.name}")
+    """pod-taints: taints are tolerated; PreferNoSchedule is only a preference."""
+    for target, shape, name in _planned_shapes(case):
+        for taint in labels.untolerated(shape.tolerations, target.taints):
+            yield Violation("pod-taints", f"{name} does not tolerate {taint} of {target.name}")
 
 
 def selectors(case: Case) -> Iterator[Violation]:
-    """pod-selector: nodeSelector and required node affinity hold on every machine the place could become."""
-    for place, shape, name in _planned_shapes(case):
-        for machine in place.machines:
-            if not any(machines.surely(machine, term) for term in shape.terms):
-                where = f"{place.name} as {machine.instance_type}"
+    """pod-selector: nodeSelector and required node affinity hold on every option of the target."""
+    for target, shape, name in _planned_shapes(case):
+        for option in target.options:
+            if not any(machines.surely(option, term) for term in shape.terms):
+                where = f"{target.name} as {option.instance_type}"
                 yield Violation("pod-selector", f"{name} does not select {where}")
                 break
 
 
 def resources(case: Case) -> Iterator[Violation]:
-    """node-resources: what is on a node that exists, and the DaemonSets still to come, fits."""
-    for place in case.nodes():
-        if not place.planned:
+    """node-resources: the pods on an existing node and its missing DaemonSet pods fit."""
+    for target in case.nodes():
+        if not target.planned:
             continue
-        wanted = [pod.shape.requests for pod in place.pods]
-        wanted.append(daemons.requests(daemons.missing(case, place, all_terms=False)))
-        if not machines.fits(place.machines[0], *wanted):
-            yield Violation("node-resources", f"the pods planned for {place.name} do not fit")
+        wanted = [pod.shape.requests for pod in target.pods]
+        wanted.append(daemons.requests(daemons.missing(case, target, all_terms=False)))
+        if not machines.fits(target.options[0], *wanted):
+            yield Violation("node-resources", f"the pods planned for {target.name} do not fit")
 
 
 def ports(case: Case) -> Iterator[Violation]:
-    """host-ports: no two pods of a node want the same one, DaemonSets of a new node included."""
-    for place in case.places:
-        if not place.planned:
+    """host-ports: no two pods of a node use the same host port, including DaemonSets of a new node."""
+    for target in case.targets:
+        if not target.planned:
             continue
-        taken = [(pod.name, port) for pod in place.pods for port in pod.shape.ports]
-        new = {pod.name for pod in place.planned}
-        if place.node is None and place.chosen is not None:
-            coming = daemons.least(case, place, place.chosen)
-            taken += [(f"DaemonSet {i}", port) for i, shape in enumerate(coming) for port in shape.ports]
-        for (first, one), (second, other) in combinations(taken, 2):
+        used_ports = [(pod.name, port) for pod in target.pods for port in pod.shape.ports]
+        new = {pod.name for pod in target.planned}
+        if target.node is None and target.chosen is not None:
+            coming = daemons.least(case, target, target.chosen)
+            used_ports += [(f"DaemonSet {i}", port) for i, shape in enumerate(coming) for port in shape.ports]
+        for (first, one), (second, other) in combinations(used_ports, 2):
             if first != second and new & {first, second} and clash(one, other):
-                yield Violation("host-ports", f"{first} and {second} both want {one[2]} on {place.name}")
+                yield Violation("host-ports", f"{first} and {second} both want {one[2]} on {target.name}")
 
 
 def clash(one: Port, other: Port) -> bool:
@@ -91,30 +91,30 @@ def clash(one: Port, other: Port) -> bool:
 
 
 def volumes(case: Case) -> Iterator[Violation]:
-    """pod-volumes: the claims exist, and every machine the place could become reaches them."""
-    for place, shape, name in _planned_shapes(case):
+    """pod-volumes: the PersistentVolumeClaims exist, and every option of the target can reach them."""
+    for target, shape, name in _planned_shapes(case):
         for claim in shape.volumes:
             volume = case.world.storage.volumes.get(f"{shape.namespace}/{claim}")
             if volume is None:
                 yield Violation("pod-volumes", f"{name} uses {claim}, which does not exist")
-            elif not all(_reaches(machine, volume) for machine in place.machines):
-                yield Violation("pod-volumes", f"{name} cannot reach {claim} from {place.name}")
+            elif not all(_reaches(option, volume) for option in target.options):
+                yield Violation("pod-volumes", f"{name} cannot reach {claim} from {target.name}")
 
 
 def volume_limits(case: Case) -> Iterator[Violation]:
-    """volume-limits: a node attaches no more volumes of a driver than it can, whatever type it becomes."""
-    for place in case.places:
-        used = attached(case, [pod.shape for pod in place.pods])
-        touched = attached(case, [pod.shape for pod in place.planned])
+    """volume-limits: a node attaches no more volumes of a driver than its limit, for every option."""
+    for target in case.targets:
+        used = attached(case, [pod.shape for pod in target.pods])
+        added = attached(case, [pod.shape for pod in target.planned])
         for driver, names in used.items():
-            limits = (machine.volume_limits.get(driver) for machine in place.machines if driver in touched)
+            limits = (option.volume_limits.get(driver) for option in target.options if driver in added)
             if any(limit is not None and len(names) > limit for limit in limits):
-                yield Violation("volume-limits", f"{place.name}: {len(names)} volumes of {driver}")
+                yield Violation("volume-limits", f"{target.name}: {len(names)} volumes of {driver}")
 
 
-def attaches(case: Case, shapes: list[Shape], machine: machines.Machine) -> bool:
+def attaches(case: Case, shapes: list[Shape], option: machines.NodeOption) -> bool:
     """Whether the volumes of these pods can be attached together."""
-    limits = machine.volume_limits
+    limits = option.volume_limits
     return not limits or all(
         len(names) <= limits.get(driver, len(names)) for driver, names in attached(case, shapes).items()
     )
@@ -131,24 +131,24 @@ def attached(case: Case, shapes: list[Shape]) -> dict[str, set[str]]:
     return found
 
 
-def _reaches(machine: machines.Machine, volume: Volume) -> bool:
-    return not volume.terms or any(machines.surely(machine, term) for term in volume.terms)
+def _reaches(option: machines.NodeOption, volume: Volume) -> bool:
+    return not volume.terms or any(machines.surely(option, term) for term in volume.terms)
 
 
-def _planned_shapes(case: Case) -> Iterator[tuple[Place, Shape, str]]:
-    """Each kind of pod that the plan puts on a place, with the name of one of them."""
-    for place in case.places:
-        seen: set[Shape] = set()
-        for pod in place.planned:
-            if pod.shape not in seen:
-                seen.add(pod.shape)
-                yield place, pod.shape, pod.name
+def _planned_shapes(case: Case) -> Iterator[tuple[Target, Shape, str]]:
+    """Each shape that the plan places on a target, with the name of one of its pods."""
+    for target in case.targets:
+        known_shapes: set[Shape] = set()
+        for pod in target.planned:
+            if pod.shape not in known_shapes:
+                known_shapes.add(pod.shape)
+                yield target, pod.shape, pod.name
 
 
 def claim_requests(case: Case) -> Iterator[Violation]:
-    """claim-requests: a claim asks for no less than its pods do."""
-    for place in case.claims():
-        wanted = quantities.total(pod.shape.requests for pod in place.planned)
-        stated = quantities.resources(place.claim["requests"])
+    """claim-requests: a claim requests no less than its pods do."""
+    for target in case.claims():
+        wanted = quantities.total(pod.shape.requests for pod in target.planned)
+        stated = quantities.resources(target.claim["requests"])
         if not quantities.fits(wanted, stated):
-            yield Violation("claim-requests", f"{place.name} asks for less than its pods")
+            yield Violation("claim-requests", f"{target.name} asks for less than its pods")

@@ -1,68 +1,68 @@
-"""Rules: slots that were paid for are never sold twice, and are said truly."""
+"""Rules: reservations are never oversold, and the plan reports slots correctly."""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from checker import labels, machines, rules_claims
-from checker.case import Case, Place, Violation, requirements
+from checker.case import Case, Target, Violation, requirements
 from holdfast import names
 from holdfast.api import aws
 
 
 def pinned(case: Case) -> Iterator[Violation]:
-    """slot-pinned: a claim with a slot is reserved and nothing else; one without never is."""
-    for place in case.claims():
-        slot = place.claim.get("reservationID")
-        if (place.claim["capacityType"] == names.RESERVED) != (slot is not None):
-            yield Violation("slot-pinned", f"{place.name}: {place.claim['capacityType']} with slot {slot}")
+    """slot-pinned: a claim with a slot allows only reserved; a claim without a slot never does."""
+    for target in case.claims():
+        slot = target.claim.get("reservationID")
+        if (target.claim["capacityType"] == names.RESERVED) != (slot is not None):
+            yield Violation("slot-pinned", f"{target.name}: {target.claim['capacityType']} with slot {slot}")
             continue
-        allowed = _allowed(place, names.CAPACITY_TYPE, set(names.CAPACITY_TYPES))
+        allowed = _allowed(target, names.CAPACITY_TYPE, set(names.CAPACITY_TYPES))
         if slot is not None and allowed != {names.RESERVED}:
-            yield Violation("slot-pinned", f"{place.name} has a slot and allows {sorted(allowed)}")
+            yield Violation("slot-pinned", f"{target.name} has a slot and allows {sorted(allowed)}")
         if slot is None and names.RESERVED in allowed:
-            yield Violation("slot-pinned", f"{place.name} has no slot and allows reserved")
+            yield Violation("slot-pinned", f"{target.name} has no slot and allows reserved")
 
 
 def ids(case: Case) -> Iterator[Violation]:
-    """slot-ids: the reservations that a claim lists are those it requires, the slot's among them."""
-    for place in case.claims():
-        slot, listed = place.claim.get("reservationID"), set(place.claim["reservationIDs"])
+    """slot-ids: the reservations that a claim lists are those it requires, including that of its slot."""
+    for target in case.claims():
+        slot, listed = target.claim.get("reservationID"), set(target.claim["reservationIDs"])
         if slot is None:
             if listed:
-                yield Violation("slot-ids", f"{place.name} has no slot and lists {sorted(listed)}")
+                yield Violation("slot-ids", f"{target.name} has no slot and lists {sorted(listed)}")
             continue
         if slot not in listed:
-            yield Violation("slot-ids", f"{place.name} does not list its slot {slot}")
-        allowed = _allowed(place, aws.CAPACITY_RESERVATION_ID, listed | set(case.reservations))
+            yield Violation("slot-ids", f"{target.name} does not list its slot {slot}")
+        allowed = _allowed(target, aws.CAPACITY_RESERVATION_ID, listed | set(case.reservations))
         if allowed != listed:
-            yield Violation("slot-ids", f"{place.name} lists {sorted(listed)} and allows {sorted(allowed)}")
+            yield Violation("slot-ids", f"{target.name} lists {sorted(listed)} and allows {sorted(allowed)}")
 
 
-def _allowed(place: Place, key: str, values: set[str]) -> set[str]:
-    wanted = [one for one in requirements(place.claim) if one.key == key]
+def _allowed(target: Target, key: str, values: set[str]) -> set[str]:
+    wanted = [one for one in requirements(target.claim) if one.key == key]
     return {value for value in values if all(labels.holds(one, value) for one in wanted)}
 
 
 def usable(case: Case) -> Iterator[Violation]:
-    """slot-usable: every reservation listed is selected, healthy, allowed, and big enough."""
-    for place in case.claims():
-        assert place.pool is not None
-        for name in place.claim["reservationIDs"]:
+    """slot-usable: every listed reservation is selected, healthy and allowed, and its type fits."""
+    for target in case.claims():
+        assert target.pool is not None
+        for name in target.claim["reservationIDs"]:
             found = case.reservations.get(name)
-            if found is None or name not in place.pool.selected:
-                yield Violation("slot-usable", f"{place.name}: its class does not select {name}")
+            if found is None or name not in target.pool.selected:
+                yield Violation("slot-usable", f"{target.name}: its class does not select {name}")
             elif not found.healthy:
-                yield Violation("slot-usable", f"{place.name}: nothing may be launched into {name}")
-            elif not _suits(case, place, name):
-                yield Violation("slot-usable", f"{place.name}: {name} does not suit it")
+                yield Violation("slot-usable", f"{target.name}: nothing may be launched into {name}")
+            elif not _suits(case, target, name):
+                yield Violation("slot-usable", f"{target.name}: {name} does not suit it")
 
 
-def _suits(case: Case, place: Place, name: str) -> bool:
-    assert place.pool is not None
-    for machine in case.pool_machines[place.pool.name]:
-        if machine.reservation is not None and machine.reservation.id == name:
-            narrowed = machines.narrow(machine, requirements(place.claim))
-            if narrowed and rules_claims.holds(case, place, narrowed):
+def _suits(case: Case, target: Target, name: str) -> bool:
+    assert target.pool is not None
+    for option in case.pool_options[target.pool.name]:
+        if option.reservation is not None and option.reservation.id == name:
+            narrowed = machines.narrow(option, requirements(target.claim))
+            if narrowed and rules_claims.holds(case, target, narrowed):
                 return True
     return False
 
@@ -70,9 +70,9 @@ def _suits(case: Case, place: Place, name: str) -> bool:
 def oversold(case: Case) -> Iterator[Violation]:
     """slot-oversold: no reservation has more claims than free slots."""
     used = Counter(
-        place.claim["reservationID"]
-        for place in case.claims()
-        if place.claim.get("reservationID") is not None
+        target.claim["reservationID"]
+        for target in case.claims()
+        if target.claim.get("reservationID") is not None
     )
     for name, count in sorted(used.items()):
         found = case.reservations.get(name)
@@ -82,8 +82,8 @@ def oversold(case: Case) -> Iterator[Violation]:
 
 
 def left(case: Case) -> Iterator[Violation]:
-    """slots-left: free slots less those taken, for each reservation that a class selects; where nothing may
-    be launched it need not be said."""
+    """slots-left: free slots minus those used, for each reservation that an EC2NodeClass selects; optional for unhealthy
+    reservations."""
     stated, real = case.plan["slotsLeft"], case.slots_left()
     selected = frozenset().union(*(pool.selected for pool in case.world.pools.values()))
     for name in sorted(set(stated) - set(real)):

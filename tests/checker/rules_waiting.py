@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from checker import catalog, openings, preferences
 from checker.case import Case, Violation
 from checker.catalog import Reservation
-from checker.machines import Machine
+from checker.machines import NodeOption
 from checker.shapes import Shape
 from checker.world import Pool
 
 
 def waiting(case: Case) -> Iterator[Violation]:
-    """waiting: for a reservation that exists and could serve the pod; until a bounded time, and only where waiting was asked
-    for. In strict mode, for as long as it takes."""
+    """waiting: for an existing reservation that fits the pod, until a bounded time, and only if waiting is configured. In
+    strict mode there is no bound."""
     for one in case.plan["waiting"]:
         name, until = one["pod"], one.get("until")
         pod, reservation = case.world.pods.get(name), case.reservations.get(one.get("reservation") or "")
@@ -40,19 +40,19 @@ def is_strict(case: Case) -> bool:
 
 
 def strict(case: Case) -> Iterator[Violation]:
-    """strict-mode: nothing is bought for pods that must wait (R-20a). They may join a node that is bought for another pod (R-23)."""
+    """strict-mode: no node is launched for pods that must wait (R-20a). They may use a node launched for another pod (R-23)."""
     known: dict[Shape, bool] = {}
-    for place in case.claims() if is_strict(case) else ():
-        if place.claim.get("reservationID") is None:
-            for shape in {pod.shape for pod in place.planned} - set(known):
+    for target in case.claims() if is_strict(case) else ():
+        if target.claim.get("reservationID") is None:
+            for shape in {pod.shape for pod in target.planned} - set(known):
                 known[shape] = _must_wait(case, shape)
-            if all(known[pod.shape] for pod in place.planned):
-                yield Violation("strict-mode", f"the pods on {place.name} do not wait for a slot")
+            if all(known[pod.shape] for pod in target.planned):
+                yield Violation("strict-mode", f"the pods on {target.name} do not wait for a slot")
 
 
 def _must_wait(case: Case, shape: Shape) -> bool:
-    """Whether a reservation of its first NodePool serves the pod, which had slots when the plan was begun. Of pods that other
-    pods tie, it is not known."""
+    """Whether a reservation of its first NodePool fits the pod and had free slots at the start. Unknown, so false, for pods
+    with constraints on other pods."""
     first = _first_pool(case, shape)
     return first is not None and any(
         case.world.free(found) and _serves(case, shape, first, found) for found in case.reservations.values()
@@ -60,11 +60,11 @@ def _must_wait(case: Case, shape: Shape) -> bool:
 
 
 def _first_pool(case: Case, shape: Shape) -> Pool | None:
-    """The NodePool that comes first for sure: the heaviest of those that serve the pod, without limits."""
+    """The NodePool that certainly comes first: the only one with the highest weight among those that fit, without limits."""
     tied = shape.spreads or shape.affinity or shape.anti_affinity
     if tied or shape.prefers or any(pool.limits for pool in case.world.pools.values()):
         return None
-    serving = [pool for pool in case.world.pools.values() if _machines(case, shape, pool)]
+    serving = [pool for pool in case.world.pools.values() if _options(case, shape, pool)]
     heaviest = [pool for pool in serving if pool.weight == max(one.weight for one in serving)]
     return heaviest[0] if len(heaviest) == 1 else None
 
@@ -74,13 +74,13 @@ def _could_serve(case: Case, shape: Shape, found: Reservation) -> bool:
 
 
 def _serves(case: Case, shape: Shape, pool: Pool, found: Reservation) -> bool:
-    return any(one.reservation and one.reservation.id == found.id for one in _machines(case, shape, pool))
+    return any(one.reservation and one.reservation.id == found.id for one in _options(case, shape, pool))
 
 
-def _machines(case: Case, shape: Shape, pool: Pool) -> list[Machine]:
-    """Every machine of a NodePool that serves the pod by itself, whether one is free or not."""
-    rung, found = preferences.required(case, shape), case.pool_machines[pool.name]
-    if openings.keeps_away(rung, pool.taints):
+def _options(case: Case, shape: Shape, pool: Pool) -> list[NodeOption]:
+    """Every option of a NodePool that fits the pod alone, whether a slot is free or not."""
+    rung, found = preferences.required(case, shape), case.pool_options[pool.name]
+    if openings.is_repelled(rung, pool.taints):
         return []
     return [
         one for way in openings.ways(case, rung) for one in openings.fitting(case, pool, found, way, [shape])

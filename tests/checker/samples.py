@@ -1,4 +1,4 @@
-"""Small scenarios and plans, valid from nothing: a test names only what it is about.
+"""Small scenarios and plans, valid by default: a test only states what it changes.
 
 Two zones, a small type (2 CPU, 0.10 an hour) and a large one (8 CPU, 0.40), one NodePool that allows all.
 """
@@ -15,14 +15,14 @@ RESERVATION = "cr-1"
 
 
 def instance_type(name: str, cpu: int, price: str | None, **labels: Any) -> Document:
-    """In both zones, on demand; `offerings` instead where it is given."""
+    """On demand in both zones, unless `offerings` is given."""
     offered = [{"zone": zone, "capacityType": names.ON_DEMAND} for zone in (A, B)]
     if price is not None:
         offered = [{**one, "price": price} for one in offered]
     offerings = labels.pop("offerings", offered)
-    marks = {names.ARCH: "amd64", names.OS: "linux", aws.INSTANCE_CPU: str(cpu)} | labels
+    all_labels = {names.ARCH: "amd64", names.OS: "linux", aws.INSTANCE_CPU: str(cpu)} | labels
     capacity = {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "pods": "20"}
-    return {"name": name, "labels": marks, "capacity": capacity, "offerings": offerings}
+    return {"name": name, "labels": all_labels, "capacity": capacity, "offerings": offerings}
 
 
 def small(**labels: Any) -> Document:
@@ -48,7 +48,7 @@ def reservation(name: str = RESERVATION, **more: Any) -> Document:
 
 
 def node_class(**spec: Any) -> Document:
-    """It selects what our account owns."""
+    """It selects the reservations of the own account."""
     terms = {"capacityReservationSelectorTerms": [{"ownerID": "111122223333"}]}
     kind = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}}
     return kind | {"spec": terms | spec}
@@ -75,11 +75,11 @@ def pod(name: str, cpu: str = "1", **spec: Any) -> Document:
 def node(name: str = "node-1", cpu: str = "2", zone: str = A, **labels: Any) -> Document:
     spec = {"taints": labels.pop("taints", [])}
     amounts = {"cpu": cpu, "memory": "8Gi", "pods": "20"}
-    marks = {names.ZONE: zone, names.HOSTNAME: name, names.ARCH: "amd64"} | labels
+    all_labels = {names.ZONE: zone, names.HOSTNAME: name, names.ARCH: "amd64"} | labels
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": marks},
+        "metadata": {"name": name, "labels": all_labels},
         "spec": spec,
         "status": {"capacity": amounts, "allocatable": amounts},
     }
@@ -132,7 +132,7 @@ def slot_claim(*pods: str, slot: str = RESERVATION, **more: Any) -> Document:
 
 
 def plan(*claims: Document, **more: Any) -> Document:
-    """With a bill that adds up, unless `cost` is given. `nodes` maps a node to its pods."""
+    """With a correct cost, unless `cost` is given. `nodes` maps a node to its pods."""
     bill = sum(round(float(one["pricePerHour"] or 0) * 100) for one in claims)
     text = f"{bill // 100}.{bill % 100:02}"
     nodes = [{"name": k, "pods": [f"default/{p}" for p in v]} for k, v in more.pop("nodes", {}).items()]
@@ -162,7 +162,7 @@ def unplaced(name: str, code: str = "Resources") -> Document:
 
 
 def spread(key: str, **more: Any) -> Document:
-    """A pod's spec: at most one more of its kind in a domain than elsewhere."""
+    """A pod's spec with a topologySpreadConstraint of maxSkew 1."""
     found = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     found["labelSelector"] = {"matchLabels": {"app": "web"}}
     return {"topologySpreadConstraints": [found | more]}

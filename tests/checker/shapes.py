@@ -1,7 +1,6 @@
-"""A pod without its name: what it asks of a node and of its neighbours, read from a pod template.
+"""The shape of a pod: its constraints on nodes and on other pods, read from a pod template.
 
-All pods of one workload share one Shape, which is compared by identity: what was worked out for one of
-them holds for all.
+All pods of one workload share one Shape, which is compared by identity: results for one of them hold for all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,18 +46,18 @@ class Shape:
     requests: Resources
     ports: tuple[Port, ...]
     tolerations: tuple[Mapping[str, Any], ...]
-    terms: tuple[Term, ...]  # any of them will do; the nodeSelector is in each
+    terms: tuple[Term, ...]  # alternatives; each includes the nodeSelector
     spreads: tuple[Spread, ...]
     affinity: tuple[Neighbours, ...]
     anti_affinity: tuple[Neighbours, ...]
     volumes: tuple[str, ...]  # names of PersistentVolumeClaims
-    # Preferences, the heaviest first; ScheduleAnyway constraints in their order.
+    # Preferences, the highest weight first; ScheduleAnyway constraints in their order.
     preferred_terms: tuple[Term, ...] = ()
     preferred_spreads: tuple[Spread, ...] = ()
     preferred_affinity: tuple[Neighbours, ...] = ()
     preferred_anti_affinity: tuple[Neighbours, ...] = ()
     priority: int = 0
-    invalid: bool = False  # it names nodes by matchFields: no plan is made for it (S-7)
+    invalid: bool = False  # it uses matchFields, so it is not planned (S-7)
 
     @property
     def prefers(self) -> bool:
@@ -70,7 +69,7 @@ class Shape:
         )
 
     def keys(self) -> set[str]:
-        """The labels whose one value must be known before such a pod can be placed."""
+        """The labels whose value must be known before such a pod can be placed."""
         return {one.key for one in self.spreads} | {one.key for one in self.affinity}
 
 
@@ -101,8 +100,8 @@ def read(metadata: Mapping[str, Any], spec: Mapping[str, Any], namespace: str) -
 
 
 def requests(spec: Mapping[str, Any]) -> Resources:
-    """What the scheduler counts for a pod: containers and sidecars together, or the start-up if that needs
-    more at some point; in their place what the pod as a whole asks for; the overhead; and one of `pods` (S-53)."""
+    """The requests that the scheduler counts: the sum of containers and sidecars, or the maximum during start-up if that is
+    higher; pod-level requests override them; plus the overhead and one of `pods` (S-53)."""
     running = [_container(one) for one in spec["containers"]]
     sidecars: list[Resources] = []
     peaks: list[Resources] = []
@@ -117,8 +116,8 @@ def requests(spec: Mapping[str, Any]) -> Resources:
 
 
 def _pod_level(spec: Mapping[str, Any]) -> Resources:
-    """Pod-level requests, for the resources that Kubernetes allows there. A limit stands in for a request where no container
-    asks for that resource."""
+    """Pod-level requests, for the resources that Kubernetes allows there. A limit is used as the request if no container
+    requests that resource."""
     found = spec.get("resources") or {}
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     asked = {name for one in containers for name in _container(one)}
@@ -131,13 +130,13 @@ def _pod_level(spec: Mapping[str, Any]) -> Resources:
 
 
 def _container(container: Mapping[str, Any]) -> Resources:
-    """Its requests; a limit without a request is one, as the API server has it."""
+    """Its requests; a limit without a request counts as a request, as in the API server."""
     found = container.get("resources") or {}
     return quantities.resources(found.get("limits")) | quantities.resources(found.get("requests"))
 
 
 def ports(spec: Mapping[str, Any]) -> Iterable[Port]:
-    """Ports that the pod takes on its node; on the node's network every port is one."""
+    """Host ports of the pod; with hostNetwork, every container port is one."""
     for container in spec["containers"]:
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else None)
@@ -146,7 +145,7 @@ def ports(spec: Mapping[str, Any]) -> Iterable[Port]:
 
 
 def _terms(node_selector: Mapping[str, Any] | None, affinity: Mapping[str, Any]) -> tuple[Term, ...]:
-    """The alternatives. A term without conditions matches no node, so it is none of them."""
+    """The alternatives. A term without conditions matches no node, so it is left out."""
     always, alternatives = labels.equals(node_selector), _alternatives(affinity)
     if not alternatives:
         return (always,)
@@ -159,13 +158,13 @@ def _alternatives(affinity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _fields(term: Mapping[str, Any]) -> Term:
-    """matchFields, as expressions about the node's name, which no node has before it exists."""
+    """matchFields as expressions on the node's name, which a planned node does not have."""
     found = labels.expressions(term.get("matchFields"))
     return tuple(replace(one, key=labels.NODE_NAME) for one in found)
 
 
 def _preferred_terms(affinity: Mapping[str, Any]) -> tuple[Term, ...]:
-    """What nodes can satisfy: a term that names nodes or has no conditions is no preference."""
+    """Preferred node terms; a term with matchFields or without conditions is ignored."""
     weighted = sorted(affinity.get(_PREFERRED) or (), key=lambda one: -one["weight"])
     terms = [one["preference"] for one in weighted if not one["preference"].get("matchFields")]
     return tuple(term for one in terms if (term := labels.expressions(one.get("matchExpressions"))))
@@ -183,7 +182,7 @@ def _spread(wire: Mapping[str, Any], own: Mapping[str, str]) -> Spread:
 
 
 def _selector(wire: Mapping[str, Any], own: Mapping[str, str]) -> Selector:
-    """The label selector with matchLabelKeys and mismatchLabelKeys; a key that the pod has no label for says nothing."""
+    """The label selector with matchLabelKeys and mismatchLabelKeys; keys that the pod has no label for are ignored."""
     selector = labels.selector(wire.get("labelSelector"))
     if selector is None:
         return None

@@ -1,4 +1,4 @@
-"""Where volumes are: claims, volumes, storage classes and the limits of nodes, read from their manifests."""
+"""Volumes and their zones: PersistentVolumeClaims, PersistentVolumes, StorageClasses and the volume limits of nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim that exists and can be served. A node will do when it satisfies any of the terms; no terms: any node will do."""
+    """A PersistentVolumeClaim that can be bound. A node must satisfy one of the terms; without terms any node fits."""
 
     name: str  # namespace/name of the claim
     driver: str
@@ -22,7 +22,7 @@ class Volume:
 @dataclass(frozen=True, slots=True)
 class Storage:
     volumes: Mapping[str, Volume] = field(default_factory=dict)
-    # What drivers report, by node and driver; None: without a count.
+    # Limits that drivers report, by node and driver; None: without a count.
     limits: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
 
@@ -38,7 +38,7 @@ def read(documents: Iterable[Mapping[str, Any]]) -> Storage:
 
 
 def _can_be_served(claim: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> bool:
-    """Whether a pod with this claim can ever start (S-100). A claim without a status is completed as the API server would."""
+    """Whether a pod with this claim can start (S-100). A claim without a status gets the default StorageClass."""
     metadata, spec = claim["metadata"], claim["spec"]
     phase = (claim.get("status") or {}).get("phase")
     if metadata.get("deletionTimestamp") or phase == "Lost":

@@ -1,4 +1,4 @@
-"""Which pods a scenario has: those written out, and those that its workloads stand for."""
+"""The pods of a scenario: those in its documents, and the replicas of its workloads."""
 
 import datetime as dt
 import json
@@ -15,34 +15,40 @@ Document: TypeAlias = Mapping[str, Any]
 Owner: TypeAlias = tuple[str, str, str]  # namespace, kind, name
 
 REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
-_OVER: Final = ("Succeeded", "Failed")
+_FINISHED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pod:
     name: str  # namespace/name
     shape: Shape
-    node: str | None = None  # None: it is pending, or its node is being deleted and it needs another one
-    daemon: str | None = None  # the DaemonSet that made it
-    leaving: bool = False  # it is being deleted: it uses its node and counts for no other pod
+    node: str | None = None  # None: pending, or displaced from a node that is being deleted
+    daemon: str | None = None  # its DaemonSet
+    terminating: bool = (
+        False  # being deleted: it uses its node and does not count for constraints of other pods
+    )
 
 
-def read(documents: Iterable[Document], going: Container[str], now: dt.datetime) -> list[Pod]:
-    """All pods that count: running and pending, written out and implied. Finished ones use nothing, and those that
-    kube-scheduler does not look at are not planned. `going` are nodes that are being deleted."""
+def read(documents: Iterable[Document], deleting_nodes: Container[str], now: dt.datetime) -> list[Pod]:
+    """All pods that count: running and pending, in documents and implied by workloads. Finished pods use nothing, and pods
+    that kube-scheduler ignores are not planned."""
     listed = list(documents)
-    written = [one for one in listed if one["kind"] == "Pod" and _alive(one)]
-    present = Counter(owner for one in written if not _is_leaving(one) for owner in _owners(one))
-    alike: dict[str, Shape] = {}
-    pods = [_pod(one, alike) for one in written if one["spec"].get("nodeName") or _is_pending(one)]
+    active = [one for one in listed if one["kind"] == "Pod" and _is_active(one)]
+    present = Counter(owner for one in active if not _is_terminating(one) for owner in _owners(one))
+    shapes_by_document: dict[str, Shape] = {}
+    pods = [
+        _pod(one, shapes_by_document) for one in active if one["spec"].get("nodeName") or _is_pending(one)
+    ]
     budgets = [one for one in listed if one["kind"] == "PodDisruptionBudget"]
-    losing = [one for one in written if one["spec"].get("nodeName") in going]
-    moved = {_name(one) for one in losing if displaced.is_displaced(one, budgets, now)}
-    pods = [replace(pod, node=None, leaving=False) if pod.name in moved else pod for pod in pods]
-    taken = {_name(one) for one in listed if one["kind"] == "Pod"}
+    on_deleting_nodes = [one for one in active if one["spec"].get("nodeName") in deleting_nodes]
+    displaced_names = {_name(one) for one in on_deleting_nodes if displaced.is_displaced(one, budgets, now)}
+    pods = [
+        replace(pod, node=None, terminating=False) if pod.name in displaced_names else pod for pod in pods
+    ]
+    used_names = {_name(one) for one in listed if one["kind"] == "Pod"}
     for one in listed:
         if one["kind"] in REPLICATED and not one["spec"]["template"]["spec"].get("schedulingGates"):
-            pods += _implied(one, present[namespace(one), one["kind"], one["metadata"]["name"]], taken)
+            pods += _implied(one, present[namespace(one), one["kind"], one["metadata"]["name"]], used_names)
     return pods
 
 
@@ -55,7 +61,7 @@ def _name(document: Document) -> str:
 
 
 def made_claims(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
-    """The PersistentVolumeClaims that come with pods: of StatefulSets, and of ephemeral volumes (S-99)."""
+    """The PersistentVolumeClaims of StatefulSets and of ephemeral volumes (S-99)."""
     for one in documents:
         if one["kind"] == "StatefulSet":
             for template in one["spec"].get("volumeClaimTemplates") or ():
@@ -81,26 +87,26 @@ def template_shape(workload: Document) -> Shape:
     return shapes.read(template.get("metadata") or {}, template["spec"], namespace(workload))
 
 
-def _alive(pod: Document) -> bool:
-    return (pod.get("status") or {}).get("phase") not in _OVER
+def _is_active(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") not in _FINISHED
 
 
 def is_of_daemon_set(pod: Document, name: str) -> bool:
-    """Whether it is a pod of the DaemonSet that runs, or will."""
+    """Whether it is an active pod of the DaemonSet."""
     owners = {f"{where}/{owner}" for where, kind, owner in _owners(pod) if kind == "DaemonSet"}
-    return name in owners and _alive(pod) and not _is_leaving(pod)
+    return name in owners and _is_active(pod) and not _is_terminating(pod)
 
 
-def _is_leaving(pod: Document) -> bool:
+def _is_terminating(pod: Document) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _is_pending(pod: Document) -> bool:
-    """Whether kube-scheduler would look for a node for it."""
+    """Whether kube-scheduler would schedule it."""
     kinds = {owner["kind"] for owner in pod["metadata"].get("ownerReferences") or ()}
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
-    passed_over = pod["spec"].get("schedulingGates") or nominated or _is_leaving(pod)
-    return not passed_over and not kinds.intersection(("DaemonSet", "Node"))
+    ignored = pod["spec"].get("schedulingGates") or nominated or _is_terminating(pod)
+    return not ignored and not kinds.intersection(("DaemonSet", "Node"))
 
 
 def _owners(pod: Document) -> Iterator[Owner]:
@@ -108,37 +114,37 @@ def _owners(pod: Document) -> Iterator[Owner]:
         yield namespace(pod), owner["kind"], owner["name"]
 
 
-def _pod(document: Document, alike: dict[str, Shape]) -> Pod:
-    """Pods that were written out alike share a shape, as those of a workload do."""
+def _pod(document: Document, shapes_by_document: dict[str, Shape]) -> Pod:
+    """Pods with equal documents share a shape, as the pods of a workload do."""
     where, spec = namespace(document), document["spec"]
-    marks = document["metadata"].get("labels") or {}
+    pod_labels = document["metadata"].get("labels") or {}
     own = document["metadata"]["name"] if any("ephemeral" in one for one in spec.get("volumes") or ()) else ""
-    key = json.dumps([where, marks, {**spec, "nodeName": ""}, own], sort_keys=True)
-    if key not in alike:
-        alike[key] = shapes.read(document["metadata"], spec, where)
+    key = json.dumps([where, pod_labels, {**spec, "nodeName": ""}, own], sort_keys=True)
+    if key not in shapes_by_document:
+        shapes_by_document[key] = shapes.read(document["metadata"], spec, where)
     daemons = [f"{where}/{name}" for _, kind, name in _owners(document) if kind == "DaemonSet"]
     return Pod(
         name=f"{where}/{document['metadata']['name']}",
-        shape=alike[key],
+        shape=shapes_by_document[key],
         node=spec.get("nodeName") or None,
         daemon=daemons[0] if daemons else None,
-        leaving=_is_leaving(document),
+        terminating=_is_terminating(document),
     )
 
 
-def _implied(workload: Document, present: int, taken: set[str]) -> list[Pod]:
-    """The replicas that are not there yet, with the lowest numbers that nobody has."""
+def _implied(workload: Document, present: int, used_names: set[str]) -> list[Pod]:
+    """The missing replicas, with the lowest unused numbers."""
     name, shape = f"{namespace(workload)}/{workload['metadata']['name']}", template_shape(workload)
-    if workload["kind"] == "StatefulSet":  # its pods are its ordinals, whatever else it may own
+    if workload["kind"] == "StatefulSet":  # its pods have fixed ordinals
         ordinals = (f"{name}-{index}" for index in range(_replicas(workload)))
-        return [Pod(one, _own(workload, one, shape)) for one in ordinals if one not in taken]
+        return [Pod(one, _own(workload, one, shape)) for one in ordinals if one not in used_names]
     missing = max(0, _replicas(workload) - present)
-    free = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in taken)
+    free = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in used_names)
     return [Pod(one, shape) for one in islice(free, missing)]
 
 
 def _own(workload: Document, pod: str, shape: Shape) -> Shape:
-    """The shape of a StatefulSet's pod, which has claims of its own in place of volumes with the same name."""
+    """The shape of a StatefulSet's pod, whose own PersistentVolumeClaims replace volumes with the same name."""
     made = [one["metadata"]["name"] for one in workload["spec"].get("volumeClaimTemplates") or ()]
     if not made:
         return shape

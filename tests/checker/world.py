@@ -1,4 +1,4 @@
-"""The scenario, read once: pools, nodes, pods, types, reservations, and who may use which reservation."""
+"""A scenario as values: NodePools, nodes, pods, instance types, and the reservations that each NodePool may use."""
 
 import datetime as dt
 from collections import Counter
@@ -18,7 +18,7 @@ from holdfast.api import aws
 
 Documents: TypeAlias = list[dict[str, Any]]
 
-SOMETHING_ELSE: Final = "~something-else"  # stands for every value that nobody mentions
+SOMETHING_ELSE: Final = "~something-else"  # stands for every value that the scenario does not mention
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Pool:
     requirements: tuple[Expression, ...]
     taints: tuple[Taint, ...]
     limits: Resources
-    selected: frozenset[str]  # ids of the reservations that its class sees
+    selected: frozenset[str]  # ids of the reservations that its EC2NodeClass selects
     wait_s: float  # how long its pods may wait for a slot
-    opens: bool = True  # whether nodes are launched for it at all (S-10)
+    opens: bool = True  # whether nodes are launched for it (S-10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class World:
     daemons: tuple[Daemon, ...]
     namespaces: Mapping[str, Mapping[str, str]]
     storage: Storage
-    held: Mapping[str, int]  # slots of launches that the counts do not show yet
+    held: Mapping[str, int]  # slots of launches that the counts do not include yet
     mentioned: Mapping[str, frozenset[str]]  # every value that the scenario names, by label key
 
     def reservations(self) -> dict[str, Reservation]:
         return {found.id: found for one in self.types.values() for _, found in one.reserved()}
 
     def free(self, found: Reservation) -> int:
-        """Slots that a plan may still hand out; none where nothing may be launched."""
+        """Slots that a plan may use; 0 for an unhealthy reservation."""
         return max(0, found.available - self.held.get(found.id, 0)) if found.healthy else 0
 
     def shapes(self) -> set[Shape]:
@@ -92,11 +92,11 @@ def read(documents: Documents) -> World:
     types = catalog.read(spec, now)
     storage = volumes.read([*documents, *workloads.made_claims(documents)])
     pools = _pools(by_kind, types, settings)
-    # Of types that no NodePool launches, nothing is known of nodes that exist.
+    # Without a NodePool that launches nodes, the limits of existing nodes' types are unknown.
     launched = types if any(pool.opens for pool in pools.values()) else {}
     nodes = {one.name: one for one in _nodes(by_kind, launched, storage)}
-    going = {one.name for one in nodes.values() if one.deleting}
-    pods = {pod.name: pod for pod in workloads.read(documents, going, now)}
+    deleting_nodes = {one.name for one in nodes.values() if one.deleting}
+    pods = {pod.name: pod for pod in workloads.read(documents, deleting_nodes, now)}
     daemons = tuple(_daemon(one, by_kind.get("Pod", ())) for one in by_kind.get("DaemonSet", ()))
     return World(
         now=now,
@@ -135,7 +135,7 @@ def _pool(
 ) -> Pool:
     metadata, spec, template = document["metadata"], document["spec"], document["spec"]["template"]
     node_class = template["spec"]["nodeClassRef"]["name"]
-    marks = (template.get("metadata") or {}).get("labels") or {}
+    template_labels = (template.get("metadata") or {}).get("labels") or {}
     own = {names.NODEPOOL: metadata["name"], aws.EC2NODECLASS: node_class}
     wait = (metadata.get("annotations") or {}).get(
         names.RESERVATION_WAIT, settings.get("reservationWait", "0s")
@@ -143,18 +143,20 @@ def _pool(
     return Pool(
         name=metadata["name"],
         weight=spec.get("weight") or 0,
-        labels={labels.name(key): value for key, value in marks.items()} | own,
+        labels={labels.name(key): value for key, value in template_labels.items()} | own,
         requirements=labels.expressions(template["spec"].get("requirements")),
         taints=tuple(template["spec"].get("taints") or ()),
         limits=quantities.resources(spec.get("limits")),
-        selected=frozenset(found.id for found in known if _sees(classes.get(node_class), found)),
+        selected=frozenset(
+            found.id for found in known if _selects_reservation(classes.get(node_class), found)
+        ),
         wait_s=float(quantities.seconds(wait)),
         opens=_opens(document),
     )
 
 
 def _opens(pool: Document) -> bool:
-    """Not a static NodePool, not one that is being deleted or not Ready, not one of another autoscaler (S-10)."""
+    """False for a NodePool that is static, being deleted, not Ready, or of another autoscaler (S-10)."""
     reference = pool["spec"]["template"]["spec"]["nodeClassRef"]
     ready = [one for one in (pool.get("status") or {}).get("conditions") or () if one["type"] == "Ready"]
     return (
@@ -165,8 +167,8 @@ def _opens(pool: Document) -> bool:
     )
 
 
-def _sees(node_class: Document | None, found: Reservation) -> bool:
-    """By its status where it has one, else by its selector terms."""
+def _selects_reservation(node_class: Document | None, found: Reservation) -> bool:
+    """By the status of the EC2NodeClass if it has one, otherwise by its selector terms."""
     if node_class is None:
         return False
     status = node_class.get("status") or {}
@@ -188,13 +190,13 @@ def _selects(term: Mapping[str, Any], found: Reservation) -> bool:
     return same and all(key in found.tags and value in ("*", found.tags[key]) for key, value in tags.items())
 
 
-# --- nodes and claims on their way ------------------------------------------------------------------
+# --- nodes and launched claims ----------------------------------------------------------------------
 
 
 def _nodes(
     by_kind: Mapping[str, list[Document]], types: Mapping[str, InstanceType], storage: Storage
 ) -> Iterator[Node]:
-    """Nodes, and claims that were launched and whose node has not appeared. A node that has a claim is deleted with it (ST-13)."""
+    """Nodes, and launched claims without a node. A node is deleting if its claim is (ST-13)."""
     documents = by_kind.get("Node", [])
     claims = {(one.get("status") or {}).get("providerID"): one for one in by_kind.get("NodeClaim", ())}
     appeared = {one["spec"].get("providerID") for one in documents}
@@ -214,13 +216,13 @@ def _node(document: Document, types: Mapping[str, InstanceType], storage: Storag
         document["spec"].get("taints"),
     )
     found = {labels.name(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
-    lasting = tuple(taints or ())
+    lasting_taints = tuple(taints or ())
     if names.NODEPOOL in found and found.get(names.INITIALIZED) != "true":
-        lasting = tuple(taint for taint in lasting if not _passing(taint))
+        lasting_taints = tuple(taint for taint in lasting_taints if not _is_startup_taint(taint))
     return Node(
         name=metadata["name"],
         labels=found,
-        taints=lasting,
+        taints=lasting_taints,
         capacity=quantities.resources(status.get("capacity")),
         allocatable=quantities.resources(status.get("allocatable")),
         pool=found.get(names.NODEPOOL),
@@ -232,8 +234,8 @@ def _node(document: Document, types: Mapping[str, InstanceType], storage: Storag
 
 
 def _volume_limits(one: InstanceType | None, reported: Mapping[str, int | None]) -> dict[str, int]:
-    """What the node's drivers report; of one that did not report, what the type states. A driver that reports no count has
-    no limit (S-95)."""
+    """The limits that the node's drivers report; for a driver that has not reported, the limit of the instance type. A driver
+    that reports no count has no limit (S-95)."""
     stated = {
         driver: count
         for driver, count in (one.volume_limits if one else {}).items()
@@ -242,8 +244,8 @@ def _volume_limits(one: InstanceType | None, reported: Mapping[str, int | None])
     return stated | {driver: count for driver, count in reported.items() if count is not None}
 
 
-def _passing(taint: Taint) -> bool:
-    """Gone once the node has started (S-52)."""
+def _is_startup_taint(taint: Taint) -> bool:
+    """Whether the taint is removed when the node has started (S-52)."""
     starting = (
         names.NOT_READY_TAINT,
         names.UNREACHABLE_TAINT,
@@ -254,8 +256,8 @@ def _passing(taint: Taint) -> bool:
 
 
 def _held(claims: Iterable[Document], now: dt.datetime, settings: Mapping[str, Any]) -> dict[str, int]:
-    """Slots of claims that were not launched yet, or so lately that a count may not show it (row 23). A claim that is
-    deleted before its launch holds none."""
+    """Slots of claims that are not launched, or were launched so recently that a count may not include them (row 23). A claim
+    that is deleted before its launch holds none."""
     lag = dt.timedelta(seconds=float(quantities.seconds(settings.get("ledgerLag", "2m"))))
     held: Counter[str] = Counter()
     for claim in claims:
@@ -280,7 +282,7 @@ def _launched(claim: Document) -> dt.datetime | None:
 
 
 def _daemon(document: Document, pods: Iterable[Document]) -> Daemon:
-    """A DaemonSet puts its newest pod on each node, with the node affinity of its template; without pods, its template (S-56)."""
+    """The shape of a DaemonSet is that of its newest pod, with the node affinity of the template; without pods, the template (S-56)."""
     where, template = workloads.namespace(document), document["spec"]["template"]
     name = f"{where}/{document['metadata']['name']}"
     own = [one for one in pods if workloads.is_of_daemon_set(one, name)]
@@ -301,8 +303,8 @@ def _namespaces(by_kind: Mapping[str, list[Document]]) -> dict[str, dict[str, st
 
 
 def _mentioned(pools: Iterable[Pool], all_shapes: Iterable[Shape]) -> dict[str, frozenset[str]]:
-    """Enough values to tell any two conditions of the scenario apart: all that are named, the numbers beside
-    them, and one that stands for the rest."""
+    """Enough values to distinguish any two conditions of the scenario: all mentioned values, the neighbouring numbers, and one
+    that stands for the rest."""
     named: dict[str, set[str]] = {}
     terms = [pool.requirements for pool in pools] + [term for shape in all_shapes for term in shape.terms]
     for one in (one for term in terms for one in term):

@@ -1,27 +1,27 @@
-"""Plan documents, written: what the naive planner and the exhaustive search hand to the checker."""
+"""Writes plan documents for the naive planner and the exhaustive search."""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from checker import quantities
-from checker.case import Case, Place
+from checker.case import Case, Target
 from checker.labels import Expression
 from holdfast import names
 from holdfast.api import aws
 
 
-def claim(place: Place) -> dict[str, Any]:
-    """A claim that can become any machine of the place, and counts on the chosen one."""
-    chosen, pool = place.chosen, place.pool
+def claim(target: Target) -> dict[str, Any]:
+    """A claim that allows every option of the target, and expects the chosen one."""
+    chosen, pool = target.chosen, target.pool
     assert chosen is not None
     assert chosen.offering is not None
     assert pool is not None
     slot = chosen.reservation.id if chosen.reservation else None
     price = Fraction(0) if slot else chosen.offering.price
-    ids = sorted({machine.reservation.id for machine in place.machines if machine.reservation})
-    types = sorted({machine.instance_type for machine in place.machines})
-    written = [*pool.requirements, *place.wanted, *_launch(place, types, ids)]
+    ids = sorted({option.reservation.id for option in target.options if option.reservation})
+    types = sorted({option.instance_type for option in target.options})
+    written = [*pool.requirements, *target.wanted, *_launch(target, types, ids)]
     return {
         "nodePool": pool.name,
         "instanceType": chosen.instance_type,
@@ -32,13 +32,13 @@ def claim(place: Place) -> dict[str, Any]:
         "reservationIDs": ids,
         "instanceTypes": types,
         "requirements": [_requirement(one) for one in dict.fromkeys(written)],
-        "requests": quantities.amounts(quantities.total(pod.shape.requests for pod in place.planned)),
-        "pods": sorted(pod.name for pod in place.planned),
+        "requests": quantities.amounts(quantities.total(pod.shape.requests for pod in target.planned)),
+        "pods": sorted(pod.name for pod in target.planned),
     }
 
 
-def _launch(place: Place, types: list[str], ids: list[str]) -> Iterable[Expression]:
-    offered = {machine.offering.capacity_type for machine in place.machines if machine.offering}
+def _launch(target: Target, types: list[str], ids: list[str]) -> Iterable[Expression]:
+    offered = {option.offering.capacity_type for option in target.options if option.offering}
     yield Expression(names.CAPACITY_TYPE, "In", tuple(sorted(offered)))
     yield Expression(names.INSTANCE_TYPE, "In", tuple(types))
     if ids:

@@ -1,4 +1,4 @@
-"""The verdict of a rule by two CEL engines that share no code: the product's, and one for comparison."""
+"""Evaluates a rule with two CEL engines that share no code: Holdfast's, and one for comparison."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from holdfast.api import cel
 
 
 def verdicts(rule: str, value: Any, old: Any = None) -> tuple[bool, bool]:
-    """Whether each engine accepts the value: the product's first. A rule that fails accepts nothing."""
+    """Whether each engine accepts the value, Holdfast's first. A rule that raises an error accepts nothing."""
     return cel.program(rule).evaluate(value, old) is True, _second(rule, value, old)
 
 

@@ -1,4 +1,4 @@
-"""Valid objects of our three kinds, from nothing or with a change, and what the validator says about them.
+"""Valid objects of the three kinds, plain or with a change, and the findings of the validator.
 
 The bases are those of tests/crds: small, and complete enough to be accepted.
 """
@@ -49,7 +49,7 @@ def findings(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Fin
 
 
 def lines(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """The findings as people read them."""
+    """The findings as text lines."""
     return [f"{text_of(f.path)}: {f.message}" for f in findings(obj, old)]
 
 
@@ -58,7 +58,7 @@ def is_valid(obj: dict[str, Any]) -> bool:
 
 
 def refused_at(obj: dict[str, Any]) -> list[str]:
-    """The places that the validator finds fault with."""
+    """The paths of the findings."""
     return sorted({text_of(f.path) for f in findings(obj)})
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from holdfast.api import crds, validation
 
 Schema = dict[str, Any]
-Place = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Named:
-    """A rule, and where it sits."""
+    """A rule with its kind and path."""
 
     kind: str
     path: str
@@ -72,15 +72,19 @@ def defaulted(obj: dict[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def values(value: Any, path: str) -> dict[Place, Any]:
-    """The values that a node has in an object, each with its place."""
-    found: dict[Place, Any] = {(): value}
+def values(value: Any, path: str) -> dict[ValuePath, Any]:
+    """The values that a node of the schema has in an object, each with its path."""
+    found: dict[ValuePath, Any] = {(): value}
     for step in path.replace("[]", ".[]").replace("{}", ".{}").split("."):
-        found = {(*place, key): child for place, parent in found.items() for key, child in _go(parent, step)}
+        found = {
+            (*value_path, key): child
+            for value_path, parent in found.items()
+            for key, child in _children(parent, step)
+        }
     return found
 
 
-def _go(parent: Any, step: str) -> Iterator[tuple[str | int, Any]]:
+def _children(parent: Any, step: str) -> Iterator[tuple[str | int, Any]]:
     if step == "[]" and isinstance(parent, list):
         yield from enumerate(parent)
     elif step == "{}" and isinstance(parent, dict):

@@ -1,4 +1,4 @@
-"""The name of a call, read off its request: what a fault is aimed at, and what coverage counts.
+"""The name of a call, derived from its request: faults are aimed at a name, and coverage counts names.
 
 Kubernetes: the verb and the resource ("watch pods", "patch nodeclaims/status"). AWS: the service and the operation
 ("ec2 CreateFleet"). Used by `proxy` for every request.

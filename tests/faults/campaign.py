@@ -1,8 +1,8 @@
-"""Every fault on every call: finds the calls in a clean run, then injects faults and checks that the world recovers.
+"""Every fault on every call: finds the calls in a run without faults, then injects faults and checks that the sandbox recovers.
 
 Used by `scripts/run_faults.py` and by the tests. A *round* arms a few faults of different calls, runs one step, waits until
-the faults were met, heals them, adds a pod, and waits until everything is settled. A round that fails is repeated with
-one fault at a time in a new world, which shows the fault that does it.
+each fault was injected, removes them, adds a pod, and waits until everything is settled. A round that fails is repeated with
+one fault at a time in a new sandbox, which shows the fault that causes it.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from faults.world import FaultWorld
 
 BATCH: Final = 3
 BATCH_OF_SLOW_STEPS: Final = 6
-MET_WITHIN_S: Final = 12.0
+INJECTED_WITHIN_S: Final = 12.0
 LEADS_WITHIN_S: Final = 90.0  # after a restart
 LONG_POLL_S: Final = 25.0
 SETTLES_WITHIN_S: Final = 150.0
 SLOW_SETTLES_WITHIN_S: Final = 420.0  # after a slow fault
 TRIES: Final = 3
-IDLE_MAX: Final = 20  # after so many steps, no step meets the faults that are left
+IDLE_MAX: Final = 20  # after so many steps, no step makes the calls of the faults that are left
 
 Pair = tuple[Call, Kind]
 StepCalls = dict[str, frozenset[Call]]  # the calls that each step makes
@@ -36,7 +36,7 @@ Keep = Callable[[dict[str, Any]], None]  # takes all results so far
 
 @dataclass
 class Result:
-    """One fault of one call: how often it was injected, and what came of it."""
+    """One fault of one call: how often it was injected, and the outcome."""
 
     endpoint: str
     call: str
@@ -64,7 +64,7 @@ class Outcome:
     results: list[Result] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     failed_rounds: list[dict[str, Any]] = field(default_factory=list)
-    left: int = 0  # faults that the time did not suffice for
+    left: int = 0  # faults that were not injected in the time
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -78,20 +78,22 @@ class Outcome:
 # --- The calls ------------------------------------------------------------------------------------------
 
 
-async def discover(tell: Tell = lambda _: None, life: Iterable[str] = steps.LIFE) -> StepCalls:
+async def discover(
+    tell: Tell = lambda _: None, step_names: Iterable[str] = steps.CLEAN_RUN_STEPS
+) -> StepCalls:
     """The calls of each step, from a run without faults."""
     found: dict[str, set[Call]] = {}
     async with world.serving() as made:
         await begin(made)
-        found["restart"] = set(made.current.seen)
+        found["restart"] = set(made.current.call_counts)
         dice = random.Random(0)
-        for name in life:
-            process, before = made.current, Counter(made.current.seen)
+        for name in step_names:
+            process, before = made.current, Counter(made.current.call_counts)
             await steps.STEPS[name](made, dice)
             await asyncio.sleep(1.0)
             problems = [*await made.converged(SETTLES_WITHIN_S), *made.broken_rules()]
             assert not problems, f"without any fault, {name} does not settle: {problems}"
-            made_calls = made.current.seen - (before if process is made.current else Counter())
+            made_calls = made.current.call_counts - (before if process is made.current else Counter())
             found.setdefault(name, set()).update(made_calls)
             tell(f"clean {name}: {len(made_calls)} calls")
     return {name: frozenset(made_calls) for name, made_calls in found.items()}
@@ -99,7 +101,7 @@ async def discover(tell: Tell = lambda _: None, life: Iterable[str] = steps.LIFE
 
 async def begin(made: FaultWorld) -> None:
     await made.set_up()
-    await made.app(steps.APP, steps.LEAST)
+    await made.app(steps.APP, steps.MIN_REPLICAS)
     await made.start_process()
     problems = await made.converged(SETTLES_WITHIN_S)
     assert not problems, f"the world does not come up: {problems}"
@@ -142,7 +144,7 @@ class Campaign:
         return done or asyncio.get_running_loop().time() >= self.ends_s
 
     async def work(self, worker: int) -> None:
-        """Rounds in worlds of its own, until nothing is left or the time is over."""
+        """Runs rounds in sandboxes of its own, until nothing is left or the time is over."""
         while not self.is_over:
             async with world.serving() as made:
                 await begin(made)
@@ -158,7 +160,7 @@ class Campaign:
             self.todo = []
             return True
         began_s = asyncio.get_running_loop().time()
-        armed, problems = await play(made, chosen, dice)
+        armed, problems = await run_round(made, chosen, dice)
         took_s = asyncio.get_running_loop().time() - began_s
         self._record(chosen, armed, problems, took_s)
         self.keep(self.outcome.plain())
@@ -175,9 +177,9 @@ class Campaign:
         return None
 
     def _choose(self, made: FaultWorld, dice: random.Random) -> Round | None:
-        """A step during which faults that are left can be met, and some of those."""
+        """A step that makes calls of faults that are left, and some of those faults."""
         names = [name for name in steps.STEPS if steps.may_run(name, made)]
-        met = {name: {pair for pair in self.todo if self._can_meet(name, pair[0])} for name in names}
+        met = {name: {pair for pair in self.todo if self._makes_call(name, pair[0])} for name in names}
         useful = [name for name in names if met[name]]
         if not useful:
             cleaning = [name for name in ("remove-class", "shrink") if name in names]
@@ -188,20 +190,20 @@ class Campaign:
         cheaper = {pair for name in names if steps.COST[name] < steps.COST[step] for pair in met[name]}
         is_slow = any(kind in damage.SLOW for _, kind in sorted(met[step], key=self.todo.index)[:1])
         most = BATCH if step == "grow" and not is_slow else BATCH_OF_SLOW_STEPS
-        taken: list[Pair] = []
-        # Faults that no cheaper step meets come first.
+        batch: list[Pair] = []
+        # Faults whose calls no cheaper step makes come first.
         for pair in sorted(self.todo, key=lambda one: one in cheaper):
-            is_new = all(pair[0] != other for other, _ in taken)
+            is_new = all(pair[0] != other for other, _ in batch)
             alike = (pair[1] in damage.SLOW) == is_slow
-            if len(taken) < most and is_new and alike and pair in met[step]:
-                taken.append(pair)
+            if len(batch) < most and is_new and alike and pair in met[step]:
+                batch.append(pair)
                 self.todo.remove(pair)
-        return Round(step, taken)
+        return Round(step, batch)
 
-    def _can_meet(self, step: str, call: Call) -> bool:
+    def _makes_call(self, step: str, call: Call) -> bool:
         if call in self.step_calls.get(step, ()):
             return True
-        # A list is repeated when the watch has expired, which the proxy can bring about at any time.
+        # The client lists again when a watch has expired, and the proxy can expire a watch at any time.
         return step == "grow" and call.name.startswith("list ") and calls_watch(self.step_calls, call)
 
     def _record(self, chosen: Round, armed: list[Injection], problems: list[str], took_s: float) -> None:
@@ -236,8 +238,10 @@ class Campaign:
             )  # fmt: skip
 
 
-async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[list[Injection], list[str]]:
-    """One round: what was armed, and what is wrong after it."""
+async def run_round(
+    made: FaultWorld, chosen: Round, dice: random.Random
+) -> tuple[list[Injection], list[str]]:
+    """Runs one round; returns the armed faults and the problems after it."""
     armed = [world.injection(kind, call, dice) for call, kind in chosen.pairs]
     for one in armed:
         made.current.proxy_of(one.call).arm(one)
@@ -246,7 +250,7 @@ async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[li
         for one in armed:
             if one.call.name.startswith("list "):
                 await made.current.kube.expire(one.call.name.removeprefix("list "))
-    await _until_met(made, armed)
+    await _until_injected(made, armed)
     for process in made.processes:
         for proxy in process.proxies:
             proxy.injections = []
@@ -261,11 +265,11 @@ async def play(made: FaultWorld, chosen: Round, dice: random.Random) -> tuple[li
     return armed, problems
 
 
-async def _until_met(made: FaultWorld, armed: list[Injection]) -> None:
+async def _until_injected(made: FaultWorld, armed: list[Injection]) -> None:
     loop = asyncio.get_running_loop()
-    wait_s = LONG_POLL_S if any(steps.waits_long(one) for one in armed) else MET_WITHIN_S
+    wait_s = LONG_POLL_S if any(steps.waits_long(one) for one in armed) else INJECTED_WITHIN_S
     leads_by_s = loop.time() + LEADS_WITHIN_S
-    while loop.time() < leads_by_s and not made.current.said("acquired lease"):
+    while loop.time() < leads_by_s and not made.current.has_logged("acquired lease"):
         await made.keep_running()
         await asyncio.sleep(0.1)
     ends_s = loop.time() + wait_s
@@ -297,7 +301,7 @@ async def run(
     tell: Tell = lambda _: None,
     keep: Keep = lambda _: None,
 ) -> Outcome:
-    """As many of the faults as the time suffices for, in an order from the seed."""
+    """Injects as many of the faults as the time allows, in an order from the seed."""
     campaign = Campaign(step_calls, seed, asyncio.get_running_loop().time() + time_s, tell, keep)
     campaign.begin(chosen)
     campaign.outcome.left = len(chosen)

@@ -77,7 +77,7 @@ def applies(kind: Kind, *, to_watch: bool) -> bool:
 
 
 def replacement(kind: Kind, dice: random.Random) -> Answer:
-    """An answer by something in front of the server, such as a load balancer."""
+    """An answer that does not come from the server, such as one of a load balancer."""
     match kind:
         case Kind.TEXT_500:
             return Answer(500, "Internal Server Error", _TEXT, b"upstream connect error")

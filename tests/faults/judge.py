@@ -1,8 +1,8 @@
-"""What must hold while faults are injected, judged from the state of the simulated EC2 and of the API server.
+"""Checks what must hold while faults are injected, from the state of the simulated EC2 and of the API server.
 
-It stands in front of both servers, so it sees each call in the order in which it has its effect. `violations` are events
+It wraps both servers, so it receives each call in the order in which the call takes effect. `violations` are events
 that must never happen; `problems` describe what is not settled yet, and must be empty at the end. The controller under
-test is not asked.
+test is not queried.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Judge:
     cloud_writes: list[Write] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)  # instance ids, in order
     refused: Counter[str] = field(default_factory=Counter)  # error codes of launches
-    holders: list[tuple[float, int]] = field(default_factory=list)  # when the Lease changed hands
+    holders: list[tuple[float, int]] = field(default_factory=list)  # times, and the new holder of the Lease
     _server: ApiServer | None = None
     _cloud: Cloud | None = None
     _replicas: dict[str, int] = field(default_factory=dict)  # by the identity that is in the Lease
@@ -138,7 +138,7 @@ class Judge:
             self.violations.append("a launch into a reservation that was full: it was oversold")
 
     def _terminates(self, instance_id: str) -> None:
-        """No pod that runs on the node may be lost: each has finished, or was evicted or deleted before."""
+        """Every pod on the node must have finished, or was evicted or deleted before."""
         for node in self.objects("/nodes"):
             if str(node["spec"].get("providerID", "")).endswith(f"/{instance_id}"):
                 for pod in self._pods_on(node["metadata"]["name"]):
@@ -167,7 +167,7 @@ class Judge:
 
     @property
     def instances(self) -> list[Instance]:
-        """Those that run, or will."""
+        """Instances that are pending or running."""
         assert self._cloud is not None
         self._cloud.ec2.advance()
         return [one for one in self._cloud.ec2.world.instances if one.live]
@@ -240,7 +240,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class _Observed:
-    """A service of AWS whose calls the judge sees."""
+    """A service of AWS that reports its calls to the judge."""
 
     name: str
     inner: Service

@@ -1,6 +1,6 @@
 """`kill -9` at random writes: the proxy kills the process right before or right after it forwards a write.
 
-It happens during scale-up, scale-down, drift, and the roll of a full reservation; the process is started again each time.
+Kills happen during scale-up, scale-down, drift, and the replacement of all nodes of a full reservation; the process is restarted each time.
 Used by `scripts/run_faults.py` and tests.
 """
 
@@ -18,7 +18,7 @@ from faults.world import FaultWorld, Process
 STEPS: Final = ("grow", "drift", "replace", "shrink")
 KILLS_A_STEP: Final = 4
 LATEST_WRITE: Final = 12
-IN_FLIGHT_S: Final = 0.5  # what the process had sent arrives within this
+IN_FLIGHT_S: Final = 0.5  # requests that the process has sent arrive within this time
 SETTLES_WITHIN_S: Final = 400.0
 _NOT_COUNTED: Final = ("leases", "events")
 
@@ -74,24 +74,24 @@ class Killer:
         self.killed: Counter[str] = Counter()
 
     async def step(self, name: str) -> list[str]:
-        """Runs a step with kills, and says what is wrong after it."""
+        """Runs a step with kills; returns the problems after it."""
         self._world.restarts = False  # the process is started again here, with the next kill
         self._aim(self._world.current)
-        reviving = asyncio.create_task(self._revive())
+        restarting = asyncio.create_task(self._restart())
         try:
             await steps.STEPS[name](self._world, self._dice)
             await asyncio.sleep(1.0)
             problems = await self._world.converged(SETTLES_WITHIN_S, steady_s=2.0)
         finally:
-            reviving.cancel()
-            await asyncio.gather(reviving, return_exceptions=True)
+            restarting.cancel()
+            await asyncio.gather(restarting, return_exceptions=True)
             self._world.restarts = True
         for proxy in self._world.current.proxies:
             proxy.hook = _pass
         return [*problems, *self._world.broken_rules()]
 
     def _aim(self, process: Process) -> None:
-        """At a write that comes soon, just before or just after its effect."""
+        """Chooses one of the next writes, and kills the process right before or right after its effect."""
         if self._left <= 0:
             return
         left, phase = self._dice.randint(1, LATEST_WRITE), self._dice.choice(("before", "after"))
@@ -102,7 +102,7 @@ class Killer:
                 return True
             left -= 1
             if left:
-                return True  # also after the kill: what was sent arrives
+                return True  # also after the kill: requests already sent arrive
             process.signal(signal.SIGKILL)
             self._left -= 1
             self.killed[f"{phase} {call}"] += 1
@@ -110,7 +110,7 @@ class Killer:
 
         process.kube.hook = process.aws.hook = hook
 
-    async def _revive(self) -> None:
+    async def _restart(self) -> None:
         while True:
             process = self._world.current
             if process.replica is not None and not process.running.is_running:

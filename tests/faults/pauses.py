@@ -1,7 +1,7 @@
-"""Pauses of the leader: it is stopped with SIGSTOP while it works, another replica leads, and then it goes on.
+"""Pauses of the leader: it is stopped with SIGSTOP while it works, another replica leads, and then it continues.
 
-When it goes on, its connections to the API server are silent, and AWS is reachable. The judge sees every write at the
-moment of its effect: none may come from a replica that does not hold the Lease. Used by `scripts/run_faults.py` and tests.
+When it continues, its connections to the API server are silent, and AWS is reachable. The judge checks every write when
+it takes effect: none may come from a replica that does not hold the Lease. Used by `scripts/run_faults.py` and tests.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def run(
     while len(results) < count:
         async with world.serving(slots=4) as made:
             await made.set_up()
-            await made.app(steps.APP, steps.LEAST)
+            await made.app(steps.APP, steps.MIN_REPLICAS)
             await made.start_process()
             problems = await made.converged(SETTLES_WITHIN_S)
             assert not problems, problems
@@ -80,8 +80,8 @@ async def _pause(made: FaultWorld, dice: random.Random, seed: int, pause_s: floa
 
 
 def _stop_at_write(leader: Process, dice: random.Random, stopped: asyncio.Event) -> None:
-    """Stops the process right before it reads the answer to a write: what it does next is decided already. Often it is
-    a write of a NodeClaim: what follows is a launch or a termination."""
+    """Stops the process right before it reads the answer to a write, when its next call is already decided. The write is
+    often one of a NodeClaim, which a launch or a termination follows."""
     name, most = dice.choice((("patch nodeclaims", 2), ("patch nodeclaims", 2), ("", FIRST_WRITES)))
     left = dice.randint(1, most)
 
@@ -99,7 +99,7 @@ def _stop_at_write(leader: Process, dice: random.Random, stopped: asyncio.Event)
 
 
 async def _leads(made: FaultWorld, standby: Process, pause_s: float) -> bool:
-    """Whether the standby took the Lease. A pause that is longer than the Lease ends only when it did."""
+    """Whether the standby holds the Lease. After a pause longer than the Lease, it waits until the standby does."""
     if pause_s > world.LEASE_S:
         async with asyncio.timeout(LEADS_WITHIN_S):
             while made.judge.holder != standby.number:
@@ -109,7 +109,7 @@ async def _leads(made: FaultWorld, standby: Process, pause_s: float) -> bool:
 
 
 async def _settle(made: FaultWorld, leader: Process, standby: Process) -> list[str]:
-    """One of the two ends or is stopped, and the other goes on alone."""
+    """One of the two exits or is stopped, and the other continues alone."""
     if made.judge.holder == standby.number:
         try:
             await asyncio.wait_for(leader.running.ended(), 60)

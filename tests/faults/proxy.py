@@ -1,8 +1,8 @@
-"""A proxy between one replica and one endpoint, on real sockets, which damages the calls that it is told to damage.
+"""A proxy between one replica and one endpoint, on real sockets, which damages selected calls.
 
-One per replica and endpoint, made by `world`. It decodes each request, so a fault is aimed at one call. Towards the
-replica it speaks TLS with a certificate of its own where the endpoint does. A fault is armed as an `Injection`, applies
-to so many calls, and ends when it is removed; what it did to a connection stays done, as in a real network.
+`world` starts one per replica and endpoint. The proxy decodes each request, so a fault is aimed at one call. Towards the
+replica it uses TLS with its own certificate where the endpoint does. A fault is armed as an `Injection`, applies to a
+number of calls, and ends when it is removed; connections that it damaged stay damaged, as in a real network.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ class Injection:
     dice: random.Random
     hits: int = 0
 
-    def take(self) -> bool:
-        """Whether this call is one that the fault applies to."""
+    def apply_once(self) -> bool:
+        """Whether the fault applies to one more call; counts it."""
         if self.hits >= self.times:
             return False
         self.hits += 1
@@ -80,7 +80,7 @@ class _Done(Exception):
 Hook = Callable[[Call, str], Awaitable[bool]]
 
 
-async def _go_on(_call: Call, _phase: str) -> bool:
+async def _continue(_call: Call, _phase: str) -> bool:
     return True
 
 
@@ -91,8 +91,10 @@ class Proxy:
     replica: int
     tls: ssl.SSLContext | None = None  # towards the replica
     on_call: Callable[[Call], None] = lambda _: None
-    hook: Hook = _go_on  # called before a call is forwarded and after its answer; False drops the connection
-    date_off_s: int = 0  # what the Date header of every answer is wrong by
+    hook: Hook = (
+        _continue  # called before a call is forwarded and after its answer; False drops the connection
+    )
+    date_off_s: int = 0  # offset of the Date header of every answer
     port: int = 0
     injections: list[Injection] = field(default_factory=list)
     _links: set[_Link] = field(default_factory=set)
@@ -109,14 +111,14 @@ class Proxy:
         open_ones = [link for link in self._links if link.watches == injection.call]
         if injection.kind is Kind.SILENT:
             for link in open_ones:
-                link.silent = injection.take()
+                link.silent = injection.apply_once()
         elif injection.kind not in damage.ON_AN_OPEN_WATCH:
             for link in open_ones:
                 wire.reset(link.writer)
 
     @property
     def has_silent_watches(self) -> bool:
-        """Whether a watch is silent that the replica has not closed yet."""
+        """Whether a silent watch is still open."""
         return any(link.silent for link in self._links)
 
     async def expire(self, resource: str) -> None:
@@ -126,14 +128,14 @@ class Proxy:
                 await self._send(link, wire.chunk(_EXPIRED))
 
     def stall(self) -> None:
-        """Everything stays connected, and nothing passes until `flow`."""
+        """Keeps all connections open and forwards nothing until `flow`."""
         self._flowing.clear()
 
     def flow(self) -> None:
         self._flowing.set()
 
     async def refuse(self) -> None:
-        """For a moment nothing listens, and what is open is reset."""
+        """Resets all connections and refuses new ones for a moment."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -143,7 +145,7 @@ class Proxy:
         await asyncio.sleep(REFUSED_S)
         self._server = await self._listen()
 
-    # --- Life -------------------------------------------------------------------------------------------
+    # --- Server -----------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["Proxy"]:
@@ -192,7 +194,7 @@ class Proxy:
         self.on_call(call)
         if not await self.hook(call, "before"):
             raise _Done
-        injection = next((one for one in self.injections if one.call == call and self._takes(one)), None)
+        injection = next((one for one in self.injections if one.call == call and self._applies(one)), None)
         if call.is_watch and (injection is None or injection.kind in damage.ON_AN_OPEN_WATCH):
             await self._watch(link, request, call, injection)
             return
@@ -208,10 +210,10 @@ class Proxy:
         await self._send(link, answer.encoded())
 
     @staticmethod
-    def _takes(injection: Injection) -> bool:
+    def _applies(injection: Injection) -> bool:
         if injection.call.is_watch and injection.kind in damage.ON_AN_OPEN_WATCH:
             return injection.hits < injection.times  # counted when an event is damaged
-        return injection.take()
+        return injection.apply_once()
 
     async def _forward(self, link: _Link, request: Request, *, stream: bool = False) -> Answer:
         if link.up_writer is None or link.up_writer.is_closing():
@@ -238,7 +240,7 @@ class Proxy:
             return
         if kind is Kind.STALL:
             link.silent = call.is_watch
-            await link.reader.read()  # until the replica gives up
+            await link.reader.read()  # until the replica closes the connection
             raise _Done
         if kind is Kind.REFUSED:
             self._spawn(self.refuse())
@@ -285,7 +287,7 @@ class Proxy:
             return
         link.watches = call
         if injection is not None and injection.kind is Kind.SILENT:
-            link.silent = injection.take()
+            link.silent = injection.apply_once()
         await self._send(link, answer.head_of_stream())
         closing = asyncio.ensure_future(link.reader.read(1))  # ends when the replica closes the watch
         relaying = asyncio.ensure_future(self._relay(link, call))
@@ -304,7 +306,7 @@ class Proxy:
         async for data in wire.chunks(link.up_reader):
             if link.silent:
                 continue
-            injection = next((one for one in self.injections if one.call == call and one.take()), None)
+            injection = next((one for one in self.injections if one.call == call and one.apply_once()), None)
             if injection is None:
                 await self._send(link, wire.chunk(data))
             else:
@@ -338,6 +340,6 @@ class Proxy:
 
 
 def _epoch(answer: Answer, otherwise_s: float) -> float:
-    """The time that the server's own Date header has."""
+    """The time in the Date header of the server."""
     written = wire.header(answer.headers, "date")
     return parsedate_to_datetime(written).timestamp() if written else otherwise_s

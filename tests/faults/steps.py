@@ -1,6 +1,6 @@
-"""What happens to the cluster while a fault is armed: the steps of a controller's life.
+"""Changes to the cluster while a fault is armed: scale-up, drift, interruption, restart and so on.
 
-Each step changes the world once and returns; the campaign then waits until everything is settled. A clean run of all
+Each step changes the cluster once and returns; the campaign then waits until everything is settled. A clean run of all
 steps shows which calls each of them makes, and so during which step a fault of a call can be injected.
 """
 
@@ -18,8 +18,8 @@ from holdfast.sim.cluster.kinds import Deployment
 from holdfast.sim.ec2 import control
 
 APP: Final = "any"
-LEAST: Final = 2
-MOST: Final = 6
+MIN_REPLICAS: Final = 2
+MAX_REPLICAS: Final = 6
 EXTRA: Final = "extra"
 _DAY_S: Final = 86_400
 _TAINT: Final = {"key": "example.com/extra", "value": "yes", "effect": "NoSchedule"}
@@ -34,7 +34,7 @@ async def grow(world: FaultWorld, _dice: random.Random) -> None:
 
 async def shrink(world: FaultWorld, _dice: random.Random) -> None:
     """Nodes become empty and are consolidated."""
-    await world.scale(APP, LEAST)
+    await world.scale(APP, MIN_REPLICAS)
 
 
 async def replace(world: FaultWorld, dice: random.Random) -> None:
@@ -58,7 +58,7 @@ async def interrupt(world: FaultWorld, dice: random.Random) -> None:
 
 
 async def add_class(world: FaultWorld, _dice: random.Random) -> None:
-    """A second EC2NodeClass with its NodePool, and a pod that runs nowhere else."""
+    """A second EC2NodeClass with its NodePool, and a pod that only fits there."""
     await world.node_class(EXTRA)
     await world.pool(EXTRA, taints=[_TAINT], labels={"example.com/pool": EXTRA})
     await world.app(
@@ -78,7 +78,7 @@ async def remove_class(world: FaultWorld, _dice: random.Random) -> None:
 
 
 async def restart(world: FaultWorld, dice: random.Random) -> None:
-    """The process is told to stop, and another is started. Sometimes the Lease was deleted meanwhile."""
+    """SIGTERM stops the process, and another is started. Sometimes the Lease is deleted in between."""
     old = world.current
     if old.running.is_running:
         old.signal(signal.SIGTERM)
@@ -104,7 +104,7 @@ STEPS: Final[dict[str, Step]] = {
     "restart": restart,
 }
 # The order of a clean run. It ends as it began, so that it can be repeated.
-LIFE: Final = (
+CLEAN_RUN_STEPS: Final = (
     "restart",
     "grow",
     "replace",
@@ -116,7 +116,7 @@ LIFE: Final = (
     "restart",
 )
 
-# Seconds that a step takes, roughly: a fault is injected during a cheap step where one makes the call.
+# Approximate seconds of a step: a fault is injected during the cheapest step that makes its call.
 COST: Final = {
     "grow": 5, "replace": 15, "interrupt": 15, "add-class": 15, "remove-class": 20, "restart": 20, "shrink": 40, "drift": 50,
 }  # fmt: skip
@@ -128,8 +128,8 @@ def may_run(name: str, world: FaultWorld) -> bool:
     if name == "remove-class":
         return EXTRA in world.judge.wanted
     if name == "shrink":
-        return world.judge.wanted[APP] > LEAST
-    return name != "grow" or world.judge.wanted[APP] < MOST
+        return world.judge.wanted[APP] > MIN_REPLICAS
+    return name != "grow" or world.judge.wanted[APP] < MAX_REPLICAS
 
 
 def waits_long(injection: Injection) -> bool:

@@ -14,7 +14,7 @@ from faults.wire import Answer, Request
 
 SEED = 1
 FAULTS = 24
-LIFE = ("grow", "replace")
+STEPS = ("grow", "replace")
 
 
 def failures(found: dict[str, Any]) -> list[str]:
@@ -25,9 +25,9 @@ def failures(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_everything_recovers_from_faults_of_single_calls() -> None:
+def test_controller_recovers_from_faults_of_single_calls() -> None:
     async def main() -> campaign.Outcome:
-        step_calls = await campaign.discover(life=LIFE)
+        step_calls = await campaign.discover(step_names=STEPS)
         chosen = campaign.sample(campaign.pairs(step_calls), FAULTS, SEED)
         return await campaign.run(step_calls, chosen, seed=SEED, time_s=60, worlds=2)
 
@@ -40,11 +40,11 @@ def test_paused_leader_writes_nothing_to_the_cloud_after_another_replica_leads()
     assert not failures(asyncio.run(pauses.run(2, SEED, shortest_s=16)))
 
 
-def test_kills_at_random_writes_lose_nothing() -> None:
+def test_controller_recovers_from_kills_at_random_writes() -> None:
     assert not failures(asyncio.run(kills.run(3, SEED, worlds=1)))
 
 
-def test_silent_pod_watch_costs_no_running_pod() -> None:
+def test_silent_pod_watch_terminates_no_running_pod() -> None:
     assert not failures(asyncio.run(views.run_stale(1, SEED)))
 
 
@@ -74,7 +74,7 @@ def test_calls_are_named_by_verb_and_resource(method: str, target: str, name: st
     assert calls.of_kubernetes(Request(method, target, [])) == Call(calls.KUBERNETES, name)
 
 
-def test_dry_run_is_no_write() -> None:
+def test_dry_run_is_not_a_write() -> None:
     assert Call(calls.AWS, "ec2 CreateFleet").is_write
     assert not Call(calls.AWS, "ec2 CreateFleet", dry_run=True).is_write
     assert not Call(calls.AWS, "ec2 DescribeInstances").is_write
@@ -89,7 +89,7 @@ def test_wrong_types_change_one_value(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(damage.REPLACING))
-def test_replacement_is_no_answer_of_the_server(kind: Kind) -> None:
+def test_replaced_answer_has_an_error_status(kind: Kind) -> None:
     answer = damage.replacement(kind, random.Random(1))
     assert answer.status >= 300
     assert isinstance(answer, Answer)

@@ -1,4 +1,4 @@
-"""Views of the world that are wrong for a while: a pod watch that is open and silent, clocks that are off.
+"""Stale or wrong information: a pod watch that is open and silent, clocks that are off.
 
 Used by `scripts/run_faults.py` and tests.
 """
@@ -36,12 +36,12 @@ async def run_stale(
 
 
 async def _stale(made: FaultWorld, dice: random.Random) -> list[str]:
-    await made.scale(steps.APP, steps.LEAST + 1)
+    await made.scale(steps.APP, steps.MIN_REPLICAS + 1)
     problems = await made.converged(SETTLES_WITHIN_S)
-    await made.scale(steps.APP, steps.LEAST)
-    await asyncio.sleep(dice.uniform(0.8, 1.6))  # the controller sees that a node is empty
+    await made.scale(steps.APP, steps.MIN_REPLICAS)
+    await asyncio.sleep(dice.uniform(0.8, 1.6))  # the controller observes that a node is empty
     made.current.kube.arm(Injection(Kind.SILENT, _PODS, 1, dice))
-    await made.scale(steps.APP, steps.LEAST + 1)
+    await made.scale(steps.APP, steps.MIN_REPLICAS + 1)
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + STALE_S
     while loop.time() < ends_s and not made.broken_rules():
@@ -69,13 +69,13 @@ async def run_clocks(
 
 async def _clocks(made: FaultWorld, endpoint: str, off_s: int, dice: random.Random) -> list[str]:
     await made.set_up()
-    await made.app(steps.APP, steps.LEAST)
+    await made.app(steps.APP, steps.MIN_REPLICAS)
     process = await made.prepare()
     proxy = process.aws if endpoint == calls.AWS else process.kube
     proxy.date_off_s = off_s
     await process.start()
     problems = await made.converged(SETTLES_WITHIN_S)
-    for date_off_s in (off_s, 0, off_s):  # it goes on, heals, and comes back
+    for date_off_s in (off_s, 0, off_s):  # the offset stays, ends, and returns
         if problems:
             break
         proxy.date_off_s = date_off_s

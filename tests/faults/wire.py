@@ -1,7 +1,7 @@
 """HTTP/1.1 as the fault proxies read and write it: requests, answers, and the chunks of a watch.
 
 Used by `proxy` and `damage`. A message is read whole, except for the body of a watch. Nothing is validated: both ends
-of the proxy are real HTTP libraries, and what a fault sends is wrong on purpose.
+of the proxy are real HTTP libraries, and faults send invalid messages on purpose.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ class Request:
         return header(self.headers, name)
 
     def encoded(self, extra: Headers | None = None) -> bytes:
-        kept = without(self.headers, "transfer-encoding", "content-length")
-        headers = [*kept, *(extra or ()), ("Content-Length", str(len(self.body)))]
+        other_headers = without(self.headers, "transfer-encoding", "content-length")
+        headers = [*other_headers, *(extra or ()), ("Content-Length", str(len(self.body)))]
         return _head(f"{self.method} {self.target} HTTP/1.1", headers) + self.body
 
 
@@ -44,13 +44,15 @@ class Answer:
     body: bytes = b""
 
     def encoded(self) -> bytes:
-        kept = without(self.headers, "transfer-encoding", "content-length")
-        headers = [*kept, ("Content-Length", str(len(self.body)))]
+        other_headers = without(self.headers, "transfer-encoding", "content-length")
+        headers = [*other_headers, ("Content-Length", str(len(self.body)))]
         return _head(f"HTTP/1.1 {self.status} {self.reason}", headers) + self.body
 
     def head_of_stream(self) -> bytes:
-        kept = without(self.headers, "transfer-encoding", "content-length")
-        return _head(f"HTTP/1.1 {self.status} {self.reason}", [*kept, ("Transfer-Encoding", "chunked")])
+        other_headers = without(self.headers, "transfer-encoding", "content-length")
+        return _head(
+            f"HTTP/1.1 {self.status} {self.reason}", [*other_headers, ("Transfer-Encoding", "chunked")]
+        )
 
 
 def header(headers: Iterable[tuple[str, str]], name: str) -> str:
@@ -110,7 +112,7 @@ def is_chunked(headers: Headers) -> bool:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Ends the connection at once; the peer's system reports a reset."""
+    """Ends the connection at once with a TCP reset."""
     connection = writer.get_extra_info("socket")
     if connection is not None:
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""A live world with a fault proxy between each replica and each endpoint.
+"""A sandbox with a fault proxy between each replica and each endpoint.
 
 On top of `live_world`: the simulated API server and AWS on real sockets, `holdfast run` as a process. Each start of the
-process has a number, an AWS access key of its own, and two proxies, so every call is known by who made it. Used by the
+process has a number, its own AWS access key and two proxies, so the replica of every call is known. Used by the
 campaigns and the tests of this folder.
 """
 
@@ -61,8 +61,8 @@ _CLOUD: Final = dataclasses.replace(ec2_setup.Timings(), boot_s=1, shutdown_s=1,
 _SETTINGS: Final = {"CONSOLIDATION_COOLDOWN": "0s", "BATCH_IDLE_DURATION": "0s"}
 
 
-class Logged(live_world.Replica):
-    """A replica whose log is counted, and of which a line that is too long is not read."""
+class LoggedReplica(live_world.Replica):
+    """A replica whose log bytes are counted; lines that are too long are not parsed."""
 
     log_bytes = 0
 
@@ -86,11 +86,11 @@ class Process:
     kube: Proxy
     aws: Proxy
     environ: dict[str, str]
-    seen: Counter[Call] = field(default_factory=Counter)
-    replica: Logged | None = None
+    call_counts: Counter[Call] = field(default_factory=Counter)
+    replica: LoggedReplica | None = None
 
     @property
-    def running(self) -> Logged:
+    def running(self) -> LoggedReplica:
         assert self.replica is not None, "not started"
         return self.replica
 
@@ -111,16 +111,16 @@ class Process:
             stderr=asyncio.subprocess.PIPE,
             limit=2**26,
         )
-        self.replica = Logged(made)
+        self.replica = LoggedReplica(made)
 
     def signal(self, number: signal.Signals) -> None:
         self.running.process.send_signal(number)
 
-    def said(self, message: str) -> bool:
+    def has_logged(self, message: str) -> bool:
         return any(line.get("message") == message for line in self.running.lines)
 
     async def problems(self) -> list[str]:
-        """Of the process itself: whether it answers its probes, and whether a key keeps failing."""
+        """Problems of the process itself: probes that fail, and work queue keys that keep failing."""
         started = next((one for one in self.running.lines if one.get("message") == "started"), None)
         if started is None:
             return ["the process has not started"]
@@ -145,7 +145,7 @@ class FaultWorld(live_world.LiveWorld):
         self.judge = judge
         self.processes: list[Process] = []
         self.restarts = True  # whether a process that has exited is started again
-        self.exits: list[str] = []  # how processes ended that were not told to
+        self.exits: list[str] = []  # processes that exited without a signal
         self._stack = stack
         self._folder = folder
         self._tls_files = certificates.make("127.0.0.1")
@@ -155,10 +155,10 @@ class FaultWorld(live_world.LiveWorld):
     async def prepare(self) -> Process:
         """A process that is not started yet; its proxies listen."""
         number = len(self.processes) + 1
-        seen: Counter[Call] = Counter()
+        call_counts: Counter[Call] = Counter()
 
         def count(call: Call) -> None:
-            seen[call] += 1
+            call_counts[call] += 1
 
         server = urlsplit(self.world.address.url)
         kube = Proxy(
@@ -180,7 +180,7 @@ class FaultWorld(live_world.LiveWorld):
             # The proxy shows a certificate of its own to the process; nodes connect to the API server itself.
             "CLUSTER_CA_BUNDLE": base64.b64encode(self.world.address.authority).decode(),
         }  # fmt: skip
-        process = Process(number, kube, aws, environ, seen)
+        process = Process(number, kube, aws, environ, call_counts)
         self.processes.append(process)
         return process
 
@@ -203,19 +203,19 @@ class FaultWorld(live_world.LiveWorld):
             await self.kube.delete(await self.kube.get(Lease, lease.NAME, "kube-system"))
 
     async def keep_running(self) -> None:
-        """Starts the process again when it has exited, as a kubelet does; an exit for another reason than a lost Lease is noted."""
+        """Restarts the process when it has exited, as a kubelet does; records exits other than for a lost Lease."""
         process = self.current
         if not self.restarts or process.replica is None or process.running.is_running:
             return
         code = await process.running.ended()
         last = process.running.lines[-1] if process.running.lines else {}
         why = f"process {process.number} exited with {code}: {json.dumps(last)[:500]}"
-        started = process.said("started")
+        started = process.has_logged("started")
         if started and LEAD_LOST not in why:
             self.exits.append(why)
         following = await self.prepare()
         for old, new in zip(process.proxies, following.proxies, strict=True):
-            new.injections = old.injections  # a fault that is not healed meets the next process too
+            new.injections = old.injections  # a fault that was not removed applies to the next process too
         await asyncio.sleep(0.5)
         await following.start()
 
@@ -243,7 +243,7 @@ class FaultWorld(live_world.LiveWorld):
         await self.world.create(document)
 
     async def app(self, name: str, replicas: int, **spec: Any) -> None:
-        """Pods of which no two are on one node."""
+        """Creates a Deployment whose pods run one per node."""
         self.judge.wanted[name] = replicas
         await self.deploy(name, replicas, affinity=live_world.apart("any"), **spec)
 
@@ -253,12 +253,12 @@ class FaultWorld(live_world.LiveWorld):
         await self.kube.patch(deployment, {"spec": {"replicas": replicas}})
 
     async def change_class(self, tag: str) -> None:
-        """A change that makes every node of the class drift."""
+        """Changes the EC2NodeClass so that all its nodes drift."""
         self.judge.revision = tag
         found = await self.kube.get(EC2NodeClass, "default")
         await self.kube.patch(found, {"spec": {"tags": {REVISION: tag}}})
 
-    # --- Judgement --------------------------------------------------------------------------------------
+    # --- Checks ------------------------------------------------------------------------------------------
 
     async def problems(self) -> list[str]:
         found = self.judge.problems()
@@ -267,7 +267,7 @@ class FaultWorld(live_world.LiveWorld):
         return found or ([] if self.current.replica is None else await self.current.problems())
 
     async def converged(self, within_s: float, *, steady_s: float = 0.5) -> list[str]:
-        """Waits until nothing is wrong and stays so; what is wrong still when the time is over."""
+        """Waits until there have been no problems for a while; returns the problems left when the time is over."""
         loop = asyncio.get_running_loop()
         ends_s, good_since_s = loop.time() + within_s, None
         problems: list[str] = []
@@ -276,7 +276,7 @@ class FaultWorld(live_world.LiveWorld):
             self.world.check()
             problems = await self.problems()
             if self.broken_rules():
-                return problems  # no time mends it
+                return problems  # a violation cannot recover
             if problems:
                 good_since_s = None
             else:
@@ -287,7 +287,7 @@ class FaultWorld(live_world.LiveWorld):
         return [*problems, *await self.current.problems()] or ["not steady"]
 
     def broken_rules(self) -> list[str]:
-        """What must never have happened."""
+        """Violations that must never happen."""
         logs = [
             f"process {one.number} logged {one.running.log_bytes} bytes"
             for one in self.processes
@@ -321,7 +321,7 @@ async def serving(*, slots: int = SLOTS) -> AsyncIterator[FaultWorld]:
 
 
 def injection(kind: Kind, call: Call, dice: random.Random) -> Injection:
-    """For one call, or for more than a client tries by itself."""
+    """For one call, or for more calls than a client's own retries."""
     times = 1 if kind in (Kind.STALL, Kind.SILENT, Kind.HUGE, Kind.REFUSED) else dice.choice((1, 1, 6))
     return Injection(kind, call, times, random.Random(dice.random()))
 
@@ -364,17 +364,17 @@ def text(call: Call, kind: Kind) -> str:
 
 
 def lines(process: Process, levels: Sequence[str] = ("warning", "error", "critical")) -> list[str]:
-    """What a process logged as trouble, for a report."""
+    """Warnings and errors that a process logged, for a report."""
     found = [one for one in process.running.lines if one.get("level") in levels]
     return [json.dumps(one | _short(one))[:700] for one in found]
 
 
 def _short(line: dict[str, Any]) -> dict[str, Any]:
-    """An exception without the values of every frame."""
-    told = line.get("exception")
-    if not isinstance(told, list):
+    """The exceptions of a log line without the local values of each frame."""
+    exceptions = line.get("exception")
+    if not isinstance(exceptions, list):
         return {}
-    short = [f"{one.get('exc_type')}: {one.get('exc_value')} at {_frames(one)}" for one in told]
+    short = [f"{one.get('exc_type')}: {one.get('exc_value')} at {_frames(one)}" for one in exceptions]
     return {"exception": short}
 
 

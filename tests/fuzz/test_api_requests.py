@@ -7,7 +7,7 @@ import malformed
 COUNT = 1000
 
 
-def test_malformed_requests_are_refused_and_break_nothing() -> None:
+def test_malformed_requests_are_refused_and_do_not_break_the_server() -> None:
     async def run() -> None:
         server = await malformed.server()
         refused = 0

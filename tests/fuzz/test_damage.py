@@ -1,4 +1,4 @@
-"""The checker on random plans that were damaged: a referee that never whistles is not a referee."""
+"""The checker finds the damage in random damaged plans; otherwise it would prove nothing about undamaged ones."""
 
 import copy
 from collections import Counter
@@ -13,49 +13,49 @@ SEEDS = range(40)
 Damage = Callable[[dict[str, Any]], bool]  # damages the plan; False where there is nothing to damage
 
 
-def loses_a_pod(plan: dict[str, Any]) -> bool:
+def drop_a_pod(plan: dict[str, Any]) -> bool:
     placed = [one for one in plan["claims"] + plan["nodes"] if one["pods"]]
     return bool(placed and placed[0]["pods"].pop())
 
 
-def cheats_on_a_price(plan: dict[str, Any]) -> bool:
+def change_a_price(plan: dict[str, Any]) -> bool:
     priced = [one for one in plan["claims"] if one["pricePerHour"] is not None]
     for one in priced[:1]:
         one["pricePerHour"] = "123.45"
     return bool(priced)
 
 
-def drops_a_requirement(plan: dict[str, Any]) -> bool:
+def drop_a_requirement(plan: dict[str, Any]) -> bool:
     for one in plan["claims"][:1]:
-        kept = [r for r in one["requirements"] if r["key"] != "karpenter.sh/capacity-type"]
-        one["requirements"] = kept
+        other_requirements = [r for r in one["requirements"] if r["key"] != "karpenter.sh/capacity-type"]
+        one["requirements"] = other_requirements
     return bool(plan["claims"])
 
 
-def sells_a_slot_again(plan: dict[str, Any]) -> bool:
-    sold = [one for one in plan["claims"] if one["reservationID"]]
-    plan["claims"] += [{**one, "pods": []} for one in sold for _ in range(6)]
-    return bool(sold)
+def oversell_a_reservation(plan: dict[str, Any]) -> bool:
+    reserved = [one for one in plan["claims"] if one["reservationID"]]
+    plan["claims"] += [{**one, "pods": []} for one in reserved for _ in range(6)]
+    return bool(reserved)
 
 
-def keeps_a_slot_secret(plan: dict[str, Any]) -> bool:
-    told = [name for name, count in plan["slotsLeft"].items() if count > 0]
-    for name in told:
+def understate_free_slots(plan: dict[str, Any]) -> bool:
+    with_free_slots = [name for name, count in plan["slotsLeft"].items() if count > 0]
+    for name in with_free_slots:
         plan["slotsLeft"][name] -= 1
-    return bool(told)
+    return bool(with_free_slots)
 
 
 DAMAGES: dict[Damage, str] = {
-    loses_a_pod: "pod-once",
-    cheats_on_a_price: "claim-price",
-    drops_a_requirement: "slot-pinned",
-    sells_a_slot_again: "slot-oversold",
-    keeps_a_slot_secret: "slots-left",
+    drop_a_pod: "pod-once",
+    change_a_price: "claim-price",
+    drop_a_requirement: "slot-pinned",
+    oversell_a_reservation: "slot-oversold",
+    understate_free_slots: "slots-left",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_found_in_every_plan(damage: Damage) -> None:
+def test_checker_finds_damage_in_every_plan(damage: Damage) -> None:
     damaged = 0
     for seed in SEEDS:
         documents = generate.scenario(seed)
@@ -67,7 +67,7 @@ def test_damage_is_found_in_every_plan(damage: Damage) -> None:
     assert damaged > 5
 
 
-def test_a_planner_that_forgets_topology_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checker_finds_violations_of_a_planner_without_topology(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "admits", lambda *_: True)
     found: Counter[str] = Counter()
     for seed in SEEDS:

@@ -1,5 +1,4 @@
-"""The same scenario gives the same plan to the byte: whatever the hash seed of the process, whatever the order of the
-documents and of what is listed in them."""
+"""The same scenario gives the same bytes for any hash seed of the process and any order of the documents and lists."""
 
 import hashlib
 import os
@@ -18,13 +17,13 @@ SHUFFLES = 3
 
 
 def digests() -> str:
-    """A line a seed, with the digest of its plan."""
+    """One line per seed, with the digest of its plan."""
     plans = ((seed, check.dump(plan_documents(generate.scenario(seed)))) for seed in SEEDS)
     return "\n".join(f"{seed} {hashlib.sha256(plan.encode()).hexdigest()}" for seed, plan in plans)
 
 
-def in_process(hash_seed: int) -> str:
-    """The digests as another process computes them, with this seed for the hashes of strings."""
+def digests_of_process(hash_seed: int) -> str:
+    """The digests computed by another process with this PYTHONHASHSEED."""
     source = "import test_determinism; print(test_determinism.digests())"
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parent), *sys.path])
@@ -34,20 +33,20 @@ def in_process(hash_seed: int) -> str:
     return ran.stdout.strip()
 
 
-def test_the_scenarios_differ_in_what_the_planner_is_told_to_do() -> None:
+def test_scenarios_cover_both_packings_and_both_weight_settings() -> None:
     settings = [_settings(generate.scenario(seed)) for seed in SEEDS]
     assert {one.get("packing") for one in settings} == {"cost", "karpenter"}
     assert {one.get("reservedBeforeWeight", True) for one in settings} == {True, False}
 
 
-def test_a_plan_has_the_same_bytes_under_any_hash_seed() -> None:
-    first, second = in_process(1), in_process(2)
+def test_plan_does_not_depend_on_the_hash_seed() -> None:
+    first, second = digests_of_process(1), digests_of_process(2)
     assert len(first.splitlines()) == len(SEEDS)
     assert first == second
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_plan_has_the_same_bytes_in_any_order_of_the_input(seed: int) -> None:
+def test_plan_does_not_depend_on_the_order_of_documents(seed: int) -> None:
     documents = generate.scenario(seed)
     plan = plan_documents(documents)
     assert plan["claims"] or plan["nodes"] or plan["unplaced"]

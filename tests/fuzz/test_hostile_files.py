@@ -1,4 +1,4 @@
-"""Hostile values in settings and in files: one clear line each, and never a traceback."""
+"""Hostile values in settings and files: each error is one line, never a traceback."""
 
 import json
 from random import Random
@@ -15,7 +15,7 @@ from holdfast.cli import manifests, plan, scenarios
 from holdfast.sim import world_reading
 
 COUNT = 300
-LINE = 400  # characters of one that a person reads
+LINE_MAX = 400  # characters
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -25,11 +25,11 @@ POD = {
 IN_SCENARIOS = [kind for kind in hostile.kinds() if kind not in ("Service", "Lease", "VolumeAttachment")]
 
 
-def test_a_hostile_setting_is_one_line() -> None:
-    said = [(setting.name, why) for setting in settings.TABLE if (why := _refused(setting.name))]
-    assert len(said) > len(settings.TABLE) // 2
-    for name, lines in said:
-        assert all(line.startswith(f"--{name}: ") and len(line) < LINE for line in lines)
+def test_invalid_setting_is_refused_with_one_line() -> None:
+    refusals = [(setting.name, why) for setting in settings.TABLE if (why := _refused(setting.name))]
+    assert len(refusals) > len(settings.TABLE) // 2
+    for name, lines in refusals:
+        assert all(line.startswith(f"--{name}: ") and len(line) < LINE_MAX for line in lines)
 
 
 def _refused(name: str) -> list[str]:
@@ -42,13 +42,13 @@ def _refused(name: str) -> list[str]:
     return lines
 
 
-def test_a_hostile_scenario_is_planned_or_refused_with_findings() -> None:
+def test_hostile_scenario_is_planned_or_refused_with_findings() -> None:
     planned = 0
     for seed in range(COUNT):
         dice = Random(seed)
-        hurt = dice.random() < 0.5
+        hostile_catalog = dice.random() < 0.5
         documents = [
-            hostile.document("Catalog", "c", dice) if hurt else hostile.complete("Catalog", "c"),
+            hostile.document("Catalog", "c", dice) if hostile_catalog else hostile.complete("Catalog", "c"),
             builders.nodepool_document(),
             builders.ec2nodeclass_document(),
             POD,
@@ -65,7 +65,7 @@ def test_a_hostile_scenario_is_planned_or_refused_with_findings() -> None:
     assert 0 < planned < COUNT
 
 
-def test_a_hostile_world_is_read_or_refused_with_findings() -> None:
+def test_hostile_world_document_is_read_or_refused_with_findings() -> None:
     for seed in range(COUNT):
         dice = Random(seed)
         loaded = manifests.parse("world", json.dumps(hostile.document("World", "w", dice)).encode())
@@ -78,7 +78,7 @@ def test_a_hostile_world_is_read_or_refused_with_findings() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Catalog", "World", *hostile.kinds()])
-def test_a_complete_object_has_nothing_wrong(kind: str) -> None:
+def test_complete_object_has_no_findings(kind: str) -> None:
     loaded = manifests.parse("x", json.dumps(hostile.complete(kind, "x")).encode())
     assert not loaded.findings
 
@@ -98,7 +98,7 @@ def test_a_complete_object_has_nothing_wrong(kind: str) -> None:
         ({"reservations": [{"end": "0000-01-01T00:00:00Z"}]}, "spec.reservations[0].end"),
     ],
 )
-def test_a_number_out_of_range_in_a_catalog_is_a_finding_with_its_path(change: Any, where: str) -> None:
+def test_number_out_of_range_in_a_catalog_is_a_finding_with_its_path(change: Any, where: str) -> None:
     document = _changed(hostile.complete("Catalog", "c"), change)
     read = scenarios.of_documents(
         [document, builders.nodepool_document(), builders.ec2nodeclass_document(), POD]
@@ -118,7 +118,7 @@ def test_a_number_out_of_range_in_a_catalog_is_a_finding_with_its_path(change: A
         ({"faults": [{"after": "9" * 5000 + "h"}]}, "spec.faults[0].after"),
     ],
 )
-def test_a_number_out_of_range_in_a_world_is_a_finding_with_its_path(change: Any, where: str) -> None:
+def test_number_out_of_range_in_a_world_document_is_a_finding_with_its_path(change: Any, where: str) -> None:
     document = _changed(hostile.complete("World", "w"), change)
     loaded = manifests.parse("world", json.dumps(document).encode())
     found = [one.path for one in loaded.findings]
@@ -134,9 +134,11 @@ def _changed(document: Any, change: Any) -> Any:
     return document
 
 
-def _merged(there: Any, change: Any) -> Any:
-    if isinstance(there, dict) and isinstance(change, dict):
-        return there | {key: _merged(there.get(key), value) for key, value in change.items()}
-    if isinstance(there, list) and isinstance(change, list):
-        return [_merged(old, new) for old, new in zip(there, change, strict=False)] + there[len(change) :]
+def _merged(original: Any, change: Any) -> Any:
+    if isinstance(original, dict) and isinstance(change, dict):
+        return original | {key: _merged(original.get(key), value) for key, value in change.items()}
+    if isinstance(original, list) and isinstance(change, list):
+        return [_merged(old, new) for old, new in zip(original, change, strict=False)] + original[
+            len(change) :
+        ]
     return change

@@ -1,4 +1,4 @@
-"""Hostile values in every kind of object that the program reads; `make fuzz-hostile` runs more worlds."""
+"""Hostile values in every kind of object that Holdfast reads; `make fuzz-hostile` runs more simulations."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -48,24 +48,24 @@ from holdfast.state.conversion.pods import PodConverter
 from objects import NOW_S
 
 PER_KIND = 300
-WORLDS = 4
+SIMULATIONS = 4
 RULES = LabelRules(labels.WELL_KNOWN_LABELS)
 
 
-def test_what_has_to_be_seen_is_seen_whatever_is_written_in_it() -> None:
+def test_objects_that_use_capacity_convert_with_any_hostile_value() -> None:
     for obj in read_objects():
         for convert in ALWAYS.get(type(obj), ()):
             convert(obj)
 
 
-def test_what_can_be_refused_is_refused_with_a_reason() -> None:
+def test_hostile_objects_are_refused_with_a_reason() -> None:
     refused = [
         _is_refused(convert, obj) for obj in read_objects() for convert in OR_REFUSED.get(type(obj), ())
     ]
     assert sum(refused) > PER_KIND // 2
 
 
-def test_a_pool_that_cannot_be_read_has_a_finding() -> None:
+def test_unreadable_nodepool_has_a_finding() -> None:
     for obj in read_objects():
         if isinstance(obj, NodePool):
             try:
@@ -74,7 +74,7 @@ def test_a_pool_that_cannot_be_read_has_a_finding() -> None:
                 assert list(nodepools.problems(obj, RULES.well_known))
 
 
-def test_a_class_that_cannot_be_read_has_a_problem() -> None:
+def test_unreadable_nodeclass_has_a_problem() -> None:
     for obj in read_objects():
         if isinstance(obj, EC2NodeClass):
             try:
@@ -83,8 +83,8 @@ def test_a_class_that_cannot_be_read_has_a_problem() -> None:
                 assert class_checks.problem(obj) is not None
 
 
-@pytest.mark.parametrize("seed", range(1, WORLDS + 1))
-def test_hostile_objects_hold_up_no_healthy_pod_and_no_healthy_disruption(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(1, SIMULATIONS + 1))
+def test_hostile_objects_block_neither_healthy_pods_nor_healthy_disruption(seed: int) -> None:
     hostile_world.run(seed)
 
 
@@ -92,7 +92,7 @@ def test_hostile_objects_hold_up_no_healthy_pod_and_no_healthy_disruption(seed: 
 
 
 def read_objects() -> Iterator[Object]:
-    """Those that decode; what does not is refused where it is read from the API server."""
+    """The objects that decode; the Kubernetes client refuses the others."""
     by_name = {kind.kind: kind for kind in (*kinds.OURS, *kinds.BUILT_IN)}
     for kind in hostile.kinds():
         dice = Random(f"{kind}")
@@ -128,17 +128,17 @@ def _budgets(pool: NodePool) -> None:
 def _claim_alone(claim: NodeClaim) -> None:
     claims.view(claim, labels.CLOUD_LABELS)
     in_flight.view(claim, (), labels.CLOUD_LABELS)
-    halves = NodeAndClaim(None, claim)
-    nodes.view(halves)
-    nodes.counts_for(halves)
-    disruption_input.facts(halves)
+    node_and_claim = NodeAndClaim(None, claim)
+    nodes.view(node_and_claim)
+    nodes.counts_for(node_and_claim)
+    disruption_input.facts(node_and_claim)
     disruption_commands.of(claim)
     draft = Draft(claim, NOW_S)
     draft.age_s("Launched")
     draft.moved()
 
 
-def _made(workload: Any) -> None:
+def _expanded(workload: Any) -> None:
     if workloads.count(workload) <= workloads.PODS_MAX:
         for pod in workloads.expand([workload], ()).pods[:3]:
             PodConverter(RULES).view(pod, now_s=NOW_S)
@@ -156,10 +156,10 @@ def _storage(*found: Any) -> None:
 
 
 def _node(node: Node) -> None:
-    halves = NodeAndClaim(node, None)
-    nodes.view(halves)
-    nodes.counts_for(halves)
-    disruption_input.facts(halves)
+    node_and_claim = NodeAndClaim(node, None)
+    nodes.view(node_and_claim)
+    nodes.counts_for(node_and_claim)
+    disruption_input.facts(node_and_claim)
 
 
 Converters = dict[type[Object], tuple[Callable[[Any], object], ...]]
@@ -170,10 +170,10 @@ ALWAYS: Converters = {
     NodePool: (_budgets, nodepools.template_hash),
     PodDisruptionBudget: (budgets.view,),
     DaemonSet: (lambda one: daemonsets.view(one, None, PodConverter(RULES)),),
-    Deployment: (_made, lambda one: default_spreads.defaults((), (), [one])),
-    ReplicaSet: (_made, lambda one: default_spreads.defaults((), (), [one])),
-    StatefulSet: (_made, lambda one: default_spreads.defaults((), (), [one])),
-    Job: (_made,),
+    Deployment: (_expanded, lambda one: default_spreads.defaults((), (), [one])),
+    ReplicaSet: (_expanded, lambda one: default_spreads.defaults((), (), [one])),
+    StatefulSet: (_expanded, lambda one: default_spreads.defaults((), (), [one])),
+    Job: (_expanded,),
     PersistentVolume: (_storage,),
     PersistentVolumeClaim: (_storage,),
     StorageClass: (_storage,),

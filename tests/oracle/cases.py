@@ -43,14 +43,14 @@ class Pool:
 
 @dataclass(frozen=True)
 class Group:
-    """Equal pods."""
+    """Pods of equal shape."""
 
     name: str
     count: int
     cpu_millis: int
     priority: int
     selects: tuple[tuple[str, str], ...]  # label and value
-    relation: str | None  # among themselves
+    relation: str | None  # affinity or anti-affinity among its pods
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def one_per_node(seed: int) -> Case:
         for i in range(dice.randint(2, 4))
     )
     pools = tuple(_pool(dice, f"pool-{i}", types) for i in range(dice.randint(1, 3)))
-    found = [_group(dice, f"g{i}", types, pools) for i in range(dice.randint(2, 4))]
-    groups = tuple(replace(one, cpu_millis=dice.choice((2500, 3500)), relation=None) for one in found)
+    source_case = [_group(dice, f"g{i}", types, pools) for i in range(dice.randint(2, 4))]
+    groups = tuple(replace(one, cpu_millis=dice.choice((2500, 3500)), relation=None) for one in source_case)
     return Case(types, slots, pools, groups)
 
 
@@ -113,11 +113,12 @@ def _group(dice: random.Random, name: str, types: tuple[Type, ...], pools: tuple
     )
 
 
-def request_of(found: Case, packing: Packing) -> SolveRequest:
-    kept = [reservation(s.id, s.type, s.zone, s.count) for s in found.slots]
+def request_of(source_case: Case, packing: Packing) -> SolveRequest:
+    reservations = [reservation(s.id, s.type, s.zone, s.count) for s in source_case.slots]
     on_demand = (names.ON_DEMAND,)
     types = {
-        t.name: instance_type(t.name, t.cpu, 4 * t.cpu, t.price, kept, ZONES, on_demand) for t in found.types
+        t.name: instance_type(t.name, t.cpu, 4 * t.cpu, t.price, reservations, ZONES, on_demand)
+        for t in source_case.types
     }
     pools = [
         pool(
@@ -126,10 +127,10 @@ def request_of(found: Case, packing: Packing) -> SolveRequest:
             is_in(names.CAPACITY_TYPE, *one.capacity_types),
             is_in(names.ZONE, *one.zones),
         )
-        for one in found.pools
+        for one in source_case.pools
     ]
-    pending = [pod for group in found.groups for pod in _pods(group)]
-    return request(pools, pending, kept, packing, node_cost_nano=20_000_000)
+    pending = [pod for group in source_case.groups for pod in _pods(group)]
+    return request(pools, pending, reservations, packing, node_cost_nano=20_000_000)
 
 
 def _pods(group: Group) -> list[PodView]:

@@ -1,4 +1,4 @@
-"""Plans beside the best plans: how often the planner leaves out pods, leaves slots unused, or costs more."""
+"""Compares plans with optimal plans: how often the planner leaves out pods, leaves slots unused, or costs more."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,12 +16,16 @@ _NANO = 10**9
 
 @dataclass
 class Found:
-    """What many comparisons found."""
+    """The sums over many comparisons."""
 
     cases: int = 0
     fewer_pods: list[int] = field(default_factory=list)  # seeds
-    unused_slots: list[int] = field(default_factory=list)  # dearer, and with no more slots no plan is cheaper
-    dearer: dict[int, float] = field(default_factory=dict)  # by seed, by how much of the least cost
+    unused_slots: list[int] = field(
+        default_factory=list
+    )  # more expensive, and only more slots make a plan cheaper
+    dearer: dict[int, float] = field(
+        default_factory=dict
+    )  # by seed: the additional cost as a share of the least cost
     least: float = 0.0
     cost: float = 0.0
 
@@ -63,8 +67,8 @@ def _judge(found: Found, seed: int, case: Case, plan: Plan) -> None:
 
 
 def _cost(plan: Plan) -> float:
-    bought = sum(claim.reservation_id is None for claim in plan.claims)
-    return plan.price_nano_usd_per_hour / _NANO + bought * exact.NODE_COST
+    not_reserved = sum(claim.reservation_id is None for claim in plan.claims)
+    return plan.price_nano_usd_per_hour / _NANO + not_reserved * exact.NODE_COST
 
 
 def _with_slots_of(case: Case, plan: Plan) -> Case:
@@ -74,7 +78,7 @@ def _with_slots_of(case: Case, plan: Plan) -> Case:
 
 
 def _placed(case: Case, plan: Plan) -> tuple[int, ...]:
-    """From the highest priority to the lowest."""
+    """The number of placed pods, from the highest priority to the lowest."""
     by_name = {group.name: group.priority for group in case.groups}
     placed = Counter(by_name[pod.partition("-")[0]] for claim in plan.claims for pod in claim.pods)
     return tuple(placed[priority] for priority in sorted(set(by_name.values()), reverse=True))

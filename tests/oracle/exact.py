@@ -1,8 +1,8 @@
-"""The best plan for a small case, by an integer program that HiGHS solves.
+"""The optimal plan for a small case, by an integer program that HiGHS solves.
 
-It shares nothing with the planner: nodes are bins, pods are put into bins, and the solver finds first the most pods,
-those of the highest priority before the others, and then the least cost: prices, and `NODE_COST` for each node that is
-bought. Slots cost nothing.
+It shares nothing with the planner: nodes are bins, pods are put into bins, and the solver first maximizes the number of
+pods, by descending priority, and then minimizes the cost: prices, and `NODE_COST` for each node that is not reserved.
+Slots cost nothing.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Bin:
     type: str
     zone: str
     capacity_type: str
-    room_millis: int
+    allocatable_millis: int
     cost: float
-    unit: tuple[str, int]  # of a reservation, or which of several equal nodes that are bought
+    unit: tuple[str, int]  # the reservation and slot, or the number among equal nodes that are not reserved
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _bins(case: Case) -> list[Bin]:
     cpus = {t.name: t for t in case.types}
     for pool in case.pools:
         for name in pool.types:
-            room = 1000 * cpus[name].cpu - OVERHEAD_MILLIS
+            allocatable_millis = 1000 * cpus[name].cpu - OVERHEAD_MILLIS
             for zone in pool.zones:
                 if names.ON_DEMAND in pool.capacity_types:
                     found += [
@@ -108,14 +108,14 @@ def _bins(case: Case) -> list[Bin]:
                             name,
                             zone,
                             names.ON_DEMAND,
-                            room,
+                            allocatable_millis,
                             cpus[name].price + NODE_COST,
                             ("", i),
                         )
                         for i in range(pods)
                     ]
                 found += [
-                    Bin(pool.name, name, zone, names.RESERVED, room, 0.0, (slots.id, i))
+                    Bin(pool.name, name, zone, names.RESERVED, allocatable_millis, 0.0, (slots.id, i))
                     for slots in case.slots
                     if serves(pool, slots.type, slots.zone) and (slots.type, slots.zone) == (name, zone)
                     for i in range(slots.count)
@@ -134,7 +134,9 @@ def _suits(group: Group, one: Bin) -> bool:
         names.NODEPOOL: one.pool,
         names.INSTANCE_TYPE: one.type,
     }
-    return group.cpu_millis <= one.room_millis and all(has[key] == value for key, value in group.selects)
+    return group.cpu_millis <= one.allocatable_millis and all(
+        has[key] == value for key, value in group.selects
+    )
 
 
 def _capacities(
@@ -149,7 +151,7 @@ def _capacities(
         program.at_most({into[pod, b]: 1.0 for b in range(len(bins)) if (pod, b) in into}, 1)
     for b, one in enumerate(bins):
         load = {into[pod, b]: float(case.groups[pod[0]].cpu_millis) for pod in pods if (pod, b) in into}
-        program.at_most(load | {used[b]: -float(one.room_millis)}, 0)
+        program.at_most(load | {used[b]: -float(one.allocatable_millis)}, 0)
     units: dict[tuple[str, int], list[int]] = {}
     for b, one in enumerate(bins):
         if one.capacity_type == names.RESERVED:

@@ -1,6 +1,6 @@
 """A small project to try the parity tool on: three pages, a parity.toml and tests, under a temporary folder.
 
-Built by the tests of `scripts/generate_parity.py`: from nothing it is valid and has one fact of each kind.
+Built by the tests of `scripts/generate_parity.py`. By default it is valid and has one fact of each kind.
 """
 
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""A sandbox for real programs: the world in a thread of its own, with Karpenter, where it is wanted, as a process beside it.
+"""A sandbox for real programs: it runs in a thread of its own, with Karpenter, if requested, as a process.
 
-A test asks the API server and the simulated AWS what came of it. Whatever Karpenter was told and said is kept: what it
-asked in `calls`, what it logged in `log`.
+A test reads the API server and the simulated AWS. The AWS calls of Karpenter are in `calls`, its log lines in `log`.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ from holdfast.sim.processes import Health, Processes
 T = TypeVar("T")
 Json = dict[str, Any]
 
-WITHIN_S = 240.0  # of a machine that is busy with much else
+WITHIN_S = 240.0  # on a busy computer
 CORE, AWS = "/apis/karpenter.sh/v1", "/apis/karpenter.k8s.aws/v1"
 PATHS = {
     "NodePool": f"{CORE}/nodepools",
@@ -49,19 +48,21 @@ PATHS = {
 
 
 class Arena:
-    def __init__(self, world: sandbox.Sandbox, loop: asyncio.AbstractEventLoop, beside: Processes) -> None:
+    def __init__(
+        self, world: sandbox.Sandbox, loop: asyncio.AbstractEventLoop, started_processes: Processes
+    ) -> None:
         self.world = world
         self._loop = loop
-        self._beside = beside
+        self._processes = started_processes
 
     # --- Time ---------------------------------------------------------------------------------------
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs in the loop of the world, where everything of it must be touched."""
+        """Runs in the event loop of the sandbox, whose objects are not thread-safe."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(WITHIN_S)
 
     def now(self, act: Callable[[], T]) -> T:
-        """Something that is done at once, in the loop of the world."""
+        """Calls a function in the event loop of the sandbox."""
 
         async def main() -> T:
             return act()
@@ -69,19 +70,19 @@ class Arena:
         return self.do(main())
 
     def check(self) -> None:
-        """Raises what went wrong in the world, or that Karpenter has ended."""
+        """Raises errors of the sandbox, or that Karpenter has exited."""
         self.world.check()
-        self._beside.check()
+        self._processes.check()
 
     def until(self, holds: Callable[[], T], what: str, within_s: float = WITHIN_S) -> T:
-        """The answer, as soon as there is one. The world must be well all the while."""
+        """Waits for a true result and returns it. Fails if the sandbox reports an error meanwhile."""
         until_s = time.monotonic() + within_s
         while True:
             self.now(self.check)
             found = holds()
             if found:
                 return found
-            assert time.monotonic() < until_s, f"not within {within_s} s: {what}; {self._last_words()}"
+            assert time.monotonic() < until_s, f"not within {within_s} s: {what}; {self._last_log_lines()}"
             time.sleep(0.25)
 
     # --- The cluster --------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class Arena:
         self._ask("DELETE", f"{PATHS[kind]}/{name}")
 
     def evict(self, pod: str) -> int:
-        """The status of the answer."""
+        """Returns the status of the response."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -121,7 +122,7 @@ class Arena:
         return [n for n in self.all("Node") if n["metadata"]["labels"].get("karpenter.sh/nodepool") == pool]
 
     def running(self, app: str) -> list[Json]:
-        """Its pods that run and are not told to stop."""
+        """Its running pods that are not being deleted."""
         return [
             pod
             for pod in self.all("Pod")
@@ -138,14 +139,14 @@ class Arena:
         return self.until(enough, f"{count} pods of {app} run")
 
     def until_settled(self, pool: str, count: int) -> list[Json]:
-        """Its claims, when there are so many and all are initialized and none is on its way out."""
+        """Its NodeClaims, when there are `count` of them, all initialized and none being deleted."""
 
         def settled() -> list[Json]:
             found = self.claims(pool)
-            calm = all(
+            initialized = all(
                 is_true(one, "Initialized") and "deletionTimestamp" not in one["metadata"] for one in found
             )
-            return found if calm and len(found) == count else []
+            return found if initialized and len(found) == count else []
 
         return self.until(settled, f"{count} claims of {pool} are initialized")
 
@@ -167,14 +168,14 @@ class Arena:
     # --- The cloud ----------------------------------------------------------------------------------
 
     def aws(self, operation: str, **params: Any) -> Json:
-        """A call to EC2 by somebody else."""
+        """A call to EC2 that Karpenter does not make."""
         about = self.world.cloud.about
         return self.now(
             lambda: self.world.cloud.ec2.call(operation, params, Caller(about.account, user_agent="test"))
         )
 
     def instances(self, pool: str) -> list[Instance]:
-        """Those that live, by the tag of their NodePool."""
+        """Pending and running instances, by the tag of their NodePool."""
         found = self.now(lambda: list(self.world.cloud.ec2.world.instances))
         return [
             one
@@ -190,21 +191,23 @@ class Arena:
         return self.now(lambda: self.world.cloud.ec2.world.reservations[reservation].available)
 
     def calls(self, operation: str, error: str | None = None) -> list[Call]:
-        """What Karpenter asked, and got this error or none."""
+        """Calls of Karpenter with this error code or none."""
         log = self.now(lambda: list(self.world.cloud.endpoint.log))
         return [call for call in log if call.operation == operation and call.error == error]
 
-    def _last_words(self) -> str:
-        path = self._beside.log("karpenter-aws")
-        told = [line["message"] for line in self.log() if line["level"] != "DEBUG"] if path.exists() else []
-        return f"the log in {path.parent} ends with {told[-20:]}"
+    def _last_log_lines(self) -> str:
+        path = self._processes.log("karpenter-aws")
+        messages = (
+            [line["message"] for line in self.log() if line["level"] != "DEBUG"] if path.exists() else []
+        )
+        return f"the log in {path.parent} ends with {messages[-20:]}"
 
-    # --- What it said -------------------------------------------------------------------------------
+    # --- Log ----------------------------------------------------------------------------------------
 
     def log(self) -> list[Json]:
-        """Lines that are no JSON are a panic's, and are kept as such."""
-        written = self._beside.log("karpenter-aws").read_text(encoding="utf-8")
-        return [_line(text) for text in written.splitlines() if text.strip()]
+        """The log lines; lines that are not JSON belong to a panic."""
+        document = self._processes.log("karpenter-aws").read_text(encoding="utf-8")
+        return [_line(text) for text in document.splitlines() if text.strip()]
 
 
 def _line(text: str) -> Json:
@@ -217,14 +220,14 @@ def _line(text: str) -> Json:
 
 @contextlib.contextmanager
 def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True) -> Iterator[Arena]:
-    """A sandbox with this World, and Karpenter at work in it."""
-    written = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
-    setup = world_reading.read(written, RealClock().now_s())
+    """A sandbox with this World, and Karpenter running in it."""
+    document = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
+    setup = world_reading.read(document, RealClock().now_s())
     assert isinstance(setup, CloudSetup), setup
     plan = sandbox.Plan(
         folder=folder,
         setup=setup,
-        timings=world_reading.cluster_timings(written),
+        timings=world_reading.cluster_timings(document),
         control_plane=ControlPlane(control_plane),
         find=build_peers.binary,
     )
@@ -237,14 +240,14 @@ async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Aren
     clock = RealClock()
     async with (
         sandbox.running(plan, clock=clock, ids=RealIds()) as world,
-        processes.running(plan.folder, clock, build_peers.binary) as beside,
+        processes.running(plan.folder, clock, build_peers.binary) as started_processes,
     ):
         if karpenter:
-            await start_karpenter(world, beside, plan.folder)
-        yield Arena(world, asyncio.get_running_loop(), beside)
+            await start_karpenter(world, started_processes, plan.folder)
+        yield Arena(world, asyncio.get_running_loop(), started_processes)
 
 
-async def start_karpenter(world: sandbox.Sandbox, beside: Processes, home: Path) -> None:
+async def start_karpenter(world: sandbox.Sandbox, started_processes: Processes, home: Path) -> None:
     metrics, health = planes.free_ports(2)
     environ = world.environment() | {
         "METRICS_PORT": str(metrics),
@@ -253,12 +256,12 @@ async def start_karpenter(world: sandbox.Sandbox, beside: Processes, home: Path)
         "HOME": str(home),
     }
     ready = Health(f"http://{HOST}:{health}/readyz")
-    await beside.start("karpenter-aws", health=ready, environ=environ)
+    await started_processes.start("karpenter-aws", health=ready, environ=environ)
 
 
 @contextlib.contextmanager
 def _in_thread(serve: Callable[[], contextlib.AbstractAsyncContextManager[T]]) -> Iterator[T]:
-    """An asynchronous context, entered in a loop of a thread of its own, and left when this one is."""
+    """Enters an asynchronous context in an event loop of another thread, and exits it with this context."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -271,21 +274,21 @@ def _in_thread(serve: Callable[[], contextlib.AbstractAsyncContextManager[T]]) -
 
     try:
         ending: asyncio.Event = asyncio.Event()
-        begun: asyncio.Future[T] = loop.create_future()
+        started: asyncio.Future[T] = loop.create_future()
 
-        async def live() -> None:
-            # One task enters and leaves, as task groups want it.
+        async def serve_until_ended() -> None:
+            # Task groups must be entered and exited by the same task.
             try:
                 async with serve() as value:
-                    begun.set_result(value)
+                    started.set_result(value)
                     await ending.wait()
             finally:
-                if not begun.done():
-                    begun.cancel()
+                if not started.done():
+                    started.cancel()
 
-        task = asyncio.run_coroutine_threadsafe(live(), loop)
+        task = asyncio.run_coroutine_threadsafe(serve_until_ended(), loop)
         try:
-            yield wait(begun)
+            yield wait(started)
         finally:
             loop.call_soon_threadsafe(ending.set)
             task.result(WITHIN_S)
@@ -349,7 +352,7 @@ def deployment(
 ) -> Json:
     """Pods for the NodePool of that name, or for any node; apart: each on a node of its own."""
     labels = {"app": name}
-    away = {
+    anti_affinity = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
                 {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
@@ -360,7 +363,7 @@ def deployment(
     spec = {
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "pause", "resources": resources}],
-        **({"affinity": away} if apart else {}),
+        **({"affinity": anti_affinity} if apart else {}),
         **({} if anywhere else {"nodeSelector": {"karpenter.sh/nodepool": name}}),
     }
     return {

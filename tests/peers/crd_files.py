@@ -1,4 +1,4 @@
-"""Karpenter's own CRDs, out of its Go modules: downloaded where they have to be, never copied into the project.
+"""Karpenter's own CRDs, read from its Go modules: downloaded if needed, never copied into the project.
 
 Called by `e2e_crds`.
 """
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def of_provider() -> tuple[Json, ...]:
-    """All that the AWS provider installs."""
+    """All CRDs that the AWS provider installs."""
     return _read("karpenter-aws", "github.com/aws/karpenter-provider-aws")
 
 
@@ -30,12 +30,12 @@ def newest() -> dict[str, Json]:
 
 @cache
 def _read(peer: str, module: str) -> tuple[Json, ...]:
-    told = subprocess.run(  # noqa: S603 - a command of our own
+    download = subprocess.run(  # noqa: S603 - a command of our own
         ["go", "mod", "download", "-json", module],  # noqa: S607
         cwd=build_peers.PEERS / peer,
         env=os.environ | {"GOTOOLCHAIN": "auto"},
         check=True,
         capture_output=True,
     )
-    folder = Path(json.loads(told.stdout)["Dir"]) / "pkg/apis/crds"
+    folder = Path(json.loads(download.stdout)["Dir"]) / "pkg/apis/crds"
     return tuple(yaml.safe_load(one.read_text(encoding="utf-8")) for one in sorted(folder.glob("*.yaml")))

@@ -1,6 +1,6 @@
-"""Random objects and changes for CRDs, from a seed: the cases of tests/crds put together, then spoilt by the schema.
+"""Random objects and changes for CRDs, from a seed: combined cases of tests/crds, then mutated with the schema.
 
-Called by `e2e_crds`. Half of what comes out is near the edge of what a CRD accepts; the other half is past it.
+Called by `e2e_crds`. Half of the objects are just valid; the other half are just invalid.
 """
 
 import copy
@@ -55,7 +55,7 @@ _ODD: Final[tuple[Any, ...]] = (
 
 
 class Change(NamedTuple):
-    """An object that is stored, and what somebody wants it to be. Without an old one it is new."""
+    """A stored object and its update. Without an old object it is a create."""
 
     old: Json | None
     new: Json
@@ -73,15 +73,15 @@ def olds(kind: str) -> list[Json]:
 
 
 def changes(dice: Random, kind: str, schema: Json, stored: Sequence[Json], count: int) -> Iterator[Change]:
-    """One in three changes an object that is stored. None has a list where a time should be: the real server stores it,
-    by an accident of its validator."""
+    """One in three updates a stored object. None has a list where a time should be: the real server accepts it, because of a
+    defect of its validator."""
     while count:
         old = dice.choice(stored) if stored and dice.random() < 1 / 3 else None
         new = copy.deepcopy(old) if old is not None else base(kind)
         for patch in _patches(dice, kind):
             new = objects.merge(new, copy.deepcopy(patch))
         for _ in range(dice.choice((0, 1, 1, 2))):
-            _spoil(dice, new, schema)
+            _mutate(dice, new, schema)
         if not _has_list_for_time(new, schema):
             yield Change(old, new)
             count -= 1
@@ -90,9 +90,9 @@ def changes(dice: Random, kind: str, schema: Json, stored: Sequence[Json], count
 def _has_list_for_time(value: Json, schema: Json) -> bool:
     return any(
         isinstance(child, list) and "format" in (below.get("properties") or {}).get(name, {})
-        for holder, below in _places(value, schema)
-        if isinstance(holder, dict)
-        for name, child in holder.items()
+        for container, below in _containers(value, schema)
+        if isinstance(container, dict)
+        for name, child in container.items()
     )
 
 
@@ -104,51 +104,51 @@ def _patches(dice: Random, kind: str) -> list[Json]:
     return chosen + (dice.sample(bad, 1) if bad and dice.random() < 0.4 else [])
 
 
-def _spoil(dice: Random, value: Json, schema: Json) -> None:
-    """One change somewhere in the spec: a field goes, comes, or gets another value."""
-    places = list(_places(value.get("spec"), schema["properties"].get("spec", {})))
-    if not places:
+def _mutate(dice: Random, value: Json, schema: Json) -> None:
+    """One change in the spec: a field is removed, added, or gets another value."""
+    containers = list(_containers(value.get("spec"), schema["properties"].get("spec", {})))
+    if not containers:
         return
-    holder, below = dice.choice(places)
-    if isinstance(holder, list):
-        _spoil_list(dice, holder, below)
+    container, below = dice.choice(containers)
+    if isinstance(container, list):
+        _mutate_list(dice, container, below)
         return
     known = below.get("properties") or {}
     match dice.randrange(4):
-        case 0 if holder:
-            del holder[dice.choice(sorted(holder))]
-        case 1 if holder:
-            holder[dice.choice(sorted(holder))] = _odd(dice)
+        case 0 if container:
+            del container[dice.choice(sorted(container))]
+        case 1 if container:
+            container[dice.choice(sorted(container))] = _odd(dice)
         case 2 if known:
             name = dice.choice(sorted(known))
-            holder[name] = _value(dice, known[name], 3)
+            container[name] = _value(dice, known[name], 3)
         case _:
             of_rest = below.get("additionalProperties")
             name = dice.choice(("extra", "team", "karpenter.sh/x", "a b"))
-            holder[name] = _value(dice, of_rest, 3) if isinstance(of_rest, dict) else _odd(dice)
+            container[name] = _value(dice, of_rest, 3) if isinstance(of_rest, dict) else _odd(dice)
 
 
-def _spoil_list(dice: Random, holder: list[Any], below: Json) -> None:
-    if holder and dice.random() < 0.5:
-        holder.append(copy.deepcopy(dice.choice(holder)))
-    elif holder and dice.random() < 0.5:
-        holder.pop(dice.randrange(len(holder)))
+def _mutate_list(dice: Random, container: list[Any], below: Json) -> None:
+    if container and dice.random() < 0.5:
+        container.append(copy.deepcopy(dice.choice(container)))
+    elif container and dice.random() < 0.5:
+        container.pop(dice.randrange(len(container)))
     else:
-        holder.append(_value(dice, below.get("items", {}), 3))
+        container.append(_value(dice, below.get("items", {}), 3))
 
 
-def _places(value: Any, schema: Json) -> Iterator[tuple[Any, Json]]:
+def _containers(value: Any, schema: Json) -> Iterator[tuple[Any, Json]]:
     """Every object and list in a value, with its schema."""
     if isinstance(value, dict):
         yield value, schema
         rest = schema.get("additionalProperties")
         for name, child in value.items():
             below = (schema.get("properties") or {}).get(name, rest if isinstance(rest, dict) else {})
-            yield from _places(child, below)
+            yield from _containers(child, below)
     elif isinstance(value, list):
         yield value, schema
         for child in value:
-            yield from _places(child, schema.get("items", {}))
+            yield from _containers(child, schema.get("items", {}))
 
 
 def _odd(dice: Random) -> Any:
@@ -156,7 +156,7 @@ def _odd(dice: Random) -> Any:
 
 
 def _value(dice: Random, schema: Json, depth: int) -> Any:
-    """A value of the type that the schema wants, at its bounds more often than not."""
+    """A value of the type of the schema, mostly at its bounds."""
     if schema.get("enum") and dice.random() < 0.8:
         return dice.choice(schema["enum"])
     if dice.random() < 0.1:

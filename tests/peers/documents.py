@@ -1,4 +1,4 @@
-"""Scenario documents from what benches are made of: the same file for Karpenter's scheduler and for ours."""
+"""Scenario documents of the benchmarks: the same file for Karpenter's scheduler and for Holdfast's planner."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def scenario(
     requirements: Sequence[dict[str, Any]] = (),
     reservations: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """One NodePool, the types it may have, and pods; its class selects every reservation."""
+    """One NodePool, its instance types, and pods; its EC2NodeClass selects every reservation."""
     spec = {
         "now": NOW,
         "instanceTypes": [instance_type(one) for one in types],
@@ -50,12 +50,12 @@ def pod(one: Pod) -> dict[str, Any]:
 
 
 def instance_type(known: InstanceType) -> dict[str, Any]:
-    """Without reserved offerings: a scenario lists its reservations apart."""
-    ours = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, aws.ZONE_ID)
+    """Without reserved offerings: a scenario lists its reservations separately."""
+    set_elsewhere = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, aws.ZONE_ID)
     labels = {
         one.key: list(one.values)
         for one in known.requirements.expressions()
-        if one.operator is Operator.IN and one.key not in ours
+        if one.operator is Operator.IN and one.key not in set_elsewhere
     }
     return {
         "name": known.name,

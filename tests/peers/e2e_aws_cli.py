@@ -1,6 +1,6 @@
-"""The AWS CLI against the sandbox: a second client that nobody here wrote, as a person would type it.
+"""The AWS CLI against the sandbox: a second client, independent of this project.
 
-Run by `make e2e`. The CLI has a botocore of its own, of another version than ours.
+Run by `make e2e`. The CLI has its own botocore, of another version than Holdfast's.
 """
 
 import json
@@ -15,7 +15,7 @@ import sandbox_process
 from sandbox_process import Sandbox
 
 AL2023 = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
-HOME = "us-west-2a"
+ZONE = "us-west-2a"
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +26,23 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 def aws(sandbox: Sandbox, *words: str) -> Any:
-    """The answer of a command, with nothing of this machine's own settings."""
-    home = {"HOME": str(sandbox.env_file.parent), "AWS_PAGER": "", "AWS_MAX_ATTEMPTS": "1"}
-    done = subprocess.run(  # noqa: S603 - a program of our own cache
+    """The output of a command, without the AWS settings of this computer."""
+    settings = {"HOME": str(sandbox.env_file.parent), "AWS_PAGER": "", "AWS_MAX_ATTEMPTS": "1"}
+    process = subprocess.run(  # noqa: S603 - a program of our own cache
         [fetch_awscli.aws(), *words, "--output", "json"],
-        env=sandbox.environ | home,
+        env=sandbox.environ | settings,
         capture_output=True,
         check=False,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) if done.stdout.strip() else None
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout) if process.stdout.strip() else None
 
 
 def refused(sandbox: Sandbox, *words: str) -> str:
-    with pytest.raises(AssertionError) as complaint:
+    with pytest.raises(AssertionError) as error:
         aws(sandbox, *words)
-    return str(complaint.value)
+    return str(error.value)
 
 
 def reservation(sandbox: Sandbox, number: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def image(sandbox: Sandbox) -> str:
 def reserve(sandbox: Sandbox, count: int) -> str:
     made = aws(
         sandbox, "ec2", "create-capacity-reservation", "--instance-type", "m5.large", "--instance-platform", "Linux/UNIX",
-        "--availability-zone", HOME, "--instance-count", str(count), "--instance-match-criteria", "targeted",
+        "--availability-zone", ZONE, "--instance-count", str(count), "--instance-match-criteria", "targeted",
     )  # fmt: skip
     return str(made["CapacityReservation"]["CapacityReservationId"])
 
@@ -68,22 +68,22 @@ def target(number: str) -> str:
     return json.dumps({"CapacityReservationTarget": {"CapacityReservationId": number}})
 
 
-def test_a_reservation_is_made_described_and_cancelled(sandbox: Sandbox) -> None:
+def test_reservation_is_created_described_and_cancelled(sandbox: Sandbox) -> None:
     number = reserve(sandbox, 2)
     found = reservation(sandbox, number)
     assert (found["State"], found["TotalInstanceCount"], found["AvailableInstanceCount"]) == ("active", 2, 2)
-    assert (found["AvailabilityZone"], found["InstanceMatchCriteria"]) == (HOME, "targeted")
+    assert (found["AvailabilityZone"], found["InstanceMatchCriteria"]) == (ZONE, "targeted")
     assert aws(sandbox, "ec2", "cancel-capacity-reservation", "--capacity-reservation-id", number) == {
         "Return": True
     }
     assert reservation(sandbox, number)["State"] == "cancelled"
 
 
-def test_instances_run_in_a_reservation_until_they_are_terminated(sandbox: Sandbox) -> None:
+def test_instance_uses_a_reservation_until_it_is_terminated(sandbox: Sandbox) -> None:
     number = reserve(sandbox, 1)
     launch = (
         "ec2", "run-instances", "--image-id", image(sandbox), "--instance-type", "m5.large",
-        "--placement", f"AvailabilityZone={HOME}", "--capacity-reservation-specification", target(number),
+        "--placement", f"AvailabilityZone={ZONE}", "--capacity-reservation-specification", target(number),
     )  # fmt: skip
     (instance,) = aws(sandbox, *launch)["Instances"]
     assert reservation(sandbox, number)["AvailableInstanceCount"] == 0
@@ -98,7 +98,7 @@ def test_instances_run_in_a_reservation_until_they_are_terminated(sandbox: Sandb
     assert ending["CurrentState"]["Name"] == "shutting-down"
 
 
-def test_a_fleet_launches_from_a_template(sandbox: Sandbox) -> None:
+def test_fleet_launches_from_a_launch_template(sandbox: Sandbox) -> None:
     number = reserve(sandbox, 2)
     data = {
         "ImageId": image(sandbox),
@@ -109,7 +109,7 @@ def test_a_fleet_launches_from_a_template(sandbox: Sandbox) -> None:
         sandbox, "ec2", "create-launch-template", "--launch-template-name", "nodes",
         "--launch-template-data", json.dumps(data),
     )  # fmt: skip
-    (subnet,) = aws(sandbox, "ec2", "describe-subnets", "--filters", f"Name=availability-zone,Values={HOME}")[
+    (subnet,) = aws(sandbox, "ec2", "describe-subnets", "--filters", f"Name=availability-zone,Values={ZONE}")[
         "Subnets"
     ]
     configs = [
@@ -127,18 +127,16 @@ def test_a_fleet_launches_from_a_template(sandbox: Sandbox) -> None:
     assert reservation(sandbox, number)["AvailableInstanceCount"] == 0
 
 
-def test_pages_are_put_together(sandbox: Sandbox) -> None:
+def test_cli_joins_all_pages(sandbox: Sandbox) -> None:
     types = aws(sandbox, "ec2", "describe-instance-types", "--page-size", "100")["InstanceTypes"]
     assert len({each["InstanceType"] for each in types}) == len(types) > 1000
 
 
-def test_the_other_services_are_behind_the_same_address(sandbox: Sandbox) -> None:
+def test_other_services_have_the_same_endpoint(sandbox: Sandbox) -> None:
     assert aws(sandbox, "sts", "get-caller-identity")["Account"] == "111122223333"
     assert aws(sandbox, "eks", "describe-cluster", "--name", "holdfast")["cluster"]["status"] == "ACTIVE"
     assert aws(sandbox, "iam", "list-instance-profiles") == {"InstanceProfiles": []}
-    url = sandbox.environ[
-        "AWS_ENDPOINT_URL"
-    ]  # of all services, the CLI wants only this one to be told on the line
+    url = sandbox.environ["AWS_ENDPOINT_URL"]  # the CLI ignores AWS_ENDPOINT_URL for SQS
     found = aws(sandbox, "sqs", "get-queue-url", "--queue-name", "holdfast", "--endpoint-url", url)
     assert found["QueueUrl"].endswith("/holdfast")
     prices = aws(sandbox, "pricing", "get-products", "--service-code", "AmazonEC2", "--max-items", "1")

@@ -1,8 +1,8 @@
-"""A real kube-apiserver and the embedded one judge the same custom resources, ours and Karpenter's own.
+"""A real kube-apiserver and the embedded one validate the same custom resources, of Holdfast's CRDs and of Karpenter's.
 
-Run by `make e2e`. Karpenter's CRDs are read out of its Go modules, and ours are compared with them. Both servers get every object with `dryRun=All`, so
-that only the objects to change are ever stored; both must give the same verdict for the same reasons, and make the same
-of what they accept.
+Run by `make e2e`. Karpenter's CRDs are read from its Go modules, and Holdfast's are compared with them. Both servers get
+every object with `dryRun=All`, so only the objects to update are stored; both must accept or refuse it for the same
+reasons, and return the same object.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ CRDS_PAGE: Final = Path(__file__).resolve().parents[2] / "docs/crds.md"
 class Verdict(NamedTuple):
     status: int
     causes: tuple[tuple[str, str], ...]  # reason and field, of a refusal
-    made: str  # of an acceptance: the object, without what no two servers give alike
+    made: str  # of an accepted object: the object without metadata, which differs between servers
 
 
 Send = Callable[[str, str, bytes], tuple[int, Json]]
 
 
 class Real:
-    """The real server, asked by several threads at once."""
+    """The real server, called by several threads at once."""
 
     def __init__(self, address: Address) -> None:
         self._port = int(address.url.rsplit(":", 1)[1])
@@ -68,8 +68,8 @@ class Real:
         headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
         self._own.line.request(method, path, body, headers)
         answer = self._own.line.getresponse()
-        told = answer.read()
-        return answer.status, json.loads(told) if told.startswith(b"{") else {}
+        document = answer.read()
+        return answer.status, json.loads(document) if document.startswith(b"{") else {}
 
 
 class Embedded:
@@ -78,18 +78,18 @@ class Embedded:
 
     def send(self, method: str, path: str, body: bytes) -> tuple[int, Json]:
         path, _, query = path.partition("?")
-        asked = dict(one.split("=") for one in query.split("&")) if query else {}
-        request = Request(method, path, asked, {"content-type": "application/json"}, body)
+        query_params = dict(one.split("=") for one in query.split("&")) if query else {}
+        request = Request(method, path, query_params, {"content-type": "application/json"}, body)
         answer = asyncio.run(self._server.handle(request))
         assert isinstance(answer.body, bytes)
         return answer.status, json.loads(answer.body)
 
 
 def collection(crd: Json) -> str:
-    """Where objects of the storage version are."""
+    """The path of objects of the storage version."""
     spec = crd["spec"]
-    where = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
-    return f"/apis/{spec['group']}/{storage(crd)['name']}/{where}{spec['names']['plural']}"
+    location = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
+    return f"/apis/{spec['group']}/{storage(crd)['name']}/{location}{spec['names']['plural']}"
 
 
 def storage(crd: Json) -> Json:
@@ -98,8 +98,8 @@ def storage(crd: Json) -> Json:
 
 
 def install(send: Send, crd: Json) -> None:
-    status, told = send("POST", DEFINITIONS, json.dumps(crd).encode())
-    assert status == 201, told
+    status, document = send("POST", DEFINITIONS, json.dumps(crd).encode())
+    assert status == 201, document
     for _ in range(600):
         found = send("GET", f"{DEFINITIONS}/{crd['metadata']['name']}", b"")[1]
         conditions = found.get("status", {}).get("conditions") or []
@@ -111,24 +111,26 @@ def install(send: Send, crd: Json) -> None:
 
 
 def store(send: Send, crd: Json, old: Json) -> Json:
-    status, told = send("POST", collection(crd), json.dumps(old).encode())
-    assert status == 201, told
-    return told
+    status, document = send("POST", collection(crd), json.dumps(old).encode())
+    assert status == 201, document
+    return document
 
 
 def judge(send: Send, crd: Json, stored: Mapping[str, Json], change: Change) -> Verdict:
     new = change.new
     if change.old is None:
-        status, told = send("POST", f"{collection(crd)}?{DRY_RUN}", json.dumps(new).encode())
+        status, document = send("POST", f"{collection(crd)}?{DRY_RUN}", json.dumps(new).encode())
     else:
         name = change.old["metadata"]["name"]
         version = {"resourceVersion": stored[name]["metadata"]["resourceVersion"]}
         new = new | {"metadata": new["metadata"] | version}
-        status, told = send("PUT", f"{collection(crd)}/{name}?{DRY_RUN}", json.dumps(new).encode())
+        status, document = send("PUT", f"{collection(crd)}/{name}?{DRY_RUN}", json.dumps(new).encode())
     if status >= 400:
-        causes = (told.get("details") or {}).get("causes") or []
+        causes = (document.get("details") or {}).get("causes") or []
         return Verdict(status, tuple(sorted({(c["reason"], c.get("field", "")) for c in causes})), "")
-    return Verdict(status, (), json.dumps({k: v for k, v in told.items() if k != "metadata"}, sort_keys=True))
+    return Verdict(
+        status, (), json.dumps({k: v for k, v in document.items() if k != "metadata"}, sort_keys=True)
+    )
 
 
 def named(objects: Sequence[Json], kind: str) -> list[Json]:
@@ -139,7 +141,7 @@ def named(objects: Sequence[Json], kind: str) -> list[Json]:
 
 
 def differences(real: Real, embedded: Embedded, crd: Json, count: int) -> list[str]:
-    """Where the two servers do not agree about that many changes of a kind."""
+    """Differences between the two servers for `count` changes of a kind."""
     kind, schema = crd["spec"]["names"]["kind"], storage(crd)["schema"]["openAPIV3Schema"]
     olds = named(crd_objects.olds(kind), kind)
     changes = list(crd_objects.changes(Random(kind), kind, schema, olds, count))
@@ -161,12 +163,14 @@ def differences(real: Real, embedded: Embedded, crd: Json, count: int) -> list[s
 
 
 @pytest.mark.parametrize("whose", ["ours", "karpenter"])
-def test_both_servers_judge_and_complete_custom_resources_alike(whose: str, tmp_path: Path) -> None:
+def test_real_and_embedded_api_server_validate_and_default_custom_resources_alike(
+    whose: str, tmp_path: Path
+) -> None:
     definitions = crds.all_crds() if whose == "ours" else crd_files.of_provider()
-    assert asyncio.run(beside_a_real_server(definitions, tmp_path)) == []
+    assert asyncio.run(differences_from_real_server(definitions, tmp_path)) == []
 
 
-async def beside_a_real_server(definitions: Sequence[Json], folder: Path) -> list[str]:
+async def differences_from_real_server(definitions: Sequence[Json], folder: Path) -> list[str]:
     async with processes.running(folder, RealClock(), build_peers.binary) as started:
         address = await control_plane.start_server(started, folder, token=TOKEN, accounts=False)
         return await asyncio.to_thread(all_differences, definitions, address)
@@ -178,9 +182,9 @@ def all_differences(definitions: Sequence[Json], address: Address) -> list[str]:
         return [one for crd in definitions for one in differences(real, embedded, crd, share)]
 
 
-# --- Our CRDs beside Karpenter's --------------------------------------------------------------------
+# --- Comparison with Karpenter's CRDs----------------------------------------------------------------
 
-# Where ours differ, and the row of docs/crds.md that says why.
+# Where Holdfast's CRDs differ, and the row of docs/crds.md with the reason.
 LISTED: Final = {
     "EC2NodeClass required": "f",
     "EC2NodeClass spec.blockDeviceMappings[].ebs.volumeSize pattern": "d",
@@ -204,55 +208,60 @@ LISTED: Final = {
 }
 
 
-def test_our_crds_differ_from_karpenters_only_where_it_is_listed() -> None:
+def test_crds_differ_from_those_of_karpenter_only_as_listed() -> None:
     theirs, found = crd_files.newest(), set[str]()
     for crd in crds.all_crds():
         kind = crd["spec"]["names"]["kind"]
-        ours, other = _comparable(crd), _comparable(theirs[kind])
-        mine, beside = (one.pop("schema")["openAPIV3Schema"] for one in (ours, other))
-        assert ours == other
-        found |= {f"{kind} {where}" for where in _apart(mine, beside, "")}
+        ours, theirs_part = _comparable(crd), _comparable(theirs[kind])
+        our_schema, other_schema = (one.pop("schema")["openAPIV3Schema"] for one in (ours, theirs_part))
+        assert ours == theirs_part
+        found |= {f"{kind} {location}" for location in _schema_differences(our_schema, other_schema, "")}
     assert found == set(LISTED)
 
 
-def test_every_listed_difference_is_a_row_of_the_documentation() -> None:
+def test_every_listed_difference_is_documented() -> None:
     rows = {line[2] for line in CRDS_PAGE.read_text(encoding="utf-8").splitlines() if line[:2] == "| "}
     assert set(LISTED.values()) <= rows
 
 
 def _comparable(crd: Json) -> Json:
-    """Names, scope and the one version, without the words that are for people."""
+    """Names, scope and the one version, without descriptions."""
     (version,) = crd["spec"]["versions"]
     columns = [{**one, "description": ""} for one in version["additionalPrinterColumns"]]
     spec = {key: value for key, value in crd["spec"].items() if key != "versions"}
     return {**spec, **version, "additionalPrinterColumns": columns}
 
 
-def _apart(ours: Json, theirs: Json, path: str) -> Iterator[str]:
-    """Every field that only one schema has, and everything else that two fields differ in; rules by their number."""
-    holders = ("properties", "items", "additionalProperties")
-    for word in sorted((ours.keys() | theirs.keys()) - {*holders, "description", "x-kubernetes-validations"}):
-        if _plain(ours.get(word)) != _plain(theirs.get(word)):
-            yield f"{path} {word}".strip()
+def _schema_differences(ours: Json, theirs: Json, path: str) -> Iterator[str]:
+    """Every field that only one schema has, and every other difference of two fields; of rules only their number."""
+    child_keys = ("properties", "items", "additionalProperties")
+    for keyword in sorted(
+        (ours.keys() | theirs.keys()) - {*child_keys, "description", "x-kubernetes-validations"}
+    ):
+        if _plain(ours.get(keyword)) != _plain(theirs.get(keyword)):
+            yield f"{path} {keyword}".strip()
     if len(ours.get("x-kubernetes-validations", ())) != len(theirs.get("x-kubernetes-validations", ())):
         yield f"{path} rules"
-    for word in holders:
-        if (word in ours) != (word in theirs):
-            yield f"{path} {word}".strip()
-    for step, mine, other in _steps(ours, theirs):
-        where = f"{path}{step}" if step in ("[]", "{}") else f"{path}.{step}".lstrip(".")
-        if mine is None or other is None:
-            yield where
+    for keyword in child_keys:
+        if (keyword in ours) != (keyword in theirs):
+            yield f"{path} {keyword}".strip()
+    for step, our_schema, theirs_part in _steps(ours, theirs):
+        location = f"{path}{step}" if step in ("[]", "{}") else f"{path}.{step}".lstrip(".")
+        if our_schema is None or theirs_part is None:
+            yield location
         else:
-            yield from _apart(mine, other, where)
+            yield from _schema_differences(our_schema, theirs_part, location)
 
 
 def _steps(ours: Json, theirs: Json) -> Iterator[tuple[str, Json | None, Json | None]]:
-    mine, other = ours.get("properties"), theirs.get("properties")
-    if mine is not None and other is not None:
-        yield from ((name, mine.get(name), other.get(name)) for name in sorted(mine.keys() | other.keys()))
-    for word, step in (("items", "[]"), ("additionalProperties", "{}")):
-        below = ours.get(word), theirs.get(word)
+    our_schema, theirs_part = ours.get("properties"), theirs.get("properties")
+    if our_schema is not None and theirs_part is not None:
+        yield from (
+            (name, our_schema.get(name), theirs_part.get(name))
+            for name in sorted(our_schema.keys() | theirs_part.keys())
+        )
+    for keyword, step in (("items", "[]"), ("additionalProperties", "{}")):
+        below = ours.get(keyword), theirs.get(keyword)
         if isinstance(below[0], dict) and isinstance(below[1], dict):
             yield step, *below
 

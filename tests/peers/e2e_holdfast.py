@@ -1,7 +1,7 @@
-"""The real program on a real control plane: kube-apiserver, kube-scheduler and kube-controller-manager; kubelets and EC2
-are simulated.
+"""Holdfast on a real control plane: kube-apiserver, kube-scheduler and kube-controller-manager; kubelets and EC2 are
+simulated.
 
-Run by `make e2e`. It waits for the state of the world, never for seconds.
+Run by `make e2e`. It waits for states, never for a fixed time.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def until_running(world: LiveWorld, count: int, within_s: float = live_wor
     await world.until(holds, f"{count} pods run", within_s=within_s)
 
 
-def test_pods_come_and_go_and_nodes_are_emptied_by_real_evictions(tmp_path: Path) -> None:
+def test_scale_up_drain_with_real_evictions_and_scale_down(tmp_path: Path) -> None:
     async def program(world: LiveWorld) -> None:
         replica = await world.start()
         await world.deploy("web", replicas=3, cpu="1500m", affinity=live_world.apart("web"))
@@ -50,37 +50,37 @@ def test_pods_come_and_go_and_nodes_are_emptied_by_real_evictions(tmp_path: Path
         assert (len(nodes), kinds.count("reserved")) == (3, 2)
         assert world.cloud.ec2.world.reservations[world.slots].available == 0
 
-        # A claim is deleted: its pod is evicted and runs elsewhere, and the budget holds all the while.
-        doomed = (await world.kube.list(NodeClaim)).items[0]
-        await world.kube.delete(doomed)
+        # A NodeClaim is deleted: its pod is evicted and runs on another node, and the PodDisruptionBudget is respected.
+        deleted_claim = (await world.kube.list(NodeClaim)).items[0]
+        await world.kube.delete(deleted_claim)
         fewest = 3
 
-        async def moved() -> bool:
+        async def claim_is_deleted() -> bool:
             nonlocal fewest
             fewest = min(fewest, await world.running_pods())
             left = {claim.metadata.name for claim in (await world.kube.list(NodeClaim)).items}
-            return doomed.metadata.name not in left
+            return deleted_claim.metadata.name not in left
 
-        await world.until(moved, "the claim is gone")
+        await world.until(claim_is_deleted, "the claim is gone")
         await until_running(world, 3)
         assert fewest >= 2
         assert any(event.reason == "Evicted" for event in (await world.kube.list(Event)).items)
 
-        # Scaled down: nobody but the program ends the empty nodes, and the slots come back.
+        # Scale-down: Holdfast terminates the empty nodes, and the slots are free again.
         await world.kube.patch(await world.kube.get(Deployment, "web", "default"), {"spec": {"replicas": 0}})
         await until_running(world, 0)
 
         async def nothing_left() -> bool:
-            machines = [one for one in world.cloud.ec2.world.instances if one.live]
-            return not machines and not (await world.kube.list(Node)).items
+            instances = [one for one in world.cloud.ec2.world.instances if one.live]
+            return not instances and not (await world.kube.list(Node)).items
 
-        await world.until(nothing_left, "no node and no machine is left", within_s=240)
+        await world.until(nothing_left, "no node and no instance is left", within_s=240)
         assert await replica.stop() == 0
 
     run(program, tmp_path)
 
 
-def test_two_hundred_pods_that_want_to_be_alone_all_run_and_two_of_them_in_slots(
+def test_two_hundred_pods_with_anti_affinity_run_and_two_of_them_are_reserved(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async def program(world: LiveWorld) -> None:
@@ -90,9 +90,9 @@ def test_two_hundred_pods_that_want_to_be_alone_all_run_and_two_of_them_in_slots
         record_property("memory_mib", round(replica.memory_mib))
         assert replica.memory_mib < 300  # Karpenter's: 444
         reservation = world.cloud.ec2.world.reservations[world.slots]
-        machines = [one for one in world.cloud.ec2.world.instances if one.live]
-        in_slots = {one.id for one in machines if one.reservation_id == reservation.id}
-        assert (len(machines), len(in_slots), reservation.available) == (200, 2, 0)
+        instances = [one for one in world.cloud.ec2.world.instances if one.live]
+        in_slots = {one.id for one in instances if one.reservation_id == reservation.id}
+        assert (len(instances), len(in_slots), reservation.available) == (200, 2, 0)
         nodes = (await world.kube.list(Node)).items
         reserved = [n for n in nodes if n.metadata.labels["karpenter.sh/capacity-type"] == "reserved"]
         assert len(nodes) == 200

@@ -1,7 +1,7 @@
-"""Karpenter's scheduler and ours on the same random scenarios.
+"""Karpenter's scheduler and Holdfast's planner on the same random scenarios.
 
-Run by `make e2e`, since it needs Karpenter. Every scenario gets a verdict, and every difference a reason; the reasons
-are those of docs/peers.md, each with what a scenario must have for it and how often it may be.
+Run by `make e2e`, since it needs Karpenter. Every difference gets one of the reasons of docs/peers.md, each with a
+condition on the scenario and a bound for its frequency.
 """
 
 import os
@@ -28,7 +28,7 @@ FEWER_SHARE: Final = Fraction(3, 100)  # of those that can be compared
 
 
 class Fault(StrEnum):
-    """Rules of the cluster that Karpenter breaks; what it then places or pays says nothing."""
+    """Rules that Karpenter's plan violates; such a plan is not compared."""
 
     COUNTED_ANEW = "a pod that gives something up is counted apart from those placed before"
     CONTRADICTION = "a selector that contradicts an alternative is read as: without the label"
@@ -36,7 +36,7 @@ class Fault(StrEnum):
 
 
 class Missed(StrEnum):
-    """Why Karpenter places a pod that we do not."""
+    """Why Karpenter places a pod that Holdfast does not."""
 
     LIMITS = "a limit leaves room for some only"
     NEIGHBOURS = "where others went decides, and they went elsewhere"
@@ -45,16 +45,16 @@ class Missed(StrEnum):
 
 
 class Dearer(StrEnum):
-    """Why both place the same pods and Karpenter pays less."""
+    """Why both place the same pods and Karpenter's plan is cheaper."""
 
-    WISH = "we keep a wish that Karpenter gives up"
+    PREFERENCE = "we keep a wish that Karpenter gives up"
     WEIGHT = "we keep to heavier NodePools"
     PACKING = "we try a few packings, not all"
 
 
 class Compared(NamedTuple):
     seed: int
-    faults: frozenset[Fault | str]  # those that nobody has looked into are words of the checker
+    faults: frozenset[Fault | str]  # violations without a known reason are texts of the checker
     missed: frozenset[Missed | str]
     fewer: bool
     same_pods: bool
@@ -65,8 +65,8 @@ class Compared(NamedTuple):
 
 
 def scenario(seed: int) -> list[dict[str, Any]]:
-    """Without what Karpenter does not promise (a limit on nodes of a NodePool that is not static) and what it does not
-    have (packings, waiting for a slot)."""
+    """Without features that Karpenter does not guarantee (a node limit of a NodePool that is not static) or does not have
+    (packings, waiting for a slot)."""
     documents = generate.plain(seed)
     for setting in ("packing", "packingCandidates", "reservationWait"):
         documents[0]["spec"]["settings"].pop(setting, None)
@@ -81,19 +81,19 @@ def compared(seed: int) -> Compared:
     documents = scenario(seed)
     theirs, ours = karpenter.ask(documents), plan_documents(documents)
     known = world.read(documents)
-    we, they = placed(ours), placed(theirs.plan)
-    paid, asked = Fraction(ours["cost"]["perHour"]), Fraction(theirs.plan["cost"]["perHour"])
+    our_pods, karpenter_pods = placed(ours), placed(theirs.plan)
+    our_cost, karpenter_cost = Fraction(ours["cost"]["perHour"]), Fraction(theirs.plan["cost"]["perHour"])
     found = faults(known, theirs.plan)
-    is_dearer = not found and we == they and paid > asked
+    is_dearer = not found and our_pods == karpenter_pods and our_cost > karpenter_cost
     return Compared(
         seed=seed,
         faults=found,
-        missed=frozenset() if found else missed(ours, they - we, theirs.later),
-        fewer=not found and len(we) < len(they),
-        same_pods=not found and we == they,
-        dearer=dearer(documents, asked) if is_dearer else None,
-        our_cost=paid,
-        karpenter_cost=asked,
+        missed=frozenset() if found else missed(ours, karpenter_pods - our_pods, theirs.later),
+        fewer=not found and len(our_pods) < len(karpenter_pods),
+        same_pods=not found and our_pods == karpenter_pods,
+        dearer=dearer(documents, karpenter_cost) if is_dearer else None,
+        our_cost=our_cost,
+        karpenter_cost=karpenter_cost,
         oversold=[one.what for one in rules_slots.oversold(case.build(known, ours))],
     )
 
@@ -110,7 +110,7 @@ def faults(known: World, plan: Mapping[str, Any]) -> frozenset[Fault | str]:
 
 
 def _fault(known: World, found: Violation) -> Fault | str:
-    """A fault by name, if the scenario has what brings it about."""
+    """The known fault, if the scenario meets its condition; otherwise the text of the violation."""
     for fault, rules, is_possible in _FAULTS:
         if found.rule in rules and is_possible(known):
             return fault
@@ -132,28 +132,28 @@ def _satisfiable(term: labels.Term) -> bool:
 
 
 def _values(wanted: list[labels.Expression]) -> set[str | None]:
-    """Every value that could matter, numbers beside a bound included."""
+    """Every value that could matter, including the numbers next to a bound."""
     named = {value for one in wanted for value in one.values}
     beside = {str(int(value) + step) for value in named if value.isdigit() for step in (-1, 1)}
     return named | beside | {SOMETHING_ELSE, None}
 
 
-def _gives_up(known: World) -> bool:
-    """Whether a pod may give up something that its spread constraints look at: an alternative, or being choosy about
-    taints that only prefer."""
+def _may_relax(known: World) -> bool:
+    """Whether a pod may give up something that its spread constraints depend on: an alternative, or the avoidance of
+    PreferNoSchedule taints."""
     prefers = any(taint["effect"] == "PreferNoSchedule" for p in known.pools.values() for taint in p.taints)
     return prefers or any(len(pod.shape.terms) > 1 for pod in known.pending())
 
 
-def _wants_neighbours(known: World) -> bool:
+def _has_affinity(known: World) -> bool:
     return any(pod.shape.affinity for pod in known.pending())
 
 
 _FAULTS: Final[tuple[tuple[Fault, frozenset[str], Callable[[World], bool]], ...]] = (
     (Fault.CONTRADICTION, frozenset({"pod-selector", "claim-type", "claim-offering"}), _contradicts),
-    (Fault.COUNTED_ANEW, frozenset({"spread"}), _gives_up),
+    (Fault.COUNTED_ANEW, frozenset({"spread"}), _may_relax),
     (Fault.CONTRADICTION, frozenset({"spread", "topology-pinned"}), _contradicts),
-    (Fault.AFFINITY, frozenset({"affinity", "topology-pinned"}), _wants_neighbours),
+    (Fault.AFFINITY, frozenset({"affinity", "topology-pinned"}), _has_affinity),
 )
 
 
@@ -161,8 +161,8 @@ _FAULTS: Final[tuple[tuple[Fault, frozenset[str], Callable[[World], bool]], ...]
 
 
 def missed(ours: Mapping[str, Any], names: set[str], later: frozenset[str]) -> frozenset[Missed | str]:
-    told = {pod: one["reasons"] for one in ours["unplaced"] for pod in one["pods"]}
-    return frozenset(Missed.LATER if name in later else _missed(name, told[name]) for name in names)
+    reasons_by_pod = {pod: one["reasons"] for one in ours["unplaced"] for pod in one["pods"]}
+    return frozenset(Missed.LATER if name in later else _missed(name, reasons_by_pod[name]) for name in names)
 
 
 def _missed(name: str, reasons: list[dict[str, Any]]) -> Missed | str:
@@ -176,18 +176,20 @@ def _missed(name: str, reasons: list[dict[str, Any]]) -> Missed | str:
     return f"{name}: {sorted(codes)}"
 
 
-def dearer(documents: list[dict[str, Any]], asked: Fraction) -> Dearer:
-    """A difference goes away when its reason does."""
-    if _paid(documents, _without_wishes) <= asked:
-        return Dearer.WISH
-    return Dearer.WEIGHT if _paid(documents, _without_weights) <= asked else Dearer.PACKING
+def dearer(documents: list[dict[str, Any]], karpenter_cost: Fraction) -> Dearer:
+    """The reason without which the difference disappears."""
+    if _cost_without(documents, _without_preferences) <= karpenter_cost:
+        return Dearer.PREFERENCE
+    return Dearer.WEIGHT if _cost_without(documents, _without_weights) <= karpenter_cost else Dearer.PACKING
 
 
-def _paid(documents: list[dict[str, Any]], without: Callable[[dict[str, Any]], dict[str, Any]]) -> Fraction:
+def _cost_without(
+    documents: list[dict[str, Any]], without: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Fraction:
     return Fraction(plan_documents([without(one) for one in documents])["cost"]["perHour"])
 
 
-def _without_wishes(one: dict[str, Any]) -> dict[str, Any]:
+def _without_preferences(one: dict[str, Any]) -> dict[str, Any]:
     if one["kind"] != "Catalog":
         return one
     settings = one["spec"]["settings"] | {"preferencePolicy": "Ignore"}
@@ -213,24 +215,28 @@ def named(found: Iterable[StrEnum | str]) -> bool:
     return all(isinstance(one, StrEnum) for one in found)
 
 
-def test_most_plans_of_karpenter_are_sound_and_every_fault_has_a_name(all_compared: list[Compared]) -> None:
+def test_most_plans_of_karpenter_violate_no_rule_and_every_violation_is_known(
+    all_compared: list[Compared],
+) -> None:
     assert [one for one in all_compared if not named(one.faults)] == []
     sound = [one for one in all_compared if not one.faults]
-    told = Counter(fault for one in all_compared for fault in one.faults)
-    assert len(sound) >= COMPARABLE_SHARE * len(all_compared), told
+    fault_counts = Counter(fault for one in all_compared for fault in one.faults)
+    assert len(sound) >= COMPARABLE_SHARE * len(all_compared), fault_counts
 
 
-def test_what_karpenter_places_we_place_or_the_reason_has_a_name(all_compared: list[Compared]) -> None:
+def test_holdfast_places_the_pods_that_karpenter_places_or_the_reason_is_known(
+    all_compared: list[Compared],
+) -> None:
     assert [one for one in all_compared if not named(one.missed)] == []
     fewer = [one for one in all_compared if one.fewer]
     assert {why for one in fewer for why in one.missed} <= {Missed.NEIGHBOURS, Missed.LATER, Missed.INVENTED}
     assert len(fewer) <= FEWER_SHARE * len(all_compared), fewer
 
 
-def test_our_plans_cost_no_more(all_compared: list[Compared]) -> None:
+def test_plans_cost_no_more_than_those_of_karpenter(all_compared: list[Compared]) -> None:
     both = [one for one in all_compared if one.same_pods]
-    dear = [one for one in both if one.dearer is Dearer.PACKING]
-    assert len(dear) <= PACKING_SHARE * len(both), dear
+    more_expensive = [one for one in both if one.dearer is Dearer.PACKING]
+    assert len(more_expensive) <= PACKING_SHARE * len(both), more_expensive
     assert sum(one.our_cost for one in both) <= sum(one.karpenter_cost for one in both)
 
 

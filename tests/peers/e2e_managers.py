@@ -1,6 +1,6 @@
-"""Kubernetes' own scheduler and controllers beside the embedded API server, and the same beside a real one.
+"""kube-scheduler and kube-controller-manager with the embedded API server, and with a real one.
 
-Run by `make e2e`. The machines are simulated in both; what the real programs make of them must be the same.
+Run by `make e2e`. The nodes are simulated in both; the real programs must behave in the same way.
 """
 
 import base64
@@ -20,7 +20,7 @@ QUICK = {"boot": "0s", "join": "1s", "ready": "1s", "devices": "0s", "shutdown":
 
 @pytest.fixture(scope="module", params=["mixed", "real"])
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    """With two nodes, and three pods on them."""
+    """A sandbox with two nodes and three pods."""
     folder = tmp_path_factory.mktemp(request.param)
     with arenas.opened(folder, {"timings": QUICK}, request.param, karpenter=False) as opened:
         launch(opened, 2)
@@ -49,9 +49,9 @@ def launch(arena: Arena, count: int) -> None:
     arena.aws("RunInstances", MinCount=count, MaxCount=count, **wanted)
 
 
-def test_pods_are_made_by_the_controllers_and_placed_by_the_scheduler(arena: Arena) -> None:
+def test_controllers_create_pods_and_the_scheduler_binds_them(arena: Arena) -> None:
     pods = arena.running("web")
-    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2  # the scheduler spreads what it can
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2  # kube-scheduler spreads pods if it can
     (owner,) = arena.all("ReplicaSet")
     assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods} == {owner["metadata"]["uid"]}
     arena.until(lambda: is_available(arena, "web", 3), "the Deployment says that all are available")
@@ -62,14 +62,14 @@ def is_available(arena: Arena, name: str, count: int) -> bool:
     return found is not None and found["status"].get("availableReplicas") == count
 
 
-def test_a_node_loses_the_taint_that_it_came_with(arena: Arena) -> None:
+def test_startup_taint_of_a_node_is_removed(arena: Arena) -> None:
     arena.until(
         lambda: not any(node["spec"].get("taints") for node in arena.all("Node")),
         "the node life cycle takes off its taints",
     )
 
 
-def test_a_budget_is_counted_and_kept(arena: Arena) -> None:
+def test_pod_disruption_budget_is_counted_and_enforced(arena: Arena) -> None:
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -78,19 +78,19 @@ def test_a_budget_is_counted_and_kept(arena: Arena) -> None:
     }
     arena.create(budget)
 
-    def counted() -> bool:
+    def is_counted() -> bool:
         found = arena.get("PodDisruptionBudget", "web")
         return found is not None and found.get("status", {}).get("currentHealthy") == 3
 
-    arena.until(counted, "the budget counts three")
-    victim = arena.running("web")[0]["metadata"]["name"]
-    assert arena.evict(victim) == 429
+    arena.until(is_counted, "the budget counts three")
+    pod_name = arena.running("web")[0]["metadata"]["name"]
+    assert arena.evict(pod_name) == 429
     arena.delete("PodDisruptionBudget", "web")
-    assert arena.evict(victim) == 201
+    assert arena.evict(pod_name) == 201
     arena.until_running("web", 3)
 
 
-def test_a_new_template_rolls_through(arena: Arena) -> None:
+def test_new_pod_template_is_rolled_out(arena: Arena) -> None:
     change = {"spec": {"template": {"metadata": {"labels": {"wave": "second"}}}}}
     arena.patch("Deployment", "web", change)
 
@@ -101,6 +101,6 @@ def test_a_new_template_rolls_through(arena: Arena) -> None:
     arena.until(rolled, "three pods of the second wave run")
 
 
-def test_what_is_owned_goes_with_its_owner(arena: Arena) -> None:
+def test_owned_objects_are_deleted_with_their_owner(arena: Arena) -> None:
     arena.delete("Deployment", "web")
     arena.until(lambda: not arena.all("ReplicaSet") and not arena.all("Pod"), "nothing of it is left")

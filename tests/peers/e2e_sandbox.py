@@ -1,9 +1,9 @@
-"""Real Karpenter drives our world: client-go against the embedded API server and against a real one, the Go SDK against
-the simulated AWS.
+"""Real Karpenter in the sandbox: client-go against the embedded API server and against a real one, the Go SDK against the
+simulated AWS.
 
-Run by `make e2e`. One Karpenter for each control plane lives through the tests in the order they stand in: everything is
-launched at once, then disturbed at once, then deleted, and each test looks at one part of it. The checkers of the
-simulated EC2 run after every write, and whatever they find fails the test that waits for it.
+Run by `make e2e`. One Karpenter for each control plane runs through the tests in their order: everything is launched at
+once, then disrupted at once, then deleted, and each test checks one part. The invariants of the simulated EC2 are checked
+after every write, and a violation fails the test that waits.
 """
 
 import re
@@ -23,13 +23,13 @@ CONTROL_PLANES = ("embedded", "real")
 ON_DEMAND = ["on-demand"]
 EITHER = ["reserved", "on-demand"]
 AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
-LOOKS_AGAIN_S = 300  # after a look that found nothing, whatever happens (D-28)
+CONSOLIDATION_INTERVAL_S = 300  # Karpenter's interval after a consolidation pass without a result (D-28)
 UNDERUSED = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
 
 
 def world() -> Json:
-    """Quick machines, pages smaller than Karpenter asks for, and throttling of every call that matters."""
-    soon = datetime.fromtimestamp(RealClock().now_s() + 5 * 3600, UTC)  # well before the block's drain
+    """Instances that boot fast, pages smaller than Karpenter requests, and throttling of the important calls."""
+    soon = datetime.fromtimestamp(RealClock().now_s() + 5 * 3600, UTC)  # long before the drain of the block
     tags = {"team": "e2e"}
 
     def reserved(number: str, instance_type: str, total: int = 1, **more: Any) -> Json:
@@ -84,7 +84,7 @@ WORK = {
 
 @pytest.fixture(scope="module", params=CONTROL_PLANES)
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    """With the class and the pools of this page, ready."""
+    """A sandbox with the EC2NodeClass and the NodePools of this file, all Ready."""
     folder = tmp_path_factory.mktemp(request.param)
     with arenas.opened(folder, world(), request.param) as opened:
         opened.create(node_class())
@@ -100,7 +100,7 @@ def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def launched(arena: Arena) -> Arena:
-    """With everything running."""
+    """The sandbox with all workloads running."""
     arena.create(*WORK.values())
     for name, work in WORK.items():
         arena.until_running(name, work["spec"]["replicas"])
@@ -110,26 +110,26 @@ def launched(arena: Arena) -> Arena:
 
 @pytest.fixture(scope="module")
 def disturbed(launched: Arena) -> dict[str, Json]:
-    """What can happen to a node has begun to happen; the claims as they were before, by pool."""
+    """Starts every kind of disruption; returns the NodeClaims before it, by NodePool."""
     before = {name: launched.claims(name)[0] for name in POOLS}
-    doomed = launched.instance(before["spot"])
-    launched.now(lambda: control.interrupt_spot(launched.world.cloud.ec2.world, doomed.id))
+    spot_instance = launched.instance(before["spot"])
+    launched.now(lambda: control.interrupt_spot(launched.world.cloud.ec2.world, spot_instance.id))
     launched.aws(
         "UpdateInterruptibleCapacityReservationAllocation",
         CapacityReservationId=SOURCE,
         TargetInstanceCount=0,
     )
-    launched.scale("lent", 0)  # there will be no slot for its pod
+    launched.scale("lent", 0)  # no slot will be free for its pod
     launched.aws("CancelCapacityReservation", CapacityReservationId=ENDS)
     launched.patch("NodePool", "drifts", {"spec": {"template": {"metadata": {"labels": {"wave": "second"}}}}})
     launched.scale("empties", 0)
     return before
 
 
-# --- To ready ---------------------------------------------------------------------------------------
+# --- Readiness --------------------------------------------------------------------------------------
 
 
-def test_a_class_and_its_pools_are_ready_in_every_respect(arena: Arena) -> None:
+def test_nodeclass_and_nodepools_have_all_conditions_true(arena: Arena) -> None:
     found = arena.get("EC2NodeClass", "default")
     assert found is not None
     assert set(conditions(found)) >= {
@@ -141,12 +141,12 @@ def test_a_class_and_its_pools_are_ready_in_every_respect(arena: Arena) -> None:
     assert sorted(selected) == [ODCR, BLOCK, LENT, ENDS]
     assert (selected[BLOCK]["reservationType"], selected[LENT]["interruptible"]) == ("capacity-block", True)
     for one in arena.all("NodePool"):
-        told = conditions(one)
-        assert told.pop("NodeRegistrationHealthy") == "Unknown"  # nothing has registered yet
-        assert set(told.values()) == {"True"}
+        statuses = conditions(one)
+        assert statuses.pop("NodeRegistrationHealthy") == "Unknown"  # nothing has registered yet
+        assert set(statuses.values()) == {"True"}
 
 
-def test_lists_are_read_to_the_last_of_small_pages(arena: Arena) -> None:
+def test_karpenter_reads_all_pages_of_a_list(arena: Arena) -> None:
     for operation in ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory"):
         tokens = [call.params.get("NextToken") for call in arena.calls(operation)]
         assert len([token for token in tokens if token]) > 10, operation
@@ -158,14 +158,14 @@ def test_lists_are_read_to_the_last_of_small_pages(arena: Arena) -> None:
 
 
 def of_pool(arena: Arena, operation: str, name: str) -> list[Any]:
-    """The parameters of the calls that launch for a pool, by the tags they carry."""
+    """The parameters of the launch calls of a NodePool, found by their tags."""
     tag = {"Key": "karpenter.sh/nodepool", "Value": name}
     calls = [call.params for call in arena.calls(operation)]
     return [p for p in calls if any(tag in spec["Tags"] for spec in p["TagSpecifications"])]
 
 
 def requests(arena: Arena, name: str) -> tuple[Json, Json]:
-    """What the launch template and the fleet of a pool's launch say of capacity."""
+    """The capacity options of the launch template and of the fleet of a NodePool."""
     template, fleet = of_pool(arena, "CreateLaunchTemplate", name)[0], of_pool(arena, "CreateFleet", name)[0]
     data = template["LaunchTemplateData"]
     about = {
@@ -173,9 +173,9 @@ def requests(arena: Arena, name: str) -> tuple[Json, Json]:
     }
     options = ("OnDemandOptions", "SpotOptions", "ReservedCapacityOptions")
     assert fleet["Type"] == "instant"
-    asked = {key: fleet[key] for key in options if key in fleet}
+    fleet_options = {key: fleet[key] for key in options if key in fleet}
     target = fleet["TargetCapacitySpecification"]
-    return about, {"target": target["DefaultTargetCapacityType"], **asked}
+    return about, {"target": target["DefaultTargetCapacityType"], **fleet_options}
 
 
 def only(reservation: str) -> Json:
@@ -220,13 +220,13 @@ NONE = {"CapacityReservationSpecification": {"CapacityReservationPreference": "n
         ),
     ],
 )
-def test_each_kind_of_capacity_is_asked_for_as_karpenter_asks(
+def test_launch_requests_of_each_capacity_type(
     launched: Arena, name: str, template: Json, fleet: Json
 ) -> None:
     assert requests(launched, name) == (template, fleet)
 
 
-def test_slots_are_taken_first_and_the_rest_is_bought(launched: Arena) -> None:
+def test_free_slots_are_used_before_on_demand(launched: Arena) -> None:
     claims = launched.claims("reserved")
     types = sorted(claim["metadata"]["labels"]["karpenter.sh/capacity-type"] for claim in claims)
     assert types == ["on-demand", "reserved", "reserved"]
@@ -245,7 +245,7 @@ def test_slots_are_taken_first_and_the_rest_is_bought(launched: Arena) -> None:
         ("ends", "reserved", ENDS, ""),
     ],
 )
-def test_a_claim_says_what_its_instance_is(
+def test_labels_of_a_nodeclaim_match_its_instance(
     launched: Arena, name: str, capacity: str, reservation: str, lifecycle: str
 ) -> None:
     (claim,) = launched.claims(name)
@@ -256,7 +256,7 @@ def test_a_claim_says_what_its_instance_is(
     assert (instance.reservation_id, instance.lifecycle) == (reservation, lifecycle)
 
 
-def test_a_node_is_registered_initialized_and_tagged(launched: Arena) -> None:
+def test_node_is_registered_and_initialized_and_its_instance_is_tagged(launched: Arena) -> None:
     for name in POOLS:
         for claim in launched.claims(name):
             assert set(conditions(claim).values()) == {"True"}, claim["metadata"]["name"]
@@ -268,77 +268,79 @@ def test_a_node_is_registered_initialized_and_tagged(launched: Arena) -> None:
 
             def tagged(claim: Json = claim) -> bool:
                 tags = launched.instance(claim).tags
-                mine = (claim["metadata"]["name"], claim["status"]["nodeName"])
-                return (tags.get("karpenter.sh/nodeclaim"), tags.get("Name")) == mine
+                expected = (claim["metadata"]["name"], claim["status"]["nodeName"])
+                return (tags.get("karpenter.sh/nodeclaim"), tags.get("Name")) == expected
 
             launched.until(tagged, "the instance has its tags")
 
 
-def test_a_throttled_call_is_made_again(launched: Arena) -> None:
+def test_throttled_call_is_retried(launched: Arena) -> None:
     for operation in ("CreateFleet", "CreateLaunchTemplate", "CreateTags", "DescribeInstances"):
         assert len(launched.calls(operation, "RequestLimitExceeded")) >= 1, operation
 
 
-# --- What happens to nodes --------------------------------------------------------------------------
+# --- Disruption -------------------------------------------------------------------------------------
 
 
 def replaced(arena: Arena, before: Json, name: str) -> Callable[[], list[Json]]:
     def new() -> list[Json]:
         found = arena.claims(name)
         settled = [one for one in found if is_true(one, "Initialized")]
-        gone = before["metadata"]["uid"] not in [one["metadata"]["uid"] for one in found]
-        return settled if gone and len(found) == 1 and settled else []
+        is_deleted = before["metadata"]["uid"] not in [one["metadata"]["uid"] for one in found]
+        return settled if is_deleted and len(found) == 1 and settled else []
 
     return new
 
 
-def test_a_spot_node_that_is_interrupted_is_replaced(launched: Arena, disturbed: dict[str, Json]) -> None:
+def test_interrupted_spot_node_is_replaced(launched: Arena, disturbed: dict[str, Json]) -> None:
     launched.until(replaced(launched, disturbed["spot"], "spot"), "another spot node")
     launched.until_running("spot", 1)
     assert "EC2 Spot Instance Interruption Warning" not in queue(launched)
 
 
-def test_lent_slots_that_are_taken_back_are_left_ahead_of_time(
+def test_node_in_a_reclaimed_interruptible_reservation_is_drained_before_the_reclaim(
     launched: Arena, disturbed: dict[str, Json]
 ) -> None:
-    was = disturbed["lent"]
+    before_claim = disturbed["lent"]
     launched.until(
-        lambda: was["metadata"]["uid"] not in [one["metadata"]["uid"] for one in launched.claims("lent")],
+        lambda: (
+            before_claim["metadata"]["uid"] not in [one["metadata"]["uid"] for one in launched.claims("lent")]
+        ),
         "the node in the lent slot is gone",
     )
     launched.until(lambda: launched.free_slots(SOURCE) == 2, "both slots are back where they came from")
 
 
-def test_a_drifted_node_is_replaced(launched: Arena, disturbed: dict[str, Json]) -> None:
+def test_drifted_node_is_replaced(launched: Arena, disturbed: dict[str, Json]) -> None:
     (after,) = launched.until(replaced(launched, disturbed["drifts"], "drifts"), "a node of the new template")
     assert after["metadata"]["labels"]["wave"] == "second"
     launched.until_running("drifts", 1)
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_an_empty_node_is_removed(launched: Arena) -> None:
+def test_empty_node_is_deleted(launched: Arena) -> None:
     launched.until_empty("empties")
     launched.until(lambda: not launched.instances("empties"), "its instance is terminated")
 
 
-def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one(
-    launched: Arena, disturbed: dict[str, Json]
-) -> None:
-    was = disturbed["packs"]
+def test_underutilized_node_is_replaced_by_a_cheaper_one(launched: Arena, disturbed: dict[str, Json]) -> None:
+    before_claim = disturbed["packs"]
     launched.scale("packs", 1)
     launched.until_running("packs", 1)
-    # Only now, and with patience: a node that Karpenter found no way for, it does not look at again for five minutes.
+    # Only now, and with a long timeout: Karpenter skips a node that it could not consolidate for five minutes.
     launched.patch("NodePool", "packs", {"spec": {"disruption": UNDERUSED}})
-    assert was["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.4xlarge"
-    (after,) = launched.until(replaced(launched, was, "packs"), "a smaller node", LOOKS_AGAIN_S + WITHIN_S)
+    assert before_claim["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.4xlarge"
+    (after,) = launched.until(
+        replaced(launched, before_claim, "packs"), "a smaller node", CONSOLIDATION_INTERVAL_S + WITHIN_S
+    )
     assert after["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "m5.large"
     launched.until_running("packs", 1)
 
 
-def test_a_node_outlives_its_cancelled_reservation_and_is_on_demand(
+def test_node_of_a_cancelled_reservation_becomes_on_demand(
     launched: Arena, disturbed: dict[str, Json]
 ) -> None:
-    was = disturbed["ends"]
+    before_claim = disturbed["ends"]
 
     def relabelled() -> bool:
         labels = [one["metadata"]["labels"] for one in launched.claims("ends")]
@@ -346,7 +348,7 @@ def test_a_node_outlives_its_cancelled_reservation_and_is_on_demand(
 
     launched.until(relabelled, "the claim says on-demand")
     (claim,) = launched.claims("ends")
-    assert claim["metadata"]["uid"] == was["metadata"]["uid"]
+    assert claim["metadata"]["uid"] == before_claim["metadata"]["uid"]
     assert "karpenter.k8s.aws/capacity-reservation-id" not in claim["metadata"]["labels"]
     (node,) = launched.nodes("ends")
     assert node["metadata"]["labels"]["karpenter.sh/capacity-type"] == "on-demand"
@@ -354,11 +356,11 @@ def test_a_node_outlives_its_cancelled_reservation_and_is_on_demand(
     assert len(launched.running("ends")) == 1
 
 
-# --- The end ----------------------------------------------------------------------------------------
+# --- Deletion ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_all_of_it_can_be_deleted_and_every_slot_is_free_again(launched: Arena) -> None:
+def test_all_objects_can_be_deleted_and_all_slots_are_free_again(launched: Arena) -> None:
     for name in WORK:
         launched.delete("Deployment", name)
     for name in POOLS:
@@ -375,7 +377,7 @@ def test_all_of_it_can_be_deleted_and_every_slot_is_free_again(launched: Arena) 
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_karpenter_asked_for_nothing_unknown_and_understood_every_answer(launched: Arena) -> None:
+def test_karpenter_makes_no_unknown_calls_and_decodes_every_response(launched: Arena) -> None:
     cloud = launched.world.cloud
     launched.now(cloud.ec2.check_all)
     launched.now(launched.check)
@@ -383,22 +385,22 @@ def test_karpenter_asked_for_nothing_unknown_and_understood_every_answer(launche
     assert [line for line in launched.log() if is_unexpected(line)] == []
 
 
-# What Karpenter itself logs as an error on either control plane, with nothing wrong in the world around it.
+# Errors that Karpenter logs on either control plane although the sandbox works correctly.
 EXPECTED = (
-    # A claim that is still on its way out when its NodePool is gone: the counting of its pool is tried until it is too.
+    # A NodeClaim that is being deleted after its NodePool: Karpenter retries the counting of the NodePool until then.
     re.compile(r'NodePool\.karpenter\.sh "\w+" not found \(nodeclaim='),
-    # A NodePool that was changed a moment ago, and whose conditions are of its last generation.
+    # A NodePool that has just changed, and whose conditions are of its last generation.
     re.compile(r"^ignoring nodepool, not ready"),
 )
 
 
 def is_unexpected(line: Json) -> bool:
-    said = (line.get("error", ""), line["message"])
+    texts = (line.get("error", ""), line["message"])
     if line["level"] in ("DEBUG", "INFO"):
-        return "deserialization" in said[0]  # an answer that the Go SDK cannot read
-    return not any(known.search(text) for known in EXPECTED for text in said)
+        return "deserialization" in texts[0]  # a response that the Go SDK cannot decode
+    return not any(known.search(text) for known in EXPECTED for text in texts)
 
 
 def queue(arena: Arena) -> list[str]:
-    """What nobody has taken from the queue yet."""
+    """The messages that are still in the queue."""
     return arena.now(lambda: arena.world.cloud.sqs.dump().decode(errors="replace")).split('"')

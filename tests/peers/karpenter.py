@@ -1,4 +1,4 @@
-"""Karpenter's own scheduler, asked the question of `holdfast plan`: see peers/karpenter-plan.
+"""Runs Karpenter's own scheduler on the input of `holdfast plan`: see peers/karpenter-plan.
 
 Called by `bench/bench_peer.py` and by the differential test of `make e2e`.
 """
@@ -14,19 +14,19 @@ VERSIONS: Final = ("1.14", "1.15")
 
 
 class Answer(NamedTuple):
-    """A plan document, and what each round of decisions took and brought."""
+    """A plan document, and the statistics of each scheduling round."""
 
     plan: dict[str, Any]
     rounds: list[dict[str, Any]]
 
     @property
     def solve_s(self) -> float:
-        """Karpenter's scheduler alone, as its own benchmark measures it."""
+        """Seconds of Karpenter's scheduler alone, as in its own benchmark."""
         return float(sum(one["solveSeconds"] for one in self.rounds))
 
     @property
     def cpu_s(self) -> float:
-        """What that used of all cores."""
+        """CPU seconds of the scheduler on all cores."""
         return float(sum(one["cpuSeconds"] for one in self.rounds))
 
     @property

@@ -1,7 +1,7 @@
-"""Whatever goes wrong on the way, every claim ends with one machine and no machine has two claims.
+"""Launches with random faults: every NodeClaim gets exactly one instance, and no instance has two NodeClaims.
 
-A small stand-in for the controller keeps what an API server would keep: each claim's token, written before
-the call, and its provider id, written after it. Calls, answers and the process itself are lost by dice.
+A small stand-in for the controller stores what an API server would store: the token of each NodeClaim, written before
+the call, and its provider id, written after it. Random calls and answers are lost, and the process crashes.
 """
 
 import random
@@ -20,15 +20,15 @@ ROUNDS_MAX = 60
 
 
 @dataclass(slots=True)
-class Kept:
-    """What survives a crash of one claim."""
+class StoredClaim:
+    """The part of a NodeClaim that survives a crash of the process."""
 
     request: LaunchRequest
     provider_id: str | None = None
 
 
-def trouble(dice: random.Random) -> list[faults.Fault]:
-    """Some of it, each for a while."""
+def random_faults(dice: random.Random) -> list[faults.Fault]:
+    """A random choice of faults, each for a limited number of calls."""
     kinds: list[faults.Fault] = [
         faults.Lost(operation="CreateFleet", chance=0.4, times=4),
         faults.Lost(operation="CreateLaunchTemplate", chance=0.3, times=2),
@@ -46,26 +46,28 @@ class Controller:
         self._world = world
         self._dice = dice
         node_class = world.selecting({"tags": {"team": "ml"}})
-        self.claims = [Kept(request) for request in world.requests(node_class, *requirements, count=CLAIMS)]
+        self.claims = [
+            StoredClaim(request) for request in world.requests(node_class, *requirements, count=CLAIMS)
+        ]
 
     @property
-    def waiting(self) -> list[Kept]:
+    def waiting(self) -> list[StoredClaim]:
         return [claim for claim in self.claims if claim.provider_id is None]
 
     def round(self) -> None:
-        """Launches some of those who wait, in one call or in several, and writes down what it is told."""
+        """Launches some of the waiting NodeClaims, in one call or in several, and stores the answers."""
         batch = [claim for claim in self.waiting if self._dice.random() < 0.8]
         owned = [claim.provider_id for claim in self.claims if claim.provider_id]
         outcomes = self._world.launch([claim.request for claim in batch], owned)
-        spent = self._world.ids.token()
+        new_token = self._world.ids.token()
         for claim, outcome in zip(batch, outcomes, strict=True):
             if self._dice.random() < 0.05:
-                self._world.new_process()  # and whoever comes later in this batch is not written down
+                self._world.new_process()  # the rest of this batch is not stored
                 return
             if isinstance(outcome, Instance):
                 claim.provider_id = outcome.provider_id
             elif not isinstance(outcome, errors.Unreachable):
-                claim.request = replace(claim.request, token=spent)
+                claim.request = replace(claim.request, token=new_token)
         self._world.clock.advance(self._dice.choice((0, 1, 5)))
 
 
@@ -76,15 +78,17 @@ def test_every_claim_gets_one_instance_and_every_instance_one_claim(seed: int) -
     reserved = seed % 2 == 0
     slots = world.reserve(total=CLAIMS, tags={"team": "ml"})
     controller = Controller(world, dice, capacity_type("reserved" if reserved else "on-demand"))
-    for fault in trouble(dice):
+    for fault in random_faults(dice):
         world.ec2.world.faults.add(fault)
     for _ in range(ROUNDS_MAX):
         if not controller.waiting:
             break
         controller.round()
-    told = [claim.provider_id for claim in controller.claims]
-    assert None not in told, f"seed {seed}: somebody still waits"
-    assert len(set(told)) == CLAIMS, f"seed {seed}: two claims have one machine"
-    names = {name.rpartition("/")[2] for name in told if name}
-    assert {machine.id for machine in world.machines} == names, f"seed {seed}: a machine that nobody has"
-    assert {m.reservation_id for m in world.machines} == ({slots.id} if reserved else {""})
+    provider_ids = [claim.provider_id for claim in controller.claims]
+    assert None not in provider_ids, f"seed {seed}: a NodeClaim has no instance"
+    assert len(set(provider_ids)) == CLAIMS, f"seed {seed}: two NodeClaims have the same instance"
+    instance_ids = {name.rpartition("/")[2] for name in provider_ids if name}
+    assert {instance.id for instance in world.machines} == instance_ids, (
+        f"seed {seed}: an instance without a NodeClaim"
+    )
+    assert {instance.reservation_id for instance in world.machines} == ({slots.id} if reserved else {""})

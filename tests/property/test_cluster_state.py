@@ -1,4 +1,4 @@
-"""A snapshot that remembers what it saw before is the one that somebody would take who looks for the first time."""
+"""A snapshot from incrementally updated caches equals a snapshot that is computed from scratch."""
 
 import random
 from typing import Any
@@ -25,7 +25,7 @@ from holdfast.state.conversion import disruption_commands, nodes, volumes
 
 STEPS = 60
 NODES = tuple(f"n-{number}" for number in range(4))
-WAITS = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 DISKS = ("disk-0", "disk-1")
 NEAR_TEAM = {
     "podAffinity": {
@@ -34,11 +34,11 @@ NEAR_TEAM = {
         ]
     }
 }
-FEATURES = {names.REGISTERED: "true", names.INITIALIZED: "true"}
+JOINED_LABELS = {names.REGISTERED: "true", names.INITIALIZED: "true"}
 
 
 class Cluster:
-    """Objects that come, change and go, as a watch tells of them."""
+    """Applies random watch events (created, changed and deleted objects) to the caches."""
 
     def __init__(self, app: App, dice: random.Random) -> None:
         self._app = app
@@ -46,15 +46,23 @@ class Cluster:
         self._version = 0
 
     def step(self) -> None:
-        kinds = (self._pod, self._pod, self._pod, self._node, self._claim, self._claim, self._around)
+        kinds = (
+            self._pod,
+            self._pod,
+            self._pod,
+            self._node,
+            self._claim,
+            self._claim,
+            self._namespace_or_daemonset,
+        )
         kind = self._dice.choice((*kinds, self._storage, self._storage))
         self._version += 1
         obj = kind()
         change = "DELETED" if self._dice.random() < 0.25 else "MODIFIED"
         self._app.caches.of(type(obj)).apply(Change(change, obj))
 
-    def place(self) -> str:
-        """Where a pod is on its way to; nothing: nowhere."""
+    def nomination_target(self) -> str:
+        """The node or NodeClaim that a pod is nominated for; empty: none."""
         return self._dice.choice(("", *NODES, *(f"c-{name}" for name in NODES)))
 
     def _meta(self, **fields: object) -> dict[str, object]:
@@ -62,36 +70,36 @@ class Cluster:
 
     def _pod(self) -> Object:
         dice, number = self._dice, self._dice.randrange(6)
-        notes = {names.DO_NOT_DISRUPT: dice.choice(("true", "1m", "5m"))} if dice.random() < 0.3 else {}
+        annotations = {names.DO_NOT_DISRUPT: dice.choice(("true", "1m", "5m"))} if dice.random() < 0.3 else {}
         owner = objects.owned("DaemonSet", "ds") if number == 0 else {}
-        meta = self._meta(uid=f"p-{number}", annotations=notes, creationTimestamp=objects.NOW, **owner)
-        where: dict[str, Any] = {"nodeName": dice.choice(NODES)} if dice.random() < 0.6 else {}
+        meta = self._meta(uid=f"p-{number}", annotations=annotations, creationTimestamp=objects.NOW, **owner)
+        spec: dict[str, Any] = {"nodeName": dice.choice(NODES)} if dice.random() < 0.6 else {}
         size = [objects.container(cpu=dice.choice(("1", "2", "nonsense")))]
         phase = {"phase": "Succeeded"} if dice.random() < 0.2 else {}
-        status = WAITS | phase | {"startTime": objects.NOW}
+        status = UNSCHEDULABLE | phase | {"startTime": objects.NOW}
         if dice.random() < 0.3:
-            where["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": dice.choice(DISKS)}}]
+            spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": dice.choice(DISKS)}}]
         if dice.random() < 0.2:
-            where["affinity"] = NEAR_TEAM
-        return objects.pod(f"p-{number}", meta, status, containers=size, **where)
+            spec["affinity"] = NEAR_TEAM
+        return objects.pod(f"p-{number}", meta, status, containers=size, **spec)
 
     def _node(self) -> Object:
         name, labels = self._dice.choice(NODES), {names.NODEPOOL: "default", names.INSTANCE_TYPE: "m5.large"}
-        labels |= FEATURES if self._dice.random() < 0.5 else {}
-        return objects.node(name, self._meta(labels=labels), spec={"providerID": self._machine(name)})
+        labels |= JOINED_LABELS if self._dice.random() < 0.5 else {}
+        return objects.node(name, self._meta(labels=labels), spec={"providerID": self._provider_id(name)})
 
     def _claim(self) -> Object:
-        """Now and then of another's machine, or with another's name: nobody is confused by it for long."""
+        """Sometimes with the provider id or the node name of another NodeClaim, which the next event corrects."""
         dice, name = self._dice, self._dice.choice(NODES)
-        stated = (
+        node_name = (
             {"nodeName": name if dice.random() < 0.9 else dice.choice(NODES)} if dice.random() < 0.8 else {}
         )
-        status = {"providerID": self._machine(name), **stated} if dice.random() < 0.7 else {}
-        notes = self._command() if dice.random() < 0.5 else {}
-        meta = self._meta(labels={names.NODEPOOL: "default"}, annotations=notes)
+        status = {"providerID": self._provider_id(name), **node_name} if dice.random() < 0.7 else {}
+        annotations = self._command() if dice.random() < 0.5 else {}
+        meta = self._meta(labels={names.NODEPOOL: "default"}, annotations=annotations)
         return objects.nodeclaim(f"c-{name}", meta, status)
 
-    def _machine(self, name: str) -> str:
+    def _provider_id(self, name: str) -> str:
         return f"cloud:///{name if self._dice.random() < 0.85 else self._dice.choice((*NODES, ''))}"
 
     def _command(self) -> dict[str, str | None]:
@@ -125,7 +133,7 @@ class Cluster:
                 bound = {"volumeName": f"vol-{disk}"} if dice.random() < 0.5 else {"storageClassName": "gp3"}
                 return objects.claim(disk, self._meta(namespace="default", **done), spec=bound)
 
-    def _around(self) -> Object:
+    def _namespace_or_daemonset(self) -> Object:
         if self._dice.random() < 0.5:
             return objects.read(Namespace, "default", self._meta(labels={"team": self._dice.choice("ab")}))
         template = {"spec": {"containers": [objects.container(cpu=self._dice.choice("123"))]}}
@@ -133,36 +141,38 @@ class Cluster:
         return objects.read(DaemonSet, "ds", meta, spec={"template": template})
 
 
-def halves(app: App) -> set[tuple[str, str | None]]:
-    """Which nodes there are, and which claims are theirs, with everything looked at at once."""
+def nodes_and_claims(app: App) -> set[tuple[str, str | None]]:
+    """All nodes with their NodeClaims, computed from the complete caches."""
     claims = tuple(app.caches.of(NodeClaim))
     known = filter(nodes.is_known, app.caches.of(Node))
     pairs = {(h.name, h.claim.metadata.name if h.claim else None) for h in nodes.pairs(known, claims)}
-    to_come = [c.metadata.name for c in claims if not c.status.provider_id]
-    return pairs | {(name, name) for name in to_come}
+    not_launched = [c.metadata.name for c in claims if not c.status.provider_id]
+    return pairs | {(name, name) for name in not_launched}
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_remembered_is_what_is_there(seed: int) -> None:
+def test_incremental_snapshot_equals_snapshot_from_scratch(seed: int) -> None:
     async def program() -> None:
         app = AppWorld().app
         cluster = Cluster(app, random.Random(seed))
         for _ in range(STEPS):
             cluster.step()
             await app.ports.clock.sleep(10)
-            anew = ClusterState(
+            from_scratch = ClusterState(
                 caches=app.caches,
                 cloud=app.cloud,
                 clock=app.ports.clock,
                 key_aliases=aws_labels.KEY_ALIASES,
                 ledger_lag_s=0,
             )
-            place = cluster.place()
+            nomination_target = cluster.nomination_target()
             app.cluster_state.nominations.forget("p-1")
-            for cluster_state in (app.cluster_state, anew):
-                cluster_state.nominations.promise(["p-1"] if place else [], place, ready=False)
-            seen = await app.cluster_state.snapshot()
-            assert seen == await anew.snapshot()
-            assert {(node.name, node.claim) for node in seen.snapshot.nodes} == halves(app)
+            for cluster_state in (app.cluster_state, from_scratch):
+                cluster_state.nominations.promise(
+                    ["p-1"] if nomination_target else [], nomination_target, ready=False
+                )
+            incremental = await app.cluster_state.snapshot()
+            assert incremental == await from_scratch.snapshot()
+            assert {(node.name, node.claim) for node in incremental.snapshot.nodes} == nodes_and_claims(app)
 
     time.run(program())

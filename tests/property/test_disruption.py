@@ -1,7 +1,7 @@
-"""What holds of every command, whatever the cluster looks like: budgets, slots, cost, and a home for every pod.
+"""Invariants of every DisruptionCommand on random clusters: budgets, slots, cost, and a node for every evicted pod.
 
-Clusters have pods with volumes and disruption budgets, NodePools whose budgets have schedules, reservations that have
-begun, are being drained or are over.
+Clusters have pods with volumes and disruption budgets, NodePools whose budgets have schedules, and reservations that
+are open, draining or ended.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ KINDS = (names.ON_DEMAND, names.SPOT, "cr-small", "cr-medium", "cr-large")
 SLOTS = {"cr-small": SMALL, "cr-medium": MEDIUM, "cr-large": LARGE}
 USABLE: dict[str, Any] = {}
 BLOCK = {"kind": "block", "drain_lead_s": 2400, "reclaim_lead_s": 1800}
-TIMES = (  # of reservations: whether one may be launched into, and what makes it so
+TIMES = (  # of reservations: whether it is launchable, and its fields
     *((True, USABLE),) * 6,
     (True, {"end_s": NOW_S + 1}),
     (True, BLOCK | {"end_s": NOW_S + 2401}),
@@ -51,7 +51,7 @@ TIMES = (  # of reservations: whether one may be launched into, and what makes i
     (False, {"start_s": NOW_S + 60}),
     (False, {"state": State.GONE}),
 )
-WINDOWS = (  # of a budget of 0 nodes: whether it counts now, and its schedule
+WINDOWS = (  # of a budget of 0 nodes: whether it is active now, and its schedule
     *((False, None),) * 4,
     (True, ("* * * * *", 60)),
     (True, ("40 13 12 1 *", 6 * 60 + 41)),  # began 400 s ago
@@ -62,7 +62,7 @@ WINDOWS = (  # of a budget of 0 nodes: whether it counts now, and its schedule
 
 @st.composite
 def clusters(draw: st.DrawFn) -> DisruptionInput:
-    """A handful of nodes, some in slots, some drifted; pods of three apps, with disruption budgets and node budgets."""
+    """One to six nodes, some reserved, some drifted; pods of three apps, with PodDisruptionBudgets and budgets."""
     nodes, facts = [], {}
     for i in range(draw(st.sampled_from((1, 2, 3, 4, 5, 6)))):
         name = f"n{i}"
@@ -75,11 +75,11 @@ def clusters(draw: st.DrawFn) -> DisruptionInput:
             grace_period_s=600 if draw(SOMETIMES) else None,
         )
     used = Counter(dict(node.labels).get("cloud.example/reservation-id") for node in nodes)
-    kept = []
+    reservations = []
     for id_, type_ in SLOTS.items():
         free = draw(st.sampled_from((0, 0, 1, 2)))
         _, times = draw(st.sampled_from(TIMES))
-        kept.append(reservation(id_, type_, available=free, total=free + used[id_], **times))
+        reservations.append(reservation(id_, type_, available=free, total=free + used[id_], **times))
     wanted = draw(
         st.sampled_from([(), (names.RESERVED,), (names.RESERVED,), (names.RESERVED, names.ON_DEMAND)])
     )
@@ -90,8 +90,8 @@ def clusters(draw: st.DrawFn) -> DisruptionInput:
     return world(
         *nodes,
         facts=facts,
-        reservations=kept,
-        pools=[pool("default", catalog(kept), *only)],
+        reservations=reservations,
+        pools=[pool("default", catalog(reservations), *only)],
         rules=_rules(draw),
         budgets=budgets,
         pending=pods(draw(st.integers(0, 1)), shape(draw(st.sampled_from([500, 3000, 7000])), app="new")),
@@ -111,12 +111,12 @@ def _node(draw: st.DrawFn, name: str) -> NodeView:
     kind = draw(st.sampled_from(KINDS))
     zone = "z1" if kind in SLOTS else draw(st.sampled_from(ZONES))
     type_ = SLOTS.get(kind) or draw(st.sampled_from(list(CORES)))
-    left = CORES[type_] * 1000 - 100
+    freed = CORES[type_] * 1000 - 100
     found: list[PodView] = []
     for i in range(draw(st.sampled_from((1, 2, 2, 3, 3, 4)))):
         size = draw(st.sampled_from([200, 900, 1800, 3000]))
-        if size <= left:
-            left -= size
+        if size <= freed:
+            freed -= size
             app = draw(st.sampled_from(APPS))
             more: dict[str, Any] = one_per_node(app) if draw(RARELY) else {}
             if draw(SOMETIMES):
@@ -141,97 +141,114 @@ def price_nano(node: NodeView) -> int:
     return round(PRICES[labels[names.INSTANCE_TYPE]] * of_kind * NANO)
 
 
-def check(asked: DisruptionInput, decision: Decision) -> None:
-    nodes = {node.name: node for node in asked.snapshot.nodes}
+def check(disruption_input: DisruptionInput, decision: Decision) -> None:
+    nodes = {node.name: node for node in disruption_input.snapshot.nodes}
     command = decision.command
     named = [*(command.candidates if command else ()), *(one.node for one in decision.undisrupted)]
     assert sorted(named) == sorted(nodes)
     assert all(one.blockers for one in decision.undisrupted)
     if command is not None:
-        gone = [nodes[name] for name in command.candidates]
-        budgets_hold(asked, gone)
-        evictions_are_allowed(asked, command, gone)
-        slots_are_not_oversold(asked, command, gone)
-        everybody_has_a_home(asked, command, gone)
-        it_pays(command, gone)
+        candidates = [nodes[name] for name in command.candidates]
+        budgets_hold(disruption_input, candidates)
+        evictions_are_allowed(disruption_input, command, candidates)
+        slots_are_not_oversold(disruption_input, command, candidates)
+        evicted_pods_have_a_node(disruption_input, command, candidates)
+        command_saves_money(command, candidates)
 
 
-def budgets_hold(asked: DisruptionInput, gone: list[NodeView]) -> None:
-    plain, *windows = asked.pools["default"].budgets
+def budgets_hold(disruption_input: DisruptionInput, candidates: list[NodeView]) -> None:
+    plain, *windows = disruption_input.pools["default"].budgets
     closed = any((True, (one.schedule, one.duration_s)) in WINDOWS for one in windows)
     limit = 0 if closed else int(plain.nodes)
-    down = [n for n in asked.snapshot.nodes if n.deleting or not asked.facts[n.name].ready]
-    assert len(gone) <= max(0, limit - len(down))
-    assert not any(node.deleting or node.nominated or asked.facts[node.name].do_not_disrupt for node in gone)
+    down = [
+        n for n in disruption_input.snapshot.nodes if n.deleting or not disruption_input.facts[n.name].ready
+    ]
+    assert len(candidates) <= max(0, limit - len(down))
+    assert not any(
+        node.deleting or node.nominated or disruption_input.facts[node.name].do_not_disrupt
+        for node in candidates
+    )
 
 
-def evictions_are_allowed(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
-    allowed = {one.name: one.disruptions_allowed for one in asked.snapshot.budgets}
-    for node in gone:
-        if command.reason is DisruptionReason.DRIFTED and asked.facts[node.name].grace_period_s is not None:
-            continue  # the drain has a bound: it may go on whatever the pods say
-        away: Counter[str] = Counter()
+def evictions_are_allowed(
+    disruption_input: DisruptionInput, command: DisruptionCommand, candidates: list[NodeView]
+) -> None:
+    allowed = {one.name: one.disruptions_allowed for one in disruption_input.snapshot.budgets}
+    for node in candidates:
+        if (
+            command.reason is DisruptionReason.DRIFTED
+            and disruption_input.facts[node.name].grace_period_s is not None
+        ):
+            continue  # terminationGracePeriod bounds the drain, so pods cannot block it
+        evicted: Counter[str] = Counter()
         for pod in node.pods:
             assert not pod.do_not_disrupt
             name = f"pdb-{dict(pod.shape.labels)['app']}"
             assert allowed.get(name, 1) > 0
-            away[name] += 1
+            evicted[name] += 1
         if command.action is Action.TERMINATE_FIRST:
-            homeless = {uid for one in command.replacements for uid in one.claim.pods}
-            away = Counter(f"pdb-{dict(p.shape.labels)['app']}" for p in node.pods if p.uid in homeless)
-            assert all(count <= allowed.get(name, count) for name, count in away.items())
+            uids_on_replacements = {uid for one in command.replacements for uid in one.claim.pods}
+            evicted = Counter(
+                f"pdb-{dict(p.shape.labels)['app']}" for p in node.pods if p.uid in uids_on_replacements
+            )
+            assert all(count <= allowed.get(name, count) for name, count in evicted.items())
 
 
-def slots_are_not_oversold(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
-    over = [times for usable, times in TIMES if not usable]
+def slots_are_not_oversold(
+    disruption_input: DisruptionInput, command: DisruptionCommand, candidates: list[NodeView]
+) -> None:
+    not_launchable = [times for usable, times in TIMES if not usable]
     free = {
         one.id: 0
-        if any(all(getattr(one, k) == v for k, v in times.items()) for times in over)
+        if any(all(getattr(one, k) == v for k, v in times.items()) for times in not_launchable)
         else one.available
-        for one in asked.snapshot.reservations
+        for one in disruption_input.snapshot.reservations
     }
-    taken = Counter(
-        one.claim.reservation_id for one in command.replacements if one.waits_for_instance is None
-    )
-    assert all(count <= free[id_] for id_, count in taken.items() if id_ is not None)
+    used = Counter(one.claim.reservation_id for one in command.replacements if one.waits_for_instance is None)
+    assert all(count <= free[id_] for id_, count in used.items() if id_ is not None)
     waits = [one for one in command.replacements if one.waits_for_instance is not None]
     assert bool(waits) is (command.action is Action.TERMINATE_FIRST)
     assert all(one.claim.reservation_id in free for one in waits)
-    left = {node.provider_id: dict(node.labels).get("cloud.example/reservation-id") for node in gone}
+    freed = {node.provider_id: dict(node.labels).get("cloud.example/reservation-id") for node in candidates}
     for one in waits:
-        assert left.pop(one.waits_for_instance) == one.claim.reservation_id  # each slot is given to one
+        assert freed.pop(one.waits_for_instance) == one.claim.reservation_id  # one replacement per slot
 
 
-def everybody_has_a_home(asked: DisruptionInput, command: DisruptionCommand, gone: list[NodeView]) -> None:
-    homes = Counter(uid for one in command.placed for uid in one.pods)
-    homes += Counter(uid for one in command.replacements for uid in one.claim.pods)
-    movers = {
-        pod.uid for node in gone for pod in node.pods if displaced.needs_new_node(pod, asked.snapshot.budgets)
+def evicted_pods_have_a_node(
+    disruption_input: DisruptionInput, command: DisruptionCommand, candidates: list[NodeView]
+) -> None:
+    targets = Counter(uid for one in command.placed for uid in one.pods)
+    targets += Counter(uid for one in command.replacements for uid in one.claim.pods)
+    pods_to_move = {
+        pod.uid
+        for node in candidates
+        for pod in node.pods
+        if displaced.needs_new_node(pod, disruption_input.snapshot.budgets)
     }
     if command.reason is not DisruptionReason.EMPTY:
-        assert all(homes[uid] == 1 for uid in movers)
-    by_uid = {pod.uid: pod for node in asked.snapshot.nodes for pod in node.pods}
-    nodes = {node.name: node for node in asked.snapshot.nodes}
+        assert all(targets[uid] == 1 for uid in pods_to_move)
+    by_uid = {pod.uid: pod for node in disruption_input.snapshot.nodes for pod in node.pods}
+    nodes = {node.name: node for node in disruption_input.snapshot.nodes}
     for one in command.placed:
         assert one.node not in command.candidates
         assert not nodes[one.node].deleting
         added = resources.add(*(by_uid[uid].shape.requests for uid in one.pods))
         assert added.fits(nodes[one.node].free)
-        volumes_are_near(dict(nodes[one.node].labels)[names.ZONE], [by_uid[uid] for uid in one.pods])
+        volumes_are_reachable(dict(nodes[one.node].labels)[names.ZONE], [by_uid[uid] for uid in one.pods])
     for new in command.replacements:
-        volumes_are_near(new.claim.zone, [by_uid[uid] for uid in new.claim.pods if uid in by_uid])
+        volumes_are_reachable(new.claim.zone, [by_uid[uid] for uid in new.claim.pods if uid in by_uid])
 
 
-def volumes_are_near(zone: str, pods: list[PodView]) -> None:
+def volumes_are_reachable(zone: str, pods: list[PodView]) -> None:
     for pod in pods:
-        places = pod.shape.volumes.alternatives
-        assert not places or any(one.get(names.ZONE).has(zone) for one in places)
+        volume_zones = pod.shape.volumes.alternatives
+        assert not volume_zones or any(one.get(names.ZONE).has(zone) for one in volume_zones)
 
 
-def it_pays(command: DisruptionCommand, gone: list[NodeView]) -> None:
+def command_saves_money(command: DisruptionCommand, candidates: list[NodeView]) -> None:
     if command.reason is not DisruptionReason.UNDERUTILIZED:
         return
-    before = sum(price_nano(node) for node in gone)
+    before = sum(price_nano(node) for node in candidates)
     after = sum(one.claim.price_nano_usd_per_hour or 0 for one in command.replacements)
     assert after < before or (after == before == 0)
     assert command.saves_nano_usd_per_hour == before - after
@@ -243,34 +260,36 @@ def it_pays(command: DisruptionCommand, gone: list[NodeView]) -> None:
 @pytest.mark.fact("D-5", "D-10", "D-25", "D-31", "D-32")
 @settings(max_examples=300, deadline=None)
 @given(clusters())
-def test_no_command_breaks_a_budget_oversells_a_slot_costs_more_or_leaves_a_pod_without_a_home(
-    asked: DisruptionInput,
+def test_no_command_breaks_a_budget_oversells_a_reservation_costs_more_or_evicts_a_pod_without_a_node(
+    disruption_input: DisruptionInput,
 ) -> None:
-    check(asked, decide(asked))
+    check(disruption_input, decide(disruption_input))
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters())
-def test_the_same_world_gives_the_same_decision_and_its_command_is_valid_at_once(
-    asked: DisruptionInput,
+def test_equal_input_gives_an_equal_decision_and_a_valid_command(
+    disruption_input: DisruptionInput,
 ) -> None:
-    decision = decide(asked)
-    assert decide(asked) == decision
+    decision = decide(disruption_input)
+    assert decide(disruption_input) == decision
     if decision.command is not None:
-        assert still_valid(decision.command, asked, Settings()) == decision.command
+        assert still_valid(decision.command, disruption_input, Settings()) == decision.command
 
 
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.integers(1, 10))
-def test_a_settled_cluster_comes_to_rest(asked: DisruptionInput, seconds: int) -> None:
-    """With the memory of the passes before, an unchanged world gives nothing new for ever."""
-    always = PoolRules(budgets=asked.pools["default"].budgets[:1])  # windows open and close by themselves
-    calm = replace(
-        asked,
-        facts={name: replace(f, drifted=None) for name, f in asked.facts.items()},
+def test_unchanged_cluster_gives_no_further_command(disruption_input: DisruptionInput, seconds: int) -> None:
+    """With the cache of the previous pass, an unchanged cluster gives no command."""
+    always = PoolRules(
+        budgets=disruption_input.pools["default"].budgets[:1]
+    )  # a budget with a schedule changes with the time
+    without_drift = replace(
+        disruption_input,
+        facts={name: replace(f, drifted=None) for name, f in disruption_input.facts.items()},
         pools={"default": always},
     )
-    first = decide(calm)
+    first = decide(without_drift)
     if first.command is None:
-        later = replace(calm, snapshot=replace(calm.snapshot, taken_s=NOW_S + seconds))
+        later = replace(without_drift, snapshot=replace(without_drift.snapshot, taken_s=NOW_S + seconds))
         assert decide(later, Settings(), first.memory).command is None

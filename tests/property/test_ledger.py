@@ -1,7 +1,7 @@
-"""The ledger under eventual consistency: counts are as old as they like to be, up to the lag, and no slot is sold twice.
+"""The ledger under eventual consistency: EC2's counts are stale, up to the lag, and no slot is oversold.
 
-A world of one reservation: we launch whenever the ledger calls a slot free, machines of ours end, others come and go,
-and counts are read that show what was true a while ago. What is really free is known to the test alone.
+The test has one reservation. Random steps launch instances where the ledger reports a free slot, terminate instances,
+use and release slots from other accounts, and read stale counts. Only the test knows the actual number of free slots.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,46 +26,48 @@ STEPS = st.one_of(
     st.tuples(st.just("end"), st.integers(0, TOTAL - 1)),
     st.tuples(st.just("give"), st.integers(1, TOTAL)),
 )
-TAKES = st.tuples(st.just("take"), st.integers(1, TOTAL))
+USE_ELSEWHERE = st.tuples(st.just("take"), st.integers(1, TOTAL))
 
 
 @dataclass
 class World:
     elsewhere: int
     now_s: int = 1000
-    machines: list[ClaimView] = field(default_factory=list)  # in a slot
-    gone: list[tuple[ClaimView, int]] = field(default_factory=list)  # that left a slot, and when
-    taken: int = 0  # by others, since the beginning
-    made: int = 0
+    running: list[ClaimView] = field(default_factory=list)  # in a slot
+    terminated: list[tuple[ClaimView, int]] = field(default_factory=list)  # terminated, and when
+    taken: int = 0  # slots that other accounts used since the start
+    created: int = 0
 
     def __post_init__(self) -> None:
-        self.past = [(self.now_s, self.free)]  # what was free since when
-        self.seen = Snapshot(self.now_s, CloudLabels(WELL_KNOWN))
+        self.history = [(self.now_s, self.free)]  # time, and the free slots from then on
+        self.last_snapshot = Snapshot(self.now_s, CloudLabels(WELL_KNOWN))
         self.read(0)
 
     @property
     def free(self) -> int:
-        return TOTAL - self.elsewhere - len(self.machines)
+        return TOTAL - self.elsewhere - len(self.running)
 
     def step(self, what: str, number: int) -> None:
         getattr(self, what)(number)
-        self.past.append((self.now_s, self.free))
+        self.history.append((self.now_s, self.free))
 
     def wait(self, seconds: int) -> None:
         self.now_s += seconds
 
     def read(self, age_s: int) -> None:
         at_s = self.now_s - age_s
-        shown = [free for since_s, free in self.past if since_s <= at_s] or [self.past[0][1]]
+        visible = [free for since_s, free in self.history if since_s <= at_s] or [self.history[0][1]]
         before = ledger.count_before(self.snapshot(), LAG_S)
-        count: Reservation = reservation("cr-1", "m5.large", available=shown[-1], total=TOTAL)
-        self.seen = replace(self.seen, reservations=(count,), counts_read_s=self.now_s, count_before=before)
+        count: Reservation = reservation("cr-1", "m5.large", available=visible[-1], total=TOTAL)
+        self.last_snapshot = replace(
+            self.last_snapshot, reservations=(count,), counts_read_s=self.now_s, count_before=before
+        )
 
     def launch(self, wanted: int) -> None:
         for _ in range(min(wanted, self.entry().free, self.free)):
-            self.made += 1
-            name = f"c{self.made}"
-            self.machines.append(
+            self.created += 1
+            name = f"c{self.created}"
+            self.running.append(
                 ClaimView(
                     name,
                     "default",
@@ -78,9 +80,9 @@ class World:
             )
 
     def end(self, index: int) -> None:
-        """A machine is gone, and its claim with it."""
-        if index < len(self.machines):
-            self.gone.append((self.machines.pop(index), self.now_s))
+        """Terminates an instance and deletes its NodeClaim."""
+        if index < len(self.running):
+            self.terminated.append((self.running.pop(index), self.now_s))
 
     def give(self, count: int) -> None:
         self.elsewhere -= min(count, self.elsewhere)
@@ -91,11 +93,13 @@ class World:
         self.taken += count
 
     def snapshot(self) -> Snapshot:
-        """Instances that are gone are listed as such until a count can show it."""
-        gone = [one for one, at_s in self.gone if self.seen.counts_read_s < at_s + LAG_S]
-        instances = [instance(one, InstanceState.RUNNING) for one in self.machines]
-        instances += [instance(one, InstanceState.GONE) for one in gone]
-        return replace(self.seen, taken_s=self.now_s, claims=tuple(self.machines), instances=tuple(instances))
+        """Terminated instances are listed until a count can include them."""
+        terminated = [one for one, at_s in self.terminated if self.last_snapshot.counts_read_s < at_s + LAG_S]
+        instances = [instance(one, InstanceState.RUNNING) for one in self.running]
+        instances += [instance(one, InstanceState.GONE) for one in terminated]
+        return replace(
+            self.last_snapshot, taken_s=self.now_s, claims=tuple(self.running), instances=tuple(instances)
+        )
 
     def entry(self) -> ledger.Entry:
         return ledger.ledger(self.snapshot(), LAG_S)["cr-1"]
@@ -107,7 +111,7 @@ def instance(one: ClaimView, state: InstanceState) -> Instance:
 
 
 @given(elsewhere=st.integers(0, TOTAL), steps=st.lists(STEPS, max_size=40))
-def test_what_the_ledger_calls_free_is_free_however_old_the_counts_are(
+def test_ledger_never_reports_more_free_slots_than_exist_with_stale_counts(
     elsewhere: int, steps: list[tuple[str, int]]
 ) -> None:
     world = World(elsewhere)
@@ -116,8 +120,10 @@ def test_what_the_ledger_calls_free_is_free_however_old_the_counts_are(
         assert world.entry().free <= world.free
 
 
-@given(elsewhere=st.integers(0, TOTAL), steps=st.lists(st.one_of(STEPS, TAKES), max_size=40))
-def test_it_is_wrong_by_no_more_than_others_took(elsewhere: int, steps: list[tuple[str, int]]) -> None:
+@given(elsewhere=st.integers(0, TOTAL), steps=st.lists(st.one_of(STEPS, USE_ELSEWHERE), max_size=40))
+def test_ledger_is_wrong_by_at_most_the_slots_that_other_accounts_used(
+    elsewhere: int, steps: list[tuple[str, int]]
+) -> None:
     world = World(elsewhere)
     for what, number in steps:
         world.step(what, number)
@@ -130,10 +136,10 @@ def test_it_is_wrong_by_no_more_than_others_took(elsewhere: int, steps: list[tup
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, LAG_S)), min_size=1, max_size=6
     ),
 )
-def test_with_counts_that_are_up_to_date_every_free_slot_can_be_used_at_once(
+def test_current_counts_report_every_free_slot_at_once(
     elsewhere: int, steps: list[tuple[int, int, int]]
 ) -> None:
-    """Slots that our own instances left included, as when a reservation is rolled."""
+    """Includes slots of our own terminated instances, as when all nodes of a reservation are replaced."""
     world = World(elsewhere)
     for ended, launched, pause_s in steps:
         for _ in range(ended):

@@ -1,4 +1,4 @@
-"""Laws of quantities, against an oracle that knows only fractions."""
+"""Properties of quantities, compared with exact fractions."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ UNITS |= {f"{suffix}i": Fraction(1024 ** (i + 1)) for i, suffix in enumerate("KM
 UNITS |= {f"{e}{power}": Fraction(10) ** power for power in (-12, -3, 0, 2, 9) for e in "eE"}
 
 digits = st.text("0123456789", min_size=1, max_size=9)
-written = st.builds(
+quantity_texts = st.builds(
     lambda sign, whole, fraction, suffix: (
         f"{sign}{whole}{fraction}{suffix}",
         sign,
@@ -27,45 +27,45 @@ written = st.builds(
 )
 
 
-def oracle(sign: str, number: str, suffix: str) -> Fraction:
+def exact_nano(sign: str, number: str, suffix: str) -> Fraction:
     """The amount in nano, rounded away from zero; small enough not to be capped."""
     exact = Fraction(number) * UNITS[suffix] * 10**9
     rounded = -(-exact.numerator // exact.denominator)
     return Fraction(-rounded if sign == "-" else rounded)
 
 
-@given(written)
+@given(quantity_texts)
 @settings(deadline=None)
-def test_a_quantity_is_the_exact_number_that_was_written(example: tuple[str, str, str, str]) -> None:
+def test_parsed_quantity_is_exact(example: tuple[str, str, str, str]) -> None:
     text, sign, number, suffix = example
-    if oracle("", number, suffix) < quantity.MAX:
-        assert quantity.parse(text).nano == oracle(sign, number, suffix)
+    if exact_nano("", number, suffix) < quantity.MAX:
+        assert quantity.parse(text).nano == exact_nano(sign, number, suffix)
 
 
-@given(written)
+@given(quantity_texts)
 @settings(deadline=None)
-def test_the_canonical_form_reads_back_and_is_a_fixpoint(example: tuple[str, str, str, str]) -> None:
-    read = quantity.parse(example[0])
-    assert quantity.parse(str(read)) == read
-    assert str(quantity.parse(str(read))) == str(read)
+def test_canonical_form_round_trips(example: tuple[str, str, str, str]) -> None:
+    parsed = quantity.parse(example[0])
+    assert quantity.parse(str(parsed)) == parsed
+    assert str(quantity.parse(str(parsed))) == str(parsed)
 
 
-@given(written, written)
+@given(quantity_texts, quantity_texts)
 @settings(deadline=None)
-def test_quantities_compare_as_their_numbers_do(
+def test_quantities_compare_like_their_numbers(
     a: tuple[str, str, str, str], b: tuple[str, str, str, str]
 ) -> None:
     left, right = quantity.parse(a[0]), quantity.parse(b[0])
-    if max(oracle("", *a[2:]), oracle("", *b[2:])) < quantity.MAX:
-        assert (left < right) == (oracle(*a[1:]) < oracle(*b[1:]))
-        assert (left == right) == (oracle(*a[1:]) == oracle(*b[1:]))
+    if max(exact_nano("", *a[2:]), exact_nano("", *b[2:])) < quantity.MAX:
+        assert (left < right) == (exact_nano(*a[1:]) < exact_nano(*b[1:]))
+        assert (left == right) == (exact_nano(*a[1:]) == exact_nano(*b[1:]))
         assert left != right or hash(left) == hash(right)
 
 
-@given(written)
+@given(quantity_texts)
 @settings(deadline=None)
-def test_rounding_never_gives_less_than_was_asked_for(example: tuple[str, str, str, str]) -> None:
-    read = quantity.parse(example[0])
-    if 0 <= read.nano < quantity.MAX:
-        assert 0 <= read.value() * 10**9 - read.nano < 10**9
-        assert 0 <= read.millis() * 10**6 - read.nano < 10**6
+def test_quantities_are_rounded_up(example: tuple[str, str, str, str]) -> None:
+    parsed = quantity.parse(example[0])
+    if 0 <= parsed.nano < quantity.MAX:
+        assert 0 <= parsed.value() * 10**9 - parsed.nano < 10**9
+        assert 0 <= parsed.millis() * 10**6 - parsed.nano < 10**6

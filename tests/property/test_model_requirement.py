@@ -1,4 +1,4 @@
-"""Laws of the requirement algebra, for any requirements and any label values."""
+"""Properties of requirements and their intersections, for any requirements and any label values."""
 
 from functools import reduce
 
@@ -17,7 +17,7 @@ min_values = st.none() | st.integers(1, 5)
 ZONE, TEAM = "zone", "team"
 
 
-def written(key: str) -> st.SearchStrategy[Requirement]:
+def manifest_requirement(key: str) -> st.SearchStrategy[Requirement]:
     return st.one_of(
         st.builds(
             requirement.of,
@@ -44,8 +44,10 @@ def written(key: str) -> st.SearchStrategy[Requirement]:
 
 
 def any_requirement(key: str = "k") -> st.SearchStrategy[Requirement]:
-    """As written, or as it comes out of intersections."""
-    return st.lists(written(key), min_size=1, max_size=3).map(lambda rs: reduce(Requirement.intersection, rs))
+    """A requirement as a manifest writes it, or an intersection of several."""
+    return st.lists(manifest_requirement(key), min_size=1, max_size=3).map(
+        lambda rs: reduce(Requirement.intersection, rs)
+    )
 
 
 any_set = st.lists(any_requirement(ZONE) | any_requirement(TEAM), max_size=3).map(
@@ -75,35 +77,37 @@ def test_intersection_is_idempotent(a: Requirement) -> None:
 
 @given(any_requirement(), any_requirement(), values)
 @settings(deadline=None, max_examples=300)
-def test_a_value_is_in_an_intersection_when_it_is_in_both(a: Requirement, b: Requirement, value: str) -> None:
+def test_intersection_has_a_value_if_both_requirements_have_it(
+    a: Requirement, b: Requirement, value: str
+) -> None:
     assert a.intersection(b).has(value) == (a.has(value) and b.has(value))
     if a.has(value) and b.has(value):
         assert a.intersects(b)
 
 
-@given(written("k"), written("k"))
+@given(manifest_requirement("k"), manifest_requirement("k"))
 @settings(deadline=None)
-def test_where_two_may_be_absent_so_may_their_intersection(a: Requirement, b: Requirement) -> None:
-    """Karpenter's operator tells whether a label may be missing: of NotIn and DoesNotExist."""
+def test_intersection_of_negative_operators_has_a_negative_operator(a: Requirement, b: Requirement) -> None:
+    """Karpenter derives from the operator whether the label may be absent: NotIn and DoesNotExist allow it."""
     if {a.operator, b.operator} <= set(requirement.NEGATIVE_OPERATORS) and a.values and b.values:
         assert a.intersection(b).operator in requirement.NEGATIVE_OPERATORS
 
 
 @given(any_requirement(), any_requirement())
 @settings(deadline=None)
-def test_whether_two_intersect_agrees_with_their_intersection(a: Requirement, b: Requirement) -> None:
+def test_intersects_agrees_with_intersection(a: Requirement, b: Requirement) -> None:
     assert a.intersects(b) == (a.intersection(b).operator is not Operator.DOES_NOT_EXIST)
 
 
 @given(any_requirement())
 @settings(deadline=None)
-def test_a_requirement_survives_the_trip_through_its_written_form(a: Requirement) -> None:
+def test_requirement_round_trips_through_expressions(a: Requirement) -> None:
     assert requirements.from_expressions(a.expressions()) == requirements.of(a)
 
 
 @given(any_requirement())
 @settings(deadline=None, max_examples=500)
-def test_any_value_is_allowed_or_nothing_is(a: Requirement) -> None:
+def test_any_value_returns_an_allowed_value_if_there_is_one(a: Requirement) -> None:
     value = a.any_value()
     if value is not None:
         assert a.has(value)
@@ -113,7 +117,9 @@ def test_any_value_is_allowed_or_nothing_is(a: Requirement) -> None:
 
 @given(any_set, any_set)
 @settings(deadline=None)
-def test_the_reasons_of_two_sets_agree_with_the_answer(a: Requirements, b: Requirements) -> None:
+def test_conflicts_agree_with_intersects_and_incompatibilities_with_compatible(
+    a: Requirements, b: Requirements
+) -> None:
     assert a.intersects(b) == (not a.conflicts(b))
     for allowed in (frozenset[str](), frozenset({ZONE})):
         assert a.compatible(b, allowed) == (not a.incompatibilities(b, allowed))
@@ -121,7 +127,7 @@ def test_the_reasons_of_two_sets_agree_with_the_answer(a: Requirements, b: Requi
 
 @given(any_set, any_set, any_set)
 @settings(deadline=None)
-def test_sets_do_not_depend_on_the_order_of_adding(a: Requirements, b: Requirements, c: Requirements) -> None:
+def test_union_does_not_depend_on_the_order(a: Requirements, b: Requirements, c: Requirements) -> None:
     one, other = a.union(b).union(c), c.union(a).union(b)
     assert one == other
     assert hash(one) == hash(other)
@@ -130,5 +136,5 @@ def test_sets_do_not_depend_on_the_order_of_adding(a: Requirements, b: Requireme
 
 @given(any_set)
 @settings(deadline=None)
-def test_a_set_survives_the_trip_through_its_written_form(a: Requirements) -> None:
+def test_requirements_round_trip_through_expressions(a: Requirements) -> None:
     assert requirements.from_expressions(a.expressions()) == a

@@ -1,6 +1,6 @@
-"""Slots are matched to nodes: as many nodes get a slot as any assignment could give one, and no slot is used twice.
+"""The planner assigns slots to as many nodes as a maximum matching does, and uses no slot twice.
 
-Every pod has a node of its own, so a plan is a matching of pods to slots, and the best one can be computed beside it.
+Every pod needs its own node, so a plan is a matching of pods to slots, and the test can compute a maximum matching.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ APART = (PodTerm(names.HOSTNAME, selector(group="all"), ("default",)),)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One pod: the types it may run on, and its size."""
+class PodCase:
+    """One pod: the instance types and zones it may use, and its size."""
 
     types: frozenset[int]
     cores: int
@@ -37,13 +37,13 @@ class Wanted:
             is_in(names.ZONE, *sorted(self.zones)),
         )
         labels = (("app", name), ("group", "all"))
-        wanted = shape(1000 * self.cores, 64, labels=labels, node_selector=selected, anti_affinity=APART)
-        return pods(1, wanted, name)[0]
+        pod_cases = shape(1000 * self.cores, 64, labels=labels, node_selector=selected, anti_affinity=APART)
+        return pods(1, pod_cases, name)[0]
 
 
 ZONES = st.sets(st.sampled_from(["z1", "z2"]), min_size=1).map(frozenset)
-WANTED = st.builds(
-    Wanted,
+POD_CASES = st.builds(
+    PodCase,
     types=st.sets(st.integers(1, TYPES), min_size=1, max_size=4).map(frozenset),
     cores=st.integers(1, 4),
     zones=ZONES,
@@ -53,37 +53,39 @@ SLOTS = st.lists(
 )
 
 
-def most(wanted: list[Wanted], slots: list[tuple[int, str]]) -> int:
-    """How many of these can have a slot each."""
-    holder: dict[int, int] = {}
+def maximum_matching(pod_cases: list[PodCase], slots: list[tuple[int, str]]) -> int:
+    """The size of a maximum matching of pods to slots (augmenting paths)."""
+    pod_of_slot: dict[int, int] = {}
 
-    def place(one: int, seen: set[int]) -> bool:
+    def augment(one: int, visited: set[int]) -> bool:
         for slot, (type_, zone) in enumerate(slots):
-            if slot not in seen and wanted[one].fits(type_, zone):
-                seen.add(slot)
-                if slot not in holder or place(holder[slot], seen):
-                    holder[slot] = one
+            if slot not in visited and pod_cases[one].fits(type_, zone):
+                visited.add(slot)
+                if slot not in pod_of_slot or augment(pod_of_slot[slot], visited):
+                    pod_of_slot[slot] = one
                     return True
         return False
 
-    return sum(place(one, set()) for one in range(len(wanted)))
+    return sum(augment(one, set()) for one in range(len(pod_cases)))
 
 
 @settings(max_examples=60)
-@given(wanted=st.lists(WANTED, min_size=1, max_size=6), slots=SLOTS, packing=st.sampled_from(Packing))
-def test_as_many_nodes_have_a_slot_as_any_assignment_allows(
-    wanted: list[Wanted], slots: list[tuple[int, str, int]], packing: Packing
+@given(pod_cases=st.lists(POD_CASES, min_size=1, max_size=6), slots=SLOTS, packing=st.sampled_from(Packing))
+def test_as_many_nodes_get_a_slot_as_in_a_maximum_matching(
+    pod_cases: list[PodCase], slots: list[tuple[int, str, int]], packing: Packing
 ) -> None:
-    kept = [reservation(f"cr-{i}", f"fake-it-{t}", zone, n) for i, (t, zone, n) in enumerate(slots)]
-    pending = tuple(one.pod(f"p{i}") for i, one in enumerate(wanted))
-    reserved_only = pool("default", fake_types(TYPES + 1, kept), is_in(names.CAPACITY_TYPE, names.RESERVED))
-    plan = solve(request([reserved_only], pending, kept, packing))
+    reservations = [reservation(f"cr-{i}", f"fake-it-{t}", zone, n) for i, (t, zone, n) in enumerate(slots)]
+    pending = tuple(one.pod(f"p{i}") for i, one in enumerate(pod_cases))
+    reserved_only = pool(
+        "default", fake_types(TYPES + 1, reservations), is_in(names.CAPACITY_TYPE, names.RESERVED)
+    )
+    plan = solve(request([reserved_only], pending, reservations, packing))
     used = Counter(claim.reservation_id for claim in plan.claims)
-    assert all(used[one.id] <= one.available for one in kept)
-    by_uid = {pod.uid: one for pod, one in zip(pending, wanted, strict=True)}
-    where = {f"cr-{i}": (t, zone) for i, (t, zone, _) in enumerate(slots)}
+    assert all(used[one.id] <= one.available for one in reservations)
+    by_uid = {pod.uid: one for pod, one in zip(pending, pod_cases, strict=True)}
+    offering_of = {f"cr-{i}": (t, zone) for i, (t, zone, _) in enumerate(slots)}
     for claim in plan.claims:
         assert claim.reservation_id is not None
-        assert by_uid[claim.pods[0]].fits(*where[claim.reservation_id])
-    single = [(t, zone) for t, zone, count in slots for _ in range(count)]
-    assert len(plan.claims) == most(wanted, single)
+        assert by_uid[claim.pods[0]].fits(*offering_of[claim.reservation_id])
+    single_slots = [(t, zone) for t, zone, count in slots for _ in range(count)]
+    assert len(plan.claims) == maximum_matching(pod_cases, single_slots)

@@ -1,4 +1,4 @@
-"""Plans in which exactly one constraint fails: the reason names it, for pods without a node and for pods in no slot."""
+"""Plans in which exactly one constraint fails: the reason names it, for unplaced pods and for pods without a slot."""
 
 import dataclasses
 from collections.abc import Callable
@@ -43,12 +43,12 @@ RESERVED = is_in(names.CAPACITY_TYPE, "reserved")
 APART = PodTerm(names.ZONE, selector(app="db"), ("default",))
 NEAR = PodTerm(names.ZONE, selector(app="nowhere"), ("default",))
 NEAR_HOST = PodTerm(names.HOSTNAME, selector(app="nowhere"), ("default",))
-# The one zone with fewest pods is one in which no node can be launched.
+# The zone with the fewest pods is a zone without offerings.
 SPREAD = TopologySpread(names.ZONE, 2, True, selector(app="db"))
 
 
 class Case(NamedTuple):
-    """What is asked, as arguments of the builders: each constraint changes some of them."""
+    """A SolveRequest as arguments of the builders; each failing constraint changes some of them."""
 
     of_pod: dict[str, Any]
     of_pool: dict[str, Any]
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     more: dict[str, Any]
 
 
-class Broken(NamedTuple):
+class FailingConstraint(NamedTuple):
     code: ReasonCode
     named: str  # what the text must name
     change: Callable[[Case], None]
@@ -65,12 +65,12 @@ class Broken(NamedTuple):
 
 def _with_offerings(case: Case, change: Callable[[Offering], Offering | None]) -> None:
     for i, one in enumerate(case.types):
-        kept = tuple(new for new in map(change, one.offerings) if new is not None)
-        case.types[i] = dataclasses.replace(one, offerings=kept)
+        reservation_state = tuple(new for new in map(change, one.offerings) if new is not None)
+        case.types[i] = dataclasses.replace(one, offerings=reservation_state)
 
 
-def _databases(case: Case, **more: Any) -> None:
-    """A full node in each zone with a pod that others keep away from, or that keeps others away."""
+def _pods_in_every_zone(case: Case, **more: Any) -> None:
+    """A full node in each zone, with a pod for anti-affinity terms: its own, or those of other pods."""
     case.more["nodes"] = tuple(
         node(f"n-{zone}", cpu=0, zone=zone, pods=running(1, shape(0, 0, app="db", **more), zone))
         for zone in ZONES
@@ -79,7 +79,7 @@ def _databases(case: Case, **more: Any) -> None:
 
 def _spread(case: Case) -> None:
     """Two pods in each zone but one, where nothing can be launched."""
-    case.of_pod.pop("required_terms", None)  # which would leave that zone out
+    case.of_pod.pop("required_terms", None)  # it would exclude that zone
     case.of_pod.update(app="db", spreads=(SPREAD,))
     case.more["nodes"] = (
         node("n-far", cpu=0, zone="far"),
@@ -103,90 +103,96 @@ def _daemon_port(case: Case) -> None:
 
 
 def _anti_affinity(case: Case) -> None:
-    _databases(case)
+    _pods_in_every_zone(case)
     case.of_pod["anti_affinity"] = (APART,)
 
 
-BROKEN = [
-    Broken(ReasonCode.TAINT, "team=ml:NoSchedule", lambda c: c.of_pool.update(taints=(TAINT,))),
-    Broken(
+FAILING_CONSTRAINTS = [
+    FailingConstraint(ReasonCode.TAINT, "team=ml:NoSchedule", lambda c: c.of_pool.update(taints=(TAINT,))),
+    FailingConstraint(
         ReasonCode.REQUIREMENTS,
         "label team is not defined",
         lambda c: c.of_pod.update(node_selector=of(is_in("team", "ml"))),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.REQUIREMENTS,
         "kubernetes.io/arch In [arm64]",
         lambda c: c.of_pod.update(node_selector=of(is_in(names.ARCH, "arm64"))),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.REQUIREMENTS,
         "topology.kubernetes.io/zone In [z9]",
         lambda c: c.of_pod.update(node_selector=of(is_in(names.ZONE, "z9"))),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.NO_RESERVATION_SELECTED,
         "selects no reservation",
         _no_reservation,
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.VOLUMES,
         "topology.kubernetes.io/zone In [z9]",
         lambda c: c.of_pod.update(volumes=Volumes(alternatives=(of(is_in(names.ZONE, "z9")),))),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.VOLUMES,
         "kubernetes.io/hostname In [old-node]",
         lambda c: c.of_pod.update(volumes=Volumes(alternatives=(of(is_in(names.HOSTNAME, "old-node")),))),
     ),
-    Broken(ReasonCode.VOLUMES, "volume limits of every instance type: ebs.csi.aws.com", _volume_limits),
-    Broken(ReasonCode.RESOURCES, "cpu 99", lambda c: c.of_pod.update(cpu_millis=99_000)),
-    Broken(ReasonCode.RESOURCES, "memory 9000Gi", lambda c: c.of_pod.update(memory_mib=9000 * 1024)),
-    Broken(
+    FailingConstraint(
+        ReasonCode.VOLUMES, "volume limits of every instance type: ebs.csi.aws.com", _volume_limits
+    ),
+    FailingConstraint(ReasonCode.RESOURCES, "cpu 99", lambda c: c.of_pod.update(cpu_millis=99_000)),
+    FailingConstraint(
+        ReasonCode.RESOURCES, "memory 9000Gi", lambda c: c.of_pod.update(memory_mib=9000 * 1024)
+    ),
+    FailingConstraint(
         ReasonCode.NO_SUCH_RESOURCE,
         "extended resource nvidia.com/gpu",
         lambda c: c.of_pod.update(extra={"nvidia.com/gpu": 1}),
     ),
-    Broken(ReasonCode.HOST_PORTS, "host port 80/TCP", _daemon_port),
-    Broken(
+    FailingConstraint(ReasonCode.HOST_PORTS, "host port 80/TCP", _daemon_port),
+    FailingConstraint(
         ReasonCode.OFFERINGS,
         "spot or on-demand is not available",
         lambda c: _with_offerings(c, lambda o: None if o.reservation_id else dataclasses.replace(o, count=0)),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.LIMITS, "exceed limits: cpu 0", lambda c: c.of_pool.update(limits=resources.of({"cpu": 0}))
     ),
-    Broken(ReasonCode.MIN_VALUES, "label node.kubernetes.io/instance-type", lambda c: c.wanted.append(TYPES)),
-    Broken(
+    FailingConstraint(
+        ReasonCode.MIN_VALUES, "label node.kubernetes.io/instance-type", lambda c: c.wanted.append(TYPES)
+    ),
+    FailingConstraint(
         ReasonCode.TOPOLOGY,
         "topology constraint for pod affinity, key=topology.kubernetes.io/zone",
         lambda c: c.of_pod.update(affinity=(NEAR,)),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.TOPOLOGY,
         "topology constraint for pod affinity, key=kubernetes.io/hostname",
         lambda c: c.of_pod.update(affinity=(NEAR_HOST,)),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.TOPOLOGY,
         "topology constraint for pod anti-affinity, key=topology.kubernetes.io/zone",
         _anti_affinity,
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.TOPOLOGY,
         "topology constraint for pod anti-affinity of other pods, key=topology.kubernetes.io/zone",
-        lambda c: _databases(
+        lambda c: _pods_in_every_zone(
             c, anti_affinity=(PodTerm(names.ZONE, selector(app=c.of_pod["app"]), ("default",)),)
         ),
     ),
-    Broken(
+    FailingConstraint(
         ReasonCode.TOPOLOGY,
         "topology constraint for topology spread, key=topology.kubernetes.io/zone, maxSkew=2",
         _spread,
     ),
 ]
-# Of a pool that has nothing but the slot: why it does not take the pod.
-OF_SLOT: list[tuple[ReasonCode, str, dict[str, Any]]] = [
+# Why a NodePool with only the reserved offering cannot launch a node for the pod.
+RESERVATION_STATES: list[tuple[ReasonCode, str, dict[str, Any]]] = [
     (ReasonCode.WAITS_FOR_SLOT, "has no free slot", {"available": 0, "total": 3}),
     (ReasonCode.UNHEALTHY, "is cancelled", {"state": State.GONE, "state_name": "cancelled"}),
     (ReasonCode.UNHEALTHY, "is assessing", {"state": State.PENDING, "state_name": "assessing"}),
@@ -215,7 +221,7 @@ CASES = st.tuples(
 Drawn = tuple[str, int, int, set[str], Packing]
 
 
-def built(drawn: Drawn) -> Case:
+def satisfiable_case(drawn: Drawn) -> Case:
     """A pod that can be placed, with constraints that are satisfied."""
     app, cpu, memory, features, packing = drawn
     host = names.HOSTNAME
@@ -240,50 +246,50 @@ def built(drawn: Drawn) -> Case:
     return case
 
 
-def asked(case: Case, kept: Reservation = SLOT) -> SolveRequest:
+def solve_request(case: Case, reservation_state: Reservation = SLOT) -> SolveRequest:
     of_pool = pool("default", case.types, *case.wanted, **case.of_pool)
     more = {"taken_s": NOW_S} | case.more
-    made = request([of_pool], pods(1, shape(**case.of_pod)), [kept], **more)
+    made = request([of_pool], pods(1, shape(**case.of_pod)), [reservation_state], **more)
     return dataclasses.replace(made, explain_slots=True)
 
 
-def reasons_of(of_case: SolveRequest) -> tuple[Reason, ...]:
-    (unplaced,) = solve(of_case).unplaced
+def reasons_of(solve_input: SolveRequest) -> tuple[Reason, ...]:
+    (unplaced,) = solve(solve_input).unplaced
     return unplaced.reasons
 
 
 @settings(max_examples=300, deadline=None)
-@given(CASES, st.integers(0, len(BROKEN) - 1))
-def test_the_one_constraint_that_fails_is_named(drawn: Drawn, which: int) -> None:
-    case, broken = built(drawn), BROKEN[which]
-    assert not solve(asked(case)).unplaced, "the pod fits before anything is broken"
-    broken.change(case)
-    (reason,) = reasons_of(asked(case))
-    assert reason.code is broken.code, reason
-    assert broken.named in reason.sentence
+@given(CASES, st.integers(0, len(FAILING_CONSTRAINTS) - 1))
+def test_reason_names_the_failing_constraint(drawn: Drawn, which: int) -> None:
+    case, failing = satisfiable_case(drawn), FAILING_CONSTRAINTS[which]
+    assert not solve(solve_request(case)).unplaced, "the pod must fit before the change"
+    failing.change(case)
+    (reason,) = reasons_of(solve_request(case))
+    assert reason.code is failing.code, reason
+    assert failing.named in reason.sentence
     assert reason.sentence.count("default") <= 1
 
 
 @settings(max_examples=150, deadline=None)
-@given(CASES, st.integers(0, len(OF_SLOT) - 1))
-def test_the_state_of_the_one_reservation_is_named(drawn: Drawn, which: int) -> None:
-    case, (code, named, more) = built(drawn), OF_SLOT[which]
+@given(CASES, st.integers(0, len(RESERVATION_STATES) - 1))
+def test_reason_names_the_state_of_the_reservation(drawn: Drawn, which: int) -> None:
+    case, (code, named, more) = satisfiable_case(drawn), RESERVATION_STATES[which]
     case.wanted.append(RESERVED)
-    assert not solve(asked(case)).unplaced, "the pod fits before anything is broken"
-    kept = dataclasses.replace(SLOT, **more)
-    case.types[:] = fake_types(9, [kept])
-    (reason,) = reasons_of(asked(case, kept))
+    assert not solve(solve_request(case)).unplaced, "the pod must fit before the change"
+    reservation_state = dataclasses.replace(SLOT, **more)
+    case.types[:] = fake_types(9, [reservation_state])
+    (reason,) = reasons_of(solve_request(case, reservation_state))
     assert reason.code is code, reason
     assert named in reason.sentence
     assert reason.sentence.count("cr-1") == 1
 
 
 @settings(max_examples=300, deadline=None)
-@given(CASES, st.integers(-1, len(BROKEN) - 1))
-def test_no_reason_is_left_to_the_packing(drawn: Drawn, which: int) -> None:
-    case = built(drawn)
+@given(CASES, st.integers(-1, len(FAILING_CONSTRAINTS) - 1))
+def test_no_reason_has_the_code_packing(drawn: Drawn, which: int) -> None:
+    case = satisfiable_case(drawn)
     if which >= 0:
-        BROKEN[which].change(case)
-    plan = solve(asked(case))
-    told = [one.reasons for one in plan.unplaced] + [one.reasons for one in plan.not_reserved]
-    assert ReasonCode.PACKING not in {reason.code for reasons in told for reason in reasons}
+        FAILING_CONSTRAINTS[which].change(case)
+    plan = solve(solve_request(case))
+    reason_lists = [one.reasons for one in plan.unplaced] + [one.reasons for one in plan.not_reserved]
+    assert ReasonCode.PACKING not in {reason.code for reasons in reason_lists for reason in reasons}

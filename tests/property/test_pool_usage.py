@@ -1,4 +1,4 @@
-"""What NodePools hold, kept up to date change by change, is what a look at everything finds."""
+"""The usage of NodePools, updated by each change, equals the usage computed from all nodes and NodeClaims."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ CHANGES = 200
 
 
 class Fleet:
-    """Nodes and claims that come, change and go as the dice say."""
+    """Applies random changes of nodes and NodeClaims to their caches."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -33,15 +33,15 @@ class Fleet:
     def change(self) -> None:
         number = self.dice.randrange(len(IDS))
         if self.dice.random() < 0.5:
-            self._move(self.nodes, self._node(number))
+            self._apply(self.nodes, self._node(number))
         else:
-            self._move(self.claims, self._claim(number))
+            self._apply(self.claims, self._claim(number))
 
-    def looked_at(self, pool: str) -> dict[str, int]:
+    def computed_usage(self, pool: str) -> dict[str, int]:
         views = map(nodes.view, nodes.pairs(self.nodes, self.claims))
         return amounts(nodepools.used(views).get(pool, nodepools.NONE_USED))
 
-    def _move(self, cache: Cache[Any], obj: Object) -> None:
+    def _apply(self, cache: Cache[Any], obj: Object) -> None:
         cache.apply(Change("DELETED" if self.dice.random() < 0.3 else "MODIFIED", obj))
 
     def _node(self, number: int) -> Node:
@@ -76,7 +76,7 @@ def amounts(found: Resources) -> dict[str, int]:
 
 @pytest.mark.fact("ST-14")
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_kept_up_to_date_is_what_a_look_at_everything_finds(seed: int) -> None:
+def test_incremental_usage_of_a_nodepool_equals_usage_from_scratch(seed: int) -> None:
     async def test() -> None:
         fleet = Fleet(seed)
         for _ in range(fleet.dice.randrange(10)):
@@ -86,6 +86,6 @@ def test_what_is_kept_up_to_date_is_what_a_look_at_everything_finds(seed: int) -
             fleet.change()
             if fleet.dice.random() < 0.5:
                 for pool in POOLS:
-                    assert amounts(await usage.of(pool)) == fleet.looked_at(pool)
+                    assert amounts(await usage.of(pool)) == fleet.computed_usage(pool)
 
     asyncio.run(test())

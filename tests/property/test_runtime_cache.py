@@ -22,9 +22,9 @@ NODES = st.sampled_from(["", "n1", "n2"])
 PAGE = 2
 
 
-class CacheMachine(RuleBasedStateMachine):
-    """`store` is the truth and `log` its history; `delivered` is how much of it the watch has told. Answers to our
-    own writes come when they come: `answers` holds those that are still on their way."""
+class CacheTest(RuleBasedStateMachine):
+    """`store` is the state of the server and `log` its history; `delivered` counts the events that the watch has sent.
+    Responses to our own writes arrive at any time: `answers` holds those that have not arrived."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,10 +34,10 @@ class CacheMachine(RuleBasedStateMachine):
         self.log: list[Change[Pod]] = []
         self.delivered = 0
         self.answers: list[Pod] = []
-        self.written: dict[Key, int] = {}  # the newest answer of ours that arrived
-        self.ended: set[str] = set()  # uids whose end was accepted
+        self.written: dict[Key, int] = {}  # the newest version in a response that arrived
+        self.ended: set[str] = set()  # uids whose deletion was accepted
         self.shown: dict[Key, int] = {}
-        self.told: dict[Key, Pod] = {}  # what a handler makes of the changes
+        self.handled: dict[Key, Pod] = {}  # the objects according to the change handler
         self.cache = self.run(self.make())
         self.nodes = self.cache.index(by_node)
         self.owners = self.cache.index(by_owner)
@@ -47,23 +47,23 @@ class CacheMachine(RuleBasedStateMachine):
 
     async def make(self) -> Cache[Pod]:
         cache = Cache(Pod, clock=VirtualClock(START))
-        cache.subscribe(self.tell)
+        cache.subscribe(self.on_change)
         return cache
 
-    def tell(self, before: Pod | None, after: Pod | None) -> None:
+    def on_change(self, before: Pod | None, after: Pod | None) -> None:
         changed = after or before
         assert changed is not None
-        assert self.told.get(key_of(changed)) is before
+        assert self.handled.get(key_of(changed)) is before
         if after is None:
-            del self.told[key_of(changed)]
+            del self.handled[key_of(changed)]
         else:
-            self.told[key_of(changed)] = after
+            self.handled[key_of(changed)] = after
 
     def teardown(self) -> None:
         self.loop.close()
 
     def put(self, name: str, node: str) -> Pod:
-        """A write to the store, by anybody."""
+        """Writes to the store."""
         self.version += 1
         old = self.store.get(("default", name))
         meta = {
@@ -84,11 +84,11 @@ class CacheMachine(RuleBasedStateMachine):
         return old
 
     @rule(name=NAMES, node=NODES)
-    def others_write(self, name: str, node: str) -> None:
+    def another_client_writes(self, name: str, node: str) -> None:
         self.put(name, node)
 
     @rule(name=NAMES)
-    def others_delete(self, name: str) -> None:
+    def another_client_deletes(self, name: str) -> None:
         if ("default", name) in self.store:
             self.drop(name)
 
@@ -110,7 +110,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
-    def an_answer_arrives(self, data: st.DataObject) -> None:
+    def a_response_arrives(self, data: st.DataObject) -> None:
         pod = self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
 
         async def call() -> None:
@@ -125,7 +125,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.delivered < len(self.log))
     @rule()
-    def the_watch_tells(self) -> None:
+    def the_watch_sends_an_event(self) -> None:
         async def call() -> None:
             self.cache.apply(self.log[self.delivered])
 
@@ -134,7 +134,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cache.synced and self.delivered == len(self.log))
     @rule()
-    def the_watch_has_a_bookmark(self) -> None:
+    def the_watch_sends_a_bookmark(self) -> None:
         bookmark = Object(metadata=ObjectMeta(resource_version=str(self.version)))
 
         async def call() -> None:
@@ -144,7 +144,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_watch_expired(self, data: st.DataObject) -> None:
-        """A list of one moment, in pages; meanwhile others write, and answers arrive."""
+        """Lists the store at one version, in pages; between pages other clients write and responses arrive."""
         moment, upto = self.version, len(self.log)
         pods = list(self.store.values())
 
@@ -161,7 +161,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.delivered = upto
 
     @invariant()
-    def no_reader_sees_something_older_than_our_last_write(self) -> None:
+    def no_object_is_older_than_our_last_write(self) -> None:
         for key, version in self.written.items():
             pod = self.cache.get(key)
             if pod is not None:
@@ -177,7 +177,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert pod.metadata.uid not in self.ended or pod.metadata.deletion_timestamp is not None
 
     @invariant()
-    def objects_only_move_forward(self) -> None:
+    def resource_versions_never_decrease(self) -> None:
         for pod in self.cache:
             version = int(pod.metadata.resource_version)
             assert version >= self.shown.get(key_of(pod), 0)
@@ -185,7 +185,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def indexes_and_handlers_agree_with_the_objects(self) -> None:
-        assert self.told == {key_of(pod): pod for pod in self.cache}
+        assert self.handled == {key_of(pod): pod for pod in self.cache}
         for node in ("n1", "n2"):
             there = {key_of(pod) for pod in self.cache if pod.spec.node_name == node}
             assert {key_of(pod) for pod in self.nodes.get(node)} == there
@@ -194,13 +194,13 @@ class CacheMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cache.synced)
     @rule()
-    def when_all_is_told_the_cache_is_the_store(self) -> None:
+    def the_cache_equals_the_store_after_all_events(self) -> None:
         while self.delivered < len(self.log):
-            self.the_watch_tells()
+            self.the_watch_sends_an_event()
         while self.answers:
             pod = self.answers.pop()
             self.cache.written(pod)
         assert {key_of(pod): pod for pod in self.cache} == self.store
 
 
-TestCache = CacheMachine.TestCase
+TestCache = CacheTest.TestCase

@@ -15,17 +15,17 @@ from scripted import START
 
 T = TypeVar("T")
 KEYS = st.sampled_from([("", name) for name in "abc"])
-MOST = 3
+MAX_KEYS = 3
 
 
-class QueueMachine(RuleBasedStateMachine):
-    """The model: when each key is wanted, which are being worked on, and which of those are wanted again."""
+class QueueTest(RuleBasedStateMachine):
+    """The model: when each key is due, which keys are processed, and which of those are due again."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
-        self.wanted: dict[tuple[str, str], float] = {}
-        self.working: set[tuple[str, str]] = set()
+        self.due_s_of_key: dict[tuple[str, str], float] = {}
+        self.processing: set[tuple[str, str]] = set()
         self.failures: dict[tuple[str, str], int] = {}
         self.queue = self.run(self.make())
 
@@ -33,13 +33,15 @@ class QueueMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     async def make(self) -> WorkQueue:
-        return WorkQueue(clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 8), max_keys=MOST)
+        return WorkQueue(
+            clock=VirtualClock(START), ids=SeededIds(1), backoff=Backoff(1, 8), max_keys=MAX_KEYS
+        )
 
     def teardown(self) -> None:
         self.loop.close()
 
-    def want(self, key: tuple[str, str], at_s: float) -> None:
-        self.wanted[key] = min(at_s, self.wanted.get(key, at_s))
+    def add_to_model(self, key: tuple[str, str], at_s: float) -> None:
+        self.due_s_of_key[key] = min(at_s, self.due_s_of_key.get(key, at_s))
 
     @rule(key=KEYS)
     def add(self, key: tuple[str, str]) -> None:
@@ -47,7 +49,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.add(key)
 
         self.run(call())
-        self.want(key, self.loop.time())
+        self.add_to_model(key, self.loop.time())
 
     @rule(key=KEYS, seconds=st.integers(0, 10))
     def add_after(self, key: tuple[str, str], seconds: int) -> None:
@@ -55,7 +57,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.add_after(key, seconds)
 
         self.run(call())
-        self.want(key, self.loop.time() + seconds)
+        self.add_to_model(key, self.loop.time() + seconds)
 
     @rule(key=KEYS)
     def retry(self, key: tuple[str, str]) -> None:
@@ -66,7 +68,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.failures[key] = self.failures.get(key, 0) + 1
         longest_s = min(8, 2 ** (self.failures[key] - 1))
         assert longest_s / 2 <= wait_s <= longest_s
-        self.want(key, self.loop.time() + wait_s)
+        self.add_to_model(key, self.loop.time() + wait_s)
 
     @rule(key=KEYS)
     def succeeded(self, key: tuple[str, str]) -> None:
@@ -80,32 +82,32 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.free())
     @rule()
     def get(self) -> None:
-        """The queue gives out a key that nobody works on, at the moment the first of them is due or at once."""
-        due_s = max(self.loop.time(), min(self.wanted[key] for key in self.free()))
+        """The queue returns a key that no worker processes, when the first such key is due."""
+        due_s = max(self.loop.time(), min(self.due_s_of_key[key] for key in self.free()))
         key = self.run(self.queue.get())
         assert abs(self.loop.time() - due_s) < 1e-6
         assert key in self.free()
-        assert self.wanted.pop(key) <= due_s + 1e-6
-        self.working.add(key)
+        assert self.due_s_of_key.pop(key) <= due_s + 1e-6
+        self.processing.add(key)
 
-    @precondition(lambda self: self.working)
+    @precondition(lambda self: self.processing)
     @rule(data=st.data())
     def done(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.working)))
+        key = data.draw(st.sampled_from(sorted(self.processing)))
 
         async def call() -> None:
             self.queue.done(key)
 
         self.run(call())
-        self.working.remove(key)
+        self.processing.remove(key)
 
     def free(self) -> list[tuple[str, str]]:
-        return [key for key in self.wanted if key not in self.working]
+        return [key for key in self.due_s_of_key if key not in self.processing]
 
     @invariant()
-    def every_key_is_wanted_once(self) -> None:
-        assert len(self.queue) == len(self.wanted)
+    def every_key_is_queued_once(self) -> None:
+        assert len(self.queue) == len(self.due_s_of_key)
         assert not self.queue.overflowed
 
 
-TestQueue = QueueMachine.TestCase
+TestQueue = QueueTest.TestCase

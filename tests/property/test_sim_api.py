@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: a watcher's cache equals the store, and no update is lost."""
+"""Random requests to the simulated API server: a watcher's cache equals the store, and no update is lost."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from holdfast.sim.api.schema import fieldsets, shapes
 
 NAMES = ("a", "b", "c")
 TEAMS = ("red", "blue")
-STEPS = 20  # of the loop, within which whatever is there has come
+STEPS = 20  # of the event loop, enough for every available chunk to arrive
 SELECTORS = ("", "&labelSelector=team=red", "&fieldSelector=metadata.name=a")
 
 names = st.sampled_from(NAMES)
@@ -36,16 +36,16 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 @dataclass
 class Watcher:
-    """A client that lists, then watches, and applies what it hears to a cache."""
+    """A client that lists, then watches, and applies the events to a cache."""
 
-    chunks: "Feed"
+    chunks: "WatchChunks"
     query: str
     cache: dict[str, str] = field(default_factory=dict)  # name -> version
-    heard: int = 0
+    last_version: int = 0
     buffer: bytes = b""
 
     async def read(self) -> None:
-        """Everything that is there now."""
+        """Applies all events that are available now."""
         while (chunk := await self.chunks.ready()) is not None:
             self.buffer += chunk
         *lines, self.buffer = self.buffer.split(b"\n")
@@ -53,25 +53,25 @@ class Watcher:
             event = json.loads(text)
             meta = event["object"]["metadata"]
             version = int(meta["resourceVersion"])
-            assert version > self.heard or event["type"] == "ADDED", "events come in order"
-            self.heard = max(self.heard, version)
+            assert version > self.last_version or event["type"] == "ADDED", "events must be in order"
+            self.last_version = max(self.last_version, version)
             if event["type"] == "DELETED":
-                assert meta["name"] in self.cache, "only what was there is deleted"
+                assert meta["name"] in self.cache, "only a known object may be deleted"
                 del self.cache[meta["name"]]
             elif event["type"] != "BOOKMARK":
                 assert (event["type"] == "ADDED") == (meta["name"] not in self.cache)
                 self.cache[meta["name"]] = meta["resourceVersion"]
 
 
-class Feed:
-    """The chunks of a watch that are there already. Steps of the loop are counted, not time: a slow machine is no bug."""
+class WatchChunks:
+    """The available chunks of a watch. It counts steps of the event loop, not time, so a slow computer changes nothing."""
 
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks
         self._next: asyncio.Future[bytes] | None = None
 
     async def ready(self) -> bytes | None:
-        """The next chunk, or None when the server has nothing more to say for now."""
+        """The next chunk, or None if the server has sent no more."""
         self._next = self._next or asyncio.ensure_future(anext(self._chunks))
         for _ in range(STEPS):
             if self._next.done():
@@ -103,17 +103,17 @@ async def write(to: Line, kind: str, name: str, what: Any) -> None:
 async def watcher(to: Line, how: str, selector: str) -> Watcher:
     if how == "initial":
         answer = await to.send_watch(f"{NODES}?watch=true{selector}")
-        return Watcher(Feed(answer), selector)
+        return Watcher(WatchChunks(answer), selector)
     found = await to.got(f"{NODES}?limit=500{selector}")
     version = found["metadata"]["resourceVersion"]
     chunks = await to.send_watch(f"{NODES}?watch=true&resourceVersion={version}{selector}")
     cache = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found["items"]}
-    return Watcher(Feed(chunks), selector, cache, heard=int(version))
+    return Watcher(WatchChunks(chunks), selector, cache, last_version=int(version))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(writes, watches), max_size=40))
-def test_a_watchers_cache_equals_the_store(steps: list[tuple[str, Any, Any]]) -> None:
+def test_cache_of_a_watcher_equals_the_store(steps: list[tuple[str, Any, Any]]) -> None:
     async def test() -> None:
         async with line() as to:
             watchers: list[Watcher] = []
@@ -138,7 +138,7 @@ def test_a_watchers_cache_equals_the_store(steps: list[tuple[str, Any, Any]]) ->
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("put", "merge", "json"))), max_size=40))
 def test_writers_with_stale_versions_never_lose_an_update(turns: list[tuple[int, str]]) -> None:
-    """Each writer reads, and at its next turn adds one to what it read; the server must refuse what is stale."""
+    """Each writer reads, and at its next turn writes the count plus one; the server must refuse a stale version."""
 
     async def test() -> None:
         async with line() as to:
@@ -156,11 +156,11 @@ def test_writers_with_stale_versions_never_lose_an_update(turns: list[tuple[int,
     run(test())
 
 
-async def add_one(to: Line, seen: dict[str, Any], how: str) -> int:
-    meta = seen["metadata"]
+async def add_one(to: Line, read_object: dict[str, Any], how: str) -> int:
+    meta = read_object["metadata"]
     count = str(int(meta["annotations"]["count"]) + 1)
     if how == "put":
-        body: Any = {**seen, "metadata": {**meta, "annotations": {"count": count}}}
+        body: Any = {**read_object, "metadata": {**meta, "annotations": {"count": count}}}
         answer = await to.ask("PUT", f"{NODES}/n1", body)
     elif how == "merge":
         body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {"count": count}}}
@@ -179,7 +179,7 @@ steps_of_paths = st.sampled_from(("f:a", "f:b", 'k:{"name":"x"}', 'v:"y"', "f:c.
 
 
 @given(st.frozensets(st.lists(steps_of_paths, min_size=1, max_size=4).map(tuple)))
-def test_a_set_of_fields_survives_its_wire_form(paths: frozenset[tuple[str, ...]]) -> None:
+def test_field_set_round_trips(paths: frozenset[tuple[str, ...]]) -> None:
     assert fieldsets.from_fields(fieldsets.to_fields(paths)) == paths
 
 
@@ -192,7 +192,7 @@ objects = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 
 @given(objects, objects)
-def test_two_objects_differ_where_the_difference_says_and_nowhere_else(old: Any, new: Any) -> None:
+def test_compare_finds_differences_only_between_different_objects(old: Any, new: Any) -> None:
     found = fieldsets.compare(old, new, shapes.ANYTHING)
     assert (not found.changed and not found.removed) == (old == new)
     back = fieldsets.compare(new, old, shapes.ANYTHING)

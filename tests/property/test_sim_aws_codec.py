@@ -1,7 +1,7 @@
-"""The codec of the simulated AWS against botocore's own: what one writes, the other reads the same.
+"""The codec of the simulated AWS against botocore's: each reads what the other writes.
 
-Values are made from the shapes of the service models, for every operation that the product or real Karpenter
-calls, with dice from a seed.
+Values are generated from the shapes of the service models, from a seed, for every operation that Holdfast or Karpenter
+calls.
 """
 
 import datetime as dt
@@ -44,7 +44,7 @@ DEPTH = 6
 TEXTS = ("", "a", "a b", "<&>\"'", "ü€😀", "x=1&y=2", "a+b%20", " edge ", "line\nline", "a.1")
 
 
-class Maker:
+class ShapeValues:
     """Values of a shape, as a client or a service would write them."""
 
     def __init__(self, seed: int) -> None:
@@ -75,7 +75,7 @@ class Maker:
                 raise AssertionError(kind)
 
     def _structure(self, shape: Shape, depth: int) -> dict[str, Any]:
-        """Some members, and one at least: an empty structure leaves no trace in a form."""
+        """Some members, at least one: a form cannot express an empty structure."""
         if depth > DEPTH:
             scalars = [name for name, member in shape.members.items() if is_scalar(member)]
             chosen = scalars[:1]
@@ -90,11 +90,11 @@ def is_scalar(shape: Shape) -> bool:
 
 
 def trimmed(shape: Shape, value: Any) -> Any:
-    """Without what a form cannot say: structures and lists that are empty all the way down."""
+    """Removes what a form cannot express: structures and lists without values."""
     match shape.type_name:
         case "structure":
-            kept = {name: trimmed(shape.members[name], item) for name, item in value.items()}
-            return {name: item for name, item in kept.items() if item not in ({}, [])}
+            members = {name: trimmed(shape.members[name], item) for name, item in value.items()}
+            return {name: item for name, item in members.items() if item not in ({}, [])}
         case "list":
             return [item for item in (trimmed(shape.member, item) for item in value) if item not in ({}, [])]
         case _:
@@ -102,27 +102,31 @@ def trimmed(shape: Shape, value: Any) -> Any:
 
 
 def request_of(model: OperationModel, params: dict[str, Any]) -> Request:
-    """The request that botocore makes of parameters; values need not be sensible, so it does not validate."""
+    """The request that botocore builds from parameters, without validation, since the values are random."""
     service = model.service_model
     serializer = botocore.serialize.create_serializer(service.resolved_protocol, include_validation=False)
-    made = serializer.serialize_to_request(params, model)
-    body = made["body"]
+    serialized = serializer.serialize_to_request(params, model)
+    body = serialized["body"]
     if isinstance(body, dict):
         body = urlencode(body).encode()
-    headers = {name.lower(): value for name, value in made["headers"].items()}
+    headers = {name.lower(): value for name, value in serialized["headers"].items()}
     return Request(
-        made["method"], made["url_path"], urlencode(made["query_string"], doseq=True), headers, body or b""
+        serialized["method"],
+        serialized["url_path"],
+        urlencode(serialized["query_string"], doseq=True),
+        headers,
+        body or b"",
     )
 
 
 @pytest.mark.parametrize(("service", "operation"), CASES)
-def test_parameters_that_botocore_writes_are_read_as_they_were(service: str, operation: str) -> None:
+def test_codec_reads_parameters_that_botocore_writes(service: str, operation: str) -> None:
     codec = protocols.codec(service)
     model = codec.operation_model(operation)
     for seed in SEEDS:
         if model.input_shape is None:
             continue
-        params = Maker(seed).value(model.input_shape)
+        params = ShapeValues(seed).value(model.input_shape)
         for name, member in model.input_shape.members.items():
             if member.serialization.get("location") == "uri":
                 params[name] = "a name/with"
@@ -134,12 +138,12 @@ def test_parameters_that_botocore_writes_are_read_as_they_were(service: str, ope
 
 
 @pytest.mark.parametrize(("service", "operation"), CASES)
-def test_results_are_read_by_botocore_as_they_were(service: str, operation: str) -> None:
+def test_botocore_reads_results_that_the_codec_writes(service: str, operation: str) -> None:
     codec = protocols.codec(service)
     model = codec.operation_model(operation)
     parser = botocore.parsers.create_parser(codec.model.resolved_protocol)
     for seed in SEEDS:
-        result = Maker(seed).value(model.output_shape) if model.output_shape else {}
+        result = ShapeValues(seed).value(model.output_shape) if model.output_shape else {}
         answer = codec.answer(model, codec.strict_result(model, result), "an-id")
         parsed = parser.parse(
             {"body": answer.body, "headers": answer.headers, "status_code": answer.status}, model.output_shape
@@ -198,7 +202,7 @@ def world() -> Endpoint:
     target=st.sampled_from(["", "AmazonSSM.GetParameter", "AmazonSQS.ReceiveMessage", "X.Y.Z"]),
     body=forms(),
 )
-def test_no_request_is_too_strange_for_an_answer(
+def test_every_malformed_request_gets_a_response_below_500(
     world: Endpoint, service: str, method: str, path: str, query: str, target: str, body: bytes
 ) -> None:
     scope = f"AWS4-HMAC-SHA256 Credential=A/20270101/us-west-2/{service}/aws4_request"

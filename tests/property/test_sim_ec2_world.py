@@ -1,6 +1,6 @@
-"""Whatever is done to the simulated EC2, every checker holds after every step, and it comes to rest.
+"""Random steps on the simulated EC2: every invariant holds after every step, and all slots are released at the end.
 
-Each seed is a story of random steps; its number is in the name of the test.
+Each seed gives one sequence of steps; the seed is in the id of the test.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ RULES = (
 )
 
 
-class Story:
+class RandomSteps:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.region = Region(seed=seed, release_lag_s=45)
@@ -47,10 +47,10 @@ class Story:
     def step(self) -> None:
         steps = (
             self.reserve, self.block, self.launch, self.launch, self.launch_into, self.launch_into, self.launch_group,
-            self.terminate, self.terminate, self.wait, self.wait, self.wait, self.cancel, self.resize, self.others,
+            self.terminate, self.terminate, self.wait, self.wait, self.wait, self.cancel, self.resize, self.use_or_release_elsewhere,
             self.share, self.lend, self.take_back, self.interrupt, self.extend,
         )  # fmt: skip
-        with contextlib.suppress(ApiError, LostResponse):  # a refusal or a lost answer is part of the story
+        with contextlib.suppress(ApiError, LostResponse):  # refused calls and lost responses are expected
             self.dice.choice(steps)()
         self.region.ec2.advance()
 
@@ -60,7 +60,7 @@ class Story:
     def pick(self, **wanted: Any) -> Reservation:
         found = [r for r in self.world.reservations if all(getattr(r, k) == v for k, v in wanted.items())]
         if not found:
-            raise ApiError("Nothing", "there is none to do it to")
+            raise ApiError("Nothing", "no reservation matches")
         return self.dice.choice(found)
 
     # --- Steps --------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ class Story:
         self.region.fleet(config(template, "m5.large/a", "m5.xlarge/b"), count=2)
 
     def terminate(self) -> None:
-        mine = [i.id for i in self.world.instances if i.account == ACCOUNT]
-        self.call("TerminateInstances", InstanceIds=self.dice.sample(mine, min(len(mine), 2)))
+        own_ids = [i.id for i in self.world.instances if i.account == ACCOUNT]
+        self.call("TerminateInstances", InstanceIds=self.dice.sample(own_ids, min(len(own_ids), 2)))
 
     def wait(self) -> None:
         self.region.wait(self.dice.choice((1, 20, 45, 300, 3000)))
@@ -132,7 +132,7 @@ class Story:
             InstanceCount=count,
         )
 
-    def others(self) -> None:
+    def use_or_release_elsewhere(self) -> None:
         change = self.dice.choice((control.take, control.give))
         change(self.world, self.pick(state="active").id, self.dice.randrange(1, 3))
 
@@ -170,18 +170,18 @@ def _specification(preference: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_every_checker_holds_through_any_story_and_all_slots_come_back(seed: int) -> None:
-    story = Story(seed)
+def test_invariants_hold_after_random_steps_and_all_slots_are_released(seed: int) -> None:
+    random_steps = RandomSteps(seed)
     for _ in range(STEPS):
-        story.step()
-    story.region.ec2.check_all()
-    world = story.world
+        random_steps.step()
+    random_steps.region.ec2.check_all()
+    world = random_steps.world
     assert len(world.instances) > 0
     assert world.now_s > START_S
     for instance in world.instances:
         control.kill(world, instance.id)
-    story.region.wait(10_000)
-    story.region.ec2.check_all()
+    random_steps.region.wait(10_000)
+    random_steps.region.ec2.check_all()
     assert [i.held_reservation_id for i in world.instances if i.held_reservation_id] == []
     for reservation in world.reservations:
         if reservation.active:

@@ -1,12 +1,11 @@
-"""A storm from a seed: a world, what people do in it, and what goes wrong meanwhile.
+"""A fault simulation from a seed: reservations, NodePools, workloads, changes by users, and faults.
 
-There are two kinds. Most are short and rough. Those with seeds from `LONG` on last half an hour, in which little goes
-wrong and much changes: nodes drift, others take slots and leave them, blocks end sooner or later than was said; so
-reservations are rolled and filled, and pods are moved.
+There are two kinds. Most are short, with many faults. Those with seeds from `LONG` on last half an hour, with few faults
+and many changes: nodes drift, other accounts use and release slots, the ends of capacity blocks move. So all nodes of a
+reservation are replaced, and pods are moved.
 
-The rules: the same seed gives the same storm; everything that goes wrong ends with the storm; and sizes of pods are
-such that whether one fits a type is beyond doubt, so that the oracle need not know how much of a machine is left for
-pods.
+The rules: the same seed gives the same simulation; all faults end with it; and pod sizes either clearly fit an instance
+type or clearly do not, so the oracle need not know the allocatable resources of a node.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ CAPACITY_TYPES: Final = (
     ("spot", "on-demand"),
     ("on-demand",),
 )
-BUDGETS: Final = (  # of NodePools: how many nodes may be away at once, and what says so
+BUDGETS: Final = (  # of NodePools: how many nodes may be disrupted at once, and the budgets
     (100, ({"nodes": "100%"},)),
     (100, ({"nodes": "100%"},)),
     (2, ({"nodes": "2"},)),
@@ -54,9 +53,9 @@ class Slots:
     elsewhere: int
     starts_s: int
     open: bool
-    ends_s: int | None = None  # a capacity block is drained from then on, anything else is over
+    ends_s: int | None = None  # start of the drain of a capacity block, end of any other reservation
     block: bool = False
-    interruptible: bool = False  # lent by another one, which may take it back
+    interruptible: bool = False  # its owner may reclaim it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ class App:
     cpu_millis: int
     selector: tuple[tuple[str, str], ...]
     tolerates: bool
-    away_max: int | None = None  # what its disruption budget says
-    disk: bool = False  # each pod has one, which stays where it is
+    away_max: int | None = None  # maxUnavailable of its PodDisruptionBudget
+    disk: bool = False  # each pod has a zonal volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,8 @@ class Storm:
     pools: tuple[Pool, ...]
     apps: tuple[App, ...]
     steps: tuple[Step, ...]
-    weather: tuple[ec2.Fault, ...]  # of EC2, in seconds since the beginning
-    replicas: int  # of the program
+    weather: tuple[ec2.Fault, ...]  # faults of EC2, in seconds since the start
+    replicas: int  # of the controller
     lasts_s: int = LASTS_S
 
 
@@ -111,15 +110,15 @@ def _short(seed: int, dice: Dice) -> Storm:
     slots = tuple(_slots(dice, number) for number in range(dice.number(0, 3)))
     pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
     apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
-    steps = [_deed(dice, slots, pools, apps) for _ in range(dice.number(4, 12))]
-    steps += [_accident(dice) for _ in range(dice.number(1, 8))]
+    steps = [_user_change(dice, slots, pools, apps) for _ in range(dice.number(4, 12))]
+    steps += [_process_fault(dice) for _ in range(dice.number(1, 8))]
     return Storm(
         seed=seed,
         slots=slots,
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        weather=tuple(_weather(dice) for _ in range(dice.number(1, 5))),
+        weather=tuple(_ec2_fault(dice) for _ in range(dice.number(1, 5))),
         replicas=2 if dice.chance(0.15) else 1,
     )
 
@@ -127,16 +126,16 @@ def _short(seed: int, dice: Dice) -> Storm:
 def _long(seed: int, dice: Dice) -> Storm:
     slots = tuple(_many_slots(dice, number) for number in range(dice.number(1, 3)))
     pools = tuple(_reserved_pool(dice, number, slots) for number in range(dice.number(1, 2)))
-    apps = tuple(_moved_app(dice, number) for number in range(dice.number(1, 3)))
-    steps = [_change(dice, slots, pools, apps) for _ in range(dice.number(6, 12))]
-    steps += [_mishap(dice) for _ in range(dice.pick((0, 1, 1, 2)))]
+    apps = tuple(_long_app(dice, number) for number in range(dice.number(1, 3)))
+    steps = [_long_change(dice, slots, pools, apps) for _ in range(dice.number(6, 12))]
+    steps += [_rare_fault(dice) for _ in range(dice.pick((0, 1, 1, 2)))]
     return Storm(
         seed=seed,
         slots=slots,
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        weather=tuple(_weather(dice) for _ in range(dice.number(0, 1))),
+        weather=tuple(_ec2_fault(dice) for _ in range(dice.number(0, 1))),
         replicas=dice.number(1, 2),
         lasts_s=LONG_S,
     )
@@ -174,7 +173,7 @@ def _reserved_pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
     )
 
 
-def _moved_app(dice: Dice, number: int) -> App:
+def _long_app(dice: Dice, number: int) -> App:
     return App(
         name=f"app-{number}",
         replicas=dice.number(1, 6),
@@ -186,7 +185,9 @@ def _moved_app(dice: Dice, number: int) -> App:
     )
 
 
-def _change(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
+def _long_change(
+    dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]
+) -> Step:
     at_s = dice.number(60, LONG_S)
     what = dice.pick(
         ("drift", "drift", "give", "take", "grow", "scale", "scale", "extend", "reclaim", "cancel")
@@ -204,8 +205,8 @@ def _change(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps:
             return Step(at_s, what, (dice.pick(slots).name, dice.number(1, 2)))
 
 
-def _mishap(dice: Dice) -> Step:
-    """Little goes wrong, but at any time."""
+def _rare_fault(dice: Dice) -> Step:
+    """A fault of a long simulation, at any time."""
     at_s = dice.number(60, LONG_S)
     what = dice.pick(("crash", "crash", "cut", "down", "clock", "answer", "answer"))
     match what:
@@ -273,8 +274,10 @@ def _app(dice: Dice, number: int) -> App:
     )
 
 
-def _deed(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
-    """What people and other accounts do."""
+def _user_change(
+    dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]
+) -> Step:
+    """A change by a user, by EC2 or by another account."""
     at_s = dice.number(5, LASTS_S)
     kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"]
     what = dice.pick([*kinds, "take", "give", "grow", "cancel"] if slots else kinds)
@@ -291,8 +294,8 @@ def _deed(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: t
             return Step(at_s, what, (dice.number(0, 99),))
 
 
-def _accident(dice: Dice) -> Step:
-    """What happens to the program and to its line."""
+def _process_fault(dice: Dice) -> Step:
+    """A fault of the controller process or of its connection to the API server."""
     at_s = dice.number(5, LASTS_S)
     what = dice.pick(("crash", "crash", "cut", "down", "request", "request", "request"))
     match what:
@@ -326,8 +329,8 @@ def _bad_request(dice: Dice) -> tuple[Any, ...]:
     return which, fault, dice.number(1, 6)
 
 
-def _weather(dice: Dice) -> ec2.Fault:
-    """How EC2 is, for a while."""
+def _ec2_fault(dice: Dice) -> ec2.Fault:
+    """A fault of EC2 with a start and an end."""
     from_s = dice.number(0, LASTS_S - 60)
     about: dict[str, Any] = {"from_s": from_s, "until_s": min(LASTS_S, from_s + dice.number(10, 200))}
     operation = dice.pick(

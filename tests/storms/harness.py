@@ -1,7 +1,7 @@
-"""Runs one storm: the real program in it, then silence, then the oracle.
+"""Runs one fault simulation: the real controllers with faults, then a time without faults, then the oracle.
 
-Called by the tests and by `make sim`. Everything is in virtual time and from the seed, so a storm that fails once
-fails each time. The rule: when it is quiet the world comes to where the oracle has nothing to say, and stays there.
+Called by the tests and by `make sim`. Everything is in virtual time and from the seed, so a simulation that fails once
+fails each time. The rule: after the faults end, the oracle finds no problems within a bound, and none later.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from storms.watch import Watch
 
 QUIET_S: Final = (
     60 * 60
-)  # a claim that never registers takes a quarter of an hour, and its successor may have been one
-STAYS_S: Final = 150  # longer than between two looks for garbage
-LOOK_S: Final = 10
+)  # a NodeClaim that never registers is deleted after 15 minutes, and so may be the one that replaces it
+STABLE_S: Final = 150  # longer than the interval of garbage collection
+CHECK_INTERVAL_S: Final = 10
 TIMINGS: Final = Timings(
     boot_s=5, ready_s=2, devices_s=1, startup_taints=(), heartbeat_s=30, grace_s=90, poll_s=2
 )
@@ -57,7 +57,7 @@ DISK: Final = {
     },
 }
 TAINT: Final = {"key": "example.com/only", "value": "some", "effect": "NoSchedule"}
-PLANS_TAKE_S = (0, 1.5, 0, 4)  # by seed: a large cluster's plans take seconds
+PLANS_TAKE_S = (0, 1.5, 0, 4)  # by seed: plans of a large cluster take seconds
 
 
 @dataclass
@@ -75,11 +75,11 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
 
     async def program(world: AppWorld) -> None:
         scenario = _Scenario(world, made, outcome, tell)
-        keeper = asyncio.create_task(scenario.keep_alive())
+        restarter = asyncio.create_task(scenario.restart_after_crashes())
         await scenario.build()
-        await scenario.rage()
+        await scenario.run_faults()
         await scenario.settle()
-        keeper.cancel()
+        restarter.cancel()
         outcome.judged = scenario.watch.judged
 
     start_s = int(kube_worlds.START.timestamp())
@@ -110,28 +110,28 @@ class _Scenario:
         self._outcome = outcome
         self._tell = tell
         self._ids: dict[str, str] = {}  # of reservations
-        self._lenders: dict[str, Reservation] = {}  # of those that may be taken back
+        self._sources: dict[str, Reservation] = {}  # source reservations of interruptible ones
         self._down_s = 0
         self.watch = Watch(made)
         self._wanted = {app.name: app.replicas for app in made.apps}
 
-    def _say(self, what: str) -> None:
+    def _log(self, what: str) -> None:
         line = f"{self._world.clock.monotonic_s():7.1f} s  {what}"
         self._outcome.story.append(line)
         self._tell(line)
 
-    # --- The world ------------------------------------------------------------------------------------
+    # --- Setup ----------------------------------------------------------------------------------------
 
     async def build(self) -> None:
         world = self._world
         self.watch.start(world)
         for slots in self._storm.slots:
-            self._say(str(slots))
+            self._log(str(slots))
             self._ids[slots.name] = self._reserve(slots).id
         for rule in self._storm.weather:
-            self._say(f"weather: {rule}")
+            self._log(f"weather: {rule}")
         for pool in self._storm.pools:
-            self._say(str(pool))
+            self._log(str(pool))
             terms = [{"id": self._ids[name]} for name in pool.slots]
             await world.node_class(
                 pool.name, **({"capacityReservationSelectorTerms": terms} if terms else {})
@@ -147,7 +147,7 @@ class _Scenario:
             )
         await world.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
         for app in self._storm.apps:
-            self._say(str(app))
+            self._log(str(app))
             await self._start(app)
         for _ in range(1, self._storm.replicas):
             world.stand_by()
@@ -155,7 +155,7 @@ class _Scenario:
     def _reserve(self, slots: Slots) -> Reservation:
         world, zone_id, now_s = self._world, ZONES[slots.zone], self._world.clock.now_s()
         if slots.interruptible:
-            self._lenders[slots.name] = source = world.reserve(
+            self._sources[slots.name] = source = world.reserve(
                 slots.instance_type, slots.total, zone_id=zone_id
             )
             return control.lend(world.ec2.world, source.id, slots.total)
@@ -185,24 +185,24 @@ class _Scenario:
             budget = {"metadata": {"name": app.name}, "spec": about}
             await self._world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
 
-    # --- The storm ------------------------------------------------------------------------------------
+    # --- Faults ---------------------------------------------------------------------------------------
 
-    async def rage(self) -> None:
+    async def run_faults(self) -> None:
         for step in self._storm.steps:
             await self._until(step.at_s)
-            self._say(f"{step.what} {' '.join(map(str, step.about))}")
+            self._log(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
         await self._until(self._storm.lasts_s)
         self._world.line.clear()
         self._world.own_clock.jumped_s = self._world.clock.jumped_s
         self._world.live_on()
-        self._say("silence")
+        self._log("silence")
 
-    async def keep_alive(self) -> None:
-        """Somebody starts the program anew when it has died."""
+    async def restart_after_crashes(self) -> None:
+        """Restarts the controller after every crash."""
         while True:
             await self._world.hands.dead.wait()
-            self._say(f"the program died after {self._world.hands.writes[-1:]}")
+            self._log(f"the program died after {self._world.hands.writes[-1:]}")
             await self._world.restart(after_s=self._down_s)
 
     async def _until(self, at_s: float) -> None:
@@ -221,10 +221,10 @@ class _Scenario:
                 labels = {"metadata": {"labels": {"example.com/generation": about[1]}}}
                 await world.kube.patch(found, {"spec": {"template": labels}})
             case "cancel":
-                there = world.ec2.world.reservations[self._ids[about[0]]]
-                if there.state == "active" and there.kind != "capacity-block":
-                    with contextlib.suppress(ApiError):  # EC2's weather is everybody's
-                        world.cancel(there)
+                reservation = world.ec2.world.reservations[self._ids[about[0]]]
+                if reservation.state == "active" and reservation.kind != "capacity-block":
+                    with contextlib.suppress(ApiError):  # faults of EC2 apply to this call too
+                        world.cancel(reservation)
             case "reclaim":
                 self._reclaim(about[0], about[1])
             case "extend":
@@ -235,12 +235,12 @@ class _Scenario:
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
             case "kill machine":
-                if machines := world.machines:
-                    control.kill(world.ec2.world, machines[about[0] % len(machines)].id)
+                if instances := world.machines:
+                    control.kill(world.ec2.world, instances[about[0] % len(instances)].id)
             case _:
-                await self._go_wrong(step)
+                await self._inject_fault(step)
 
-    async def _go_wrong(self, step: Step) -> None:
+    async def _inject_fault(self, step: Step) -> None:
         world, about = self._world, step.about
         match step.what:
             case "crash":
@@ -266,34 +266,41 @@ class _Scenario:
         await self._world.kube.patch(found, {"spec": {"replicas": replicas}})
 
     def _count(self, what: str, reservation_id: str, slots: int) -> None:
-        """Others come and go, or somebody buys more."""
+        """Other accounts use or release slots, or the reservation grows."""
         ec2 = self._world.ec2.world
-        there = ec2.reservations[reservation_id]
-        if what == "grow" and not there.source_id:
-            ec2.put_reservation(there, total=there.total + slots, available=there.available + slots)
-        elif what == "take" and there.target < 0:
+        reservation = ec2.reservations[reservation_id]
+        if what == "grow" and not reservation.source_id:
+            ec2.put_reservation(
+                reservation, total=reservation.total + slots, available=reservation.available + slots
+            )
+        elif what == "take" and reservation.target < 0:
             control.take(ec2, reservation_id, slots)
         elif what == "give":
             control.give(ec2, reservation_id, slots)
 
     def _reclaim(self, name: str, left: int) -> None:
-        """Who lent slots takes them back but for so many; who is in them has two minutes."""
-        there = self._world.ec2.world.reservations[self._ids[name]]
-        if name in self._lenders and there.active and there.target < 0 and left < there.total:
-            asked = {"CapacityReservationId": self._lenders[name].id, "TargetInstanceCount": left}
-            with contextlib.suppress(ApiError):  # EC2's weather is everybody's
+        """The owner reclaims all but `left` slots; instances in them have two minutes."""
+        reservation = self._world.ec2.world.reservations[self._ids[name]]
+        if (
+            name in self._sources
+            and reservation.active
+            and reservation.target < 0
+            and left < reservation.total
+        ):
+            params = {"CapacityReservationId": self._sources[name].id, "TargetInstanceCount": left}
+            with contextlib.suppress(ApiError):  # faults of EC2 apply to this call too
                 self._world.ec2.call(
                     "UpdateInterruptibleCapacityReservationAllocation",
-                    asked,
+                    params,
                     Caller(aws_world.ACCOUNT, "", ""),
                 )
 
     def _extend(self, reservation_id: str, seconds: int) -> None:
-        """The end of a block is moved, perhaps while it is drained; not to where it would have been taken back."""
+        """Moves the end of a capacity block, perhaps during its drain, but not into the past of its reclaim time."""
         ec2 = self._world.ec2.world
-        there = ec2.reservations[reservation_id]
-        if there.kind == "capacity-block" and there.active:
-            end_s = max(there.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
+        reservation = ec2.reservations[reservation_id]
+        if reservation.kind == "capacity-block" and reservation.active:
+            end_s = max(reservation.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
             control.set_end(ec2, reservation_id, end_s)
 
     async def _delete(self, kind: type[Object], number: int) -> None:
@@ -303,38 +310,38 @@ class _Scenario:
             self.watch.exempt.add(one.metadata.name)
             await self._world.kube.delete(one)
 
-    # --- After it -------------------------------------------------------------------------------------
+    # --- After the faults -----------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Until nothing is wrong, and then long enough to see that it stays so."""
+        """Waits until there are no problems, and that this state is stable."""
         clock = self._world.clock
         began_s = good_s = clock.monotonic_s()
-        machines: set[str] = set()
+        instances: set[str] = set()
         while clock.monotonic_s() - began_s < QUIET_S:
-            await self._world.sleep(LOOK_S)
+            await self._world.sleep(CHECK_INTERVAL_S)
             self.watch.look()
             scene = await self._scene()
             self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
-            now = {machine.id for machine in scene.machines}
-            if self._outcome.problems or now != machines:
-                good_s, machines = clock.monotonic_s(), now
-            elif clock.monotonic_s() - good_s >= STAYS_S:
+            now = {instance.id for instance in scene.machines}
+            if self._outcome.problems or now != instances:
+                good_s, instances = clock.monotonic_s(), now
+            elif clock.monotonic_s() - good_s >= STABLE_S:
                 self._outcome.quiet_after_s = good_s - began_s
                 self._world.ec2.check_all()
-                self._say(f"at rest: {sorted(now)} after {self._world.hands.writes}")
+                self._log(f"at rest: {sorted(now)} after {self._world.hands.writes}")
                 return
         self._outcome.problems.append("it never came to rest")
 
     async def _scene(self) -> Scene:
         world = self._world
-        machines = tuple(world.machines)
+        instances = tuple(world.machines)
         return Scene(
             storm=self._storm,
             wanted=self._wanted,
             pods=await world.all(Pod),
             claims=tuple(await world.claims()),
             nodes=tuple(await world.nodes()),
-            machines=machines,
+            machines=instances,
             reservations={name: world.ec2.world.reservations[id_] for name, id_ in self._ids.items()},
             disks=await self._disks(),
             held=frozenset(
@@ -346,7 +353,7 @@ class _Scenario:
         )
 
     async def _disks(self) -> dict[str, str]:
-        """The zones of disks by the names of their pods."""
+        """The zones of volumes by the names of their pods."""
         zones = {}
         for volume in await self._world.all(Volume):
             (term,) = volume.spec["nodeAffinity"]["required"]["nodeSelectorTerms"]

@@ -1,9 +1,9 @@
-"""What must be true when a storm is over, by counting: nothing here asks the program, or knows how it plans.
+"""What must hold after a fault simulation, by counting. It shares no code with the controllers and the planner.
 
-A pod that does not run must have no way to run: no NodePool that it may use has a type that it fits, at a place it
-may be, that may be bought, or has a free slot; a disk holds its pod in its zone, and a capacity block is no place once
-it is drained. Machines, claims and nodes are one to one, no node is on its way out but one that a disruption budget
-holds, and no reservation has more machines in it than slots.
+A pod may only be pending if no node can be launched for it: no NodePool that it may use has an instance type that fits,
+in an allowed zone, on demand, on spot or with a free slot. A volume restricts its pod to a zone, and a draining capacity
+block has no free slots. Instances, NodeClaims and nodes are one to one; only a PodDisruptionBudget may delay the
+deletion of a node; and no reservation has more instances than slots.
 """
 
 from collections import Counter
@@ -20,20 +20,20 @@ from holdfast.sim.ec2.entities import Instance, Reservation
 from storms.generate import VCPUS, ZONES, App, Pool, Storm
 
 ZONE: Final = "topology.kubernetes.io/zone"
-DRAINS_S: Final = 40 * 60  # before its end a capacity block is left
+DRAINS_S: Final = 40 * 60  # before its end a capacity block is drained
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything there is, as its keepers say."""
+    """The state of the API server and of EC2."""
 
     storm: Storm
     wanted: dict[str, int]  # replicas by app
     pods: tuple[Pod, ...]
     claims: tuple[NodeClaim, ...]
     nodes: tuple[Node, ...]
-    machines: tuple[Instance, ...]  # that run, or will
-    reservations: dict[str, Reservation]  # by their names here
+    machines: tuple[Instance, ...]  # pending or running
+    reservations: dict[str, Reservation]  # by their names in the simulation
     disks: dict[str, str] = field(default_factory=dict)  # zones, by the name of the pod
     held: frozenset[str] = frozenset()  # apps of which no pod may be evicted now
     now_s: int = 0
@@ -56,7 +56,7 @@ def _pods(scene: Scene) -> Iterator[str]:
 
 
 def ways(scene: Scene, app: App, disk: str | None) -> Iterator[str]:
-    """How a node could be had for one more pod, whose disk, if it has one, is in that zone."""
+    """The ways to launch a node for one more pod, whose volume, if it has one, is in zone `disk`."""
     selector = dict(app.selector)
     zones = [zone for zone in ZONES if selector.get(ZONE, zone) == zone == (disk or zone)]
     if not zones:
@@ -78,11 +78,17 @@ def ways(scene: Scene, app: App, disk: str | None) -> Iterator[str]:
 
 def _free_slots(scene: Scene, pool: Pool, kind: str, zones: list[str]) -> Iterator[str]:
     for slots in scene.storm.slots:
-        there = scene.reservations[slots.name]
+        reservation = scene.reservations[slots.name]
         fits = slots.instance_type == kind and slots.zone in zones
-        drains = slots.block and scene.now_s >= there.end_s - DRAINS_S
-        if slots.name in pool.slots and fits and there.active and not drains and there.available > 0:
-            yield f"{pool.name} has {there.available} slots free in {slots.name} ({there.id})"
+        drains = slots.block and scene.now_s >= reservation.end_s - DRAINS_S
+        if (
+            slots.name in pool.slots
+            and fits
+            and reservation.active
+            and not drains
+            and reservation.available > 0
+        ):
+            yield f"{pool.name} has {reservation.available} slots free in {slots.name} ({reservation.id})"
 
 
 def _within_limit(scene: Scene, pool: Pool, kind: str) -> bool:
@@ -98,29 +104,29 @@ def _within_limit(scene: Scene, pool: Pool, kind: str) -> bool:
 
 
 def _pairs(scene: Scene) -> Iterator[str]:
-    machines = {one.id for one in scene.machines}
+    instance_ids = {one.id for one in scene.machines}
     claimed = Counter((claim.status.provider_id or "").rpartition("/")[2] for claim in scene.claims)
     nodes = {(node.spec.provider_id or "").rpartition("/")[2]: node for node in scene.nodes}
     for claim in scene.claims:
         if claim.metadata.deletion_timestamp is not None:
             if not _is_held(scene, claim):
                 yield f"claim {claim.metadata.name} is still being deleted"
-        elif (claim.status.provider_id or "").rpartition("/")[2] not in machines:
+        elif (claim.status.provider_id or "").rpartition("/")[2] not in instance_ids:
             yield f"claim {claim.metadata.name} has no machine ({claim.status.provider_id})"
         elif not conditions.holds(claim.status.conditions, "Ready"):
             yield f"claim {claim.metadata.name} is not Ready: {claim.status.conditions}"
-    for machine in machines:
-        if claimed[machine] != 1:
-            yield f"machine {machine} has {claimed[machine]} claims"
-        elif machine not in nodes:
-            yield f"machine {machine} has no node"
-    for machine, node in nodes.items():
-        if machine not in machines:
+    for instance in instance_ids:
+        if claimed[instance] != 1:
+            yield f"machine {instance} has {claimed[instance]} claims"
+        elif instance not in nodes:
+            yield f"machine {instance} has no node"
+    for instance, node in nodes.items():
+        if instance not in instance_ids:
             yield f"node {node.metadata.name} has no machine"
 
 
 def _is_held(scene: Scene, claim: NodeClaim) -> bool:
-    """Whether a pod is on its node that may not be evicted."""
+    """Whether a PodDisruptionBudget blocks the eviction of a pod on its node."""
     return any(
         pod_words.node_of(pod) == claim.status.node_name and pod.metadata.labels.get("app") in scene.held
         for pod in scene.pods
@@ -128,20 +134,20 @@ def _is_held(scene: Scene, claim: NodeClaim) -> bool:
 
 
 def _slots(scene: Scene) -> Iterator[str]:
-    for name, there in scene.reservations.items():
-        inside = sum(one.reservation_id == there.id for one in scene.machines)
-        if inside + there.elsewhere > there.total:
-            yield f"{name} has {inside} machines and {there.elsewhere} others in {there.total} slots"
+    for name, reservation in scene.reservations.items():
+        inside = sum(one.reservation_id == reservation.id for one in scene.machines)
+        if inside + reservation.elsewhere > reservation.total:
+            yield f"{name} has {inside} machines and {reservation.elsewhere} others in {reservation.total} slots"
     by_provider_id = {one.id: one for one in scene.machines}
     for claim in scene.claims:
-        machine = by_provider_id.get((claim.status.provider_id or "").rpartition("/")[2])
+        instance = by_provider_id.get((claim.status.provider_id or "").rpartition("/")[2])
         labelled = claim.metadata.labels.get("karpenter.sh/capacity-type") == "reserved"
-        if machine is not None and labelled != _is_reserved(scene, claim, machine):
-            yield f"claim {claim.metadata.name} is wrong about being reserved: {machine.reservation_id or 'it is not'}"
+        if instance is not None and labelled != _is_reserved(scene, claim, instance):
+            yield f"claim {claim.metadata.name} is wrong about being reserved: {instance.reservation_id or 'it is not'}"
 
 
-def _is_reserved(scene: Scene, claim: NodeClaim, machine: Instance) -> bool:
-    """In a reservation that its class selects; an open one that it fell into by itself does not count."""
-    names = {there.id: name for name, there in scene.reservations.items()}
+def _is_reserved(scene: Scene, claim: NodeClaim, instance: Instance) -> bool:
+    """In a reservation that its EC2NodeClass selects; an open reservation that EC2 matched by itself does not count."""
+    names = {reservation.id: name for name, reservation in scene.reservations.items()}
     pool = next(p for p in scene.storm.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"])
-    return names.get(machine.reservation_id) in pool.slots
+    return names.get(instance.reservation_id) in pool.slots

@@ -1,7 +1,7 @@
-"""What a command of disruption must not do, by counting: nothing here asks the program, or knows how it decides.
+"""What a DisruptionCommand must not do, by counting. It shares no code with the controllers.
 
-Called by `watch` with what is there when a command is carried out. The rules: whoever is moved has a home to go to; a
-pod that consolidation moved is left in peace for a while; and consolidation never pays more.
+Called by `watch` with the state when a command is carried out. The rules: every evicted pod fits on another node;
+consolidation does not evict a pod again within the cooldown; and consolidation never raises the cost.
 """
 
 from collections import defaultdict
@@ -16,13 +16,15 @@ from storms.generate import App
 
 ZONE: Final = "topology.kubernetes.io/zone"
 COOLDOWN_S: Final = 600
-FOLLOWS_S: Final = 60  # a pod that was made so soon after its like was evicted is its successor
+FOLLOWS_S: Final = (
+    60  # a pod created within this time after an eviction of the same app replaces the evicted pod
+)
 TRIES_MAX: Final = 20_000
 
 
 @dataclass(frozen=True)
-class Room:
-    """What is left of a node."""
+class FreeCapacity:
+    """The free CPU of a node, with its labels."""
 
     node: str
     cpu_millis: int
@@ -31,62 +33,62 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Guest:
-    """A pod that has to leave its node."""
+class EvictedPod:
+    """A pod that is evicted."""
 
     pod: str
     app: App
-    zone: str | None = None  # where its disk is
+    zone: str | None = None  # the zone of its volume
 
-    def may_be_in(self, room: Room) -> bool:
+    def may_run_on(self, node: FreeCapacity) -> bool:
         wanted = dict(self.app.selector) | ({ZONE: self.zone} if self.zone else {})
-        fits = all(room.labels.get(key) == value for key, value in wanted.items())
-        return fits and (self.app.tolerates or not room.tainted)
+        fits = all(node.labels.get(key) == value for key, value in wanted.items())
+        return fits and (self.app.tolerates or not node.tainted)
 
 
-def have_homes(guests: Sequence[Guest], rooms: Sequence[Room]) -> bool:
-    """Whether there is a way to put all of them up, by trying all ways; who would have to try for too long says yes."""
-    big_first = sorted(guests, key=lambda guest: -guest.app.cpu_millis)
-    left = [room.cpu_millis for room in rooms]
+def all_fit(pods: Sequence[EvictedPod], nodes: Sequence[FreeCapacity]) -> bool:
+    """Whether all pods fit together, by trying all placements; true if that takes too many tries."""
+    big_first = sorted(pods, key=lambda pod: -pod.app.cpu_millis)
+    left = [node.cpu_millis for node in nodes]
     tries = 0
 
     def place(number: int) -> bool:
         nonlocal tries
         if number == len(big_first):
             return True
-        guest = big_first[number]
-        for index, room in enumerate(rooms):
+        pod = big_first[number]
+        for index, node in enumerate(nodes):
             tries += 1
             if tries > TRIES_MAX:
                 return True
-            if left[index] >= guest.app.cpu_millis and guest.may_be_in(room):
-                left[index] -= guest.app.cpu_millis
+            if left[index] >= pod.app.cpu_millis and pod.may_run_on(node):
+                left[index] -= pod.app.cpu_millis
                 if place(number + 1):
                     return True
-                left[index] += guest.app.cpu_millis
+                left[index] += pod.app.cpu_millis
         return False
 
     return place(0)
 
 
-def hourly_nano_usd(machine: Instance, setup: Setup) -> int:
-    """What it adds to the bill: a slot is paid for whether it is used or not."""
-    if machine.reservation_id:
+def hourly_nano_usd(instance: Instance, setup: Setup) -> int:
+    """The additional cost of an instance: a slot is paid for whether it is used or not."""
+    if instance.reservation_id:
         return 0
-    if machine.lifecycle == "spot":
-        return prices.spot(setup, machine.instance_type, machine.zone_id) or 0
-    return prices.on_demand(setup, machine.instance_type) or 0
+    if instance.lifecycle == "spot":
+        return prices.spot(setup, instance.instance_type, instance.zone_id) or 0
+    return prices.on_demand(setup, instance.instance_type) or 0
 
 
-class Peace:
-    """Who was moved by consolidation, and is left alone now."""
+class ConsolidationEvictions:
+    """Evictions by consolidation, for the cooldown after each."""
 
     def __init__(self) -> None:
-        self._moved_s: dict[str, list[int]] = defaultdict(list)  # by app
+        self._evictions_s: dict[str, list[int]] = defaultdict(list)  # by app
 
-    def moved(self, app: str, *, made_s: int, now_s: int) -> bool:
-        """A pod is evicted for consolidation: whether it had come by such an eviction, a short while ago."""
-        before = self._moved_s[app]
-        follows = any(0 <= made_s - moved_s <= FOLLOWS_S for moved_s in before)
-        before.append(now_s)
-        return follows and now_s - made_s < COOLDOWN_S
+    def is_repeated(self, app: str, *, created_s: int, now_s: int) -> bool:
+        """Records an eviction by consolidation; whether the pod itself replaced one that consolidation evicted within the cooldown."""
+        earlier_s = self._evictions_s[app]
+        follows = any(0 <= created_s - moved_s <= FOLLOWS_S for moved_s in earlier_s)
+        earlier_s.append(now_s)
+        return follows and now_s - created_s < COOLDOWN_S

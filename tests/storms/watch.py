@@ -1,9 +1,9 @@
-"""What must hold all through a storm, looked at after every write to a NodeClaim or a pod.
+"""What must hold during a fault simulation, checked after every write to a NodeClaim, a pod or a node.
 
-Run beside it by the harness. The rules: of the nodes of a NodePool no more are being disrupted at once than its
-budgets allow; a node that is well goes by somebody's command; its pods have a home then, or it is a node that goes first,
-and its slot is held for them; consolidation never pays more, and leaves in peace whom it moved; a pod is taken away by
-eviction, which disruption budgets rule, or because EC2 takes its machine; no slot is given to two; and nobody waits for one without end.
+The harness runs it. The rules: no more nodes of a NodePool are disrupted at once than its budgets allow; a healthy node
+is only deleted by a DisruptionCommand; its pods fit elsewhere, or the node is terminated first and its slot is held for
+its replacement; consolidation never raises the cost and respects its cooldown; pods are evicted, within their
+PodDisruptionBudgets, unless EC2 terminates the instance; no slot is held twice; and no NodeClaim waits for a slot forever.
 """
 
 import json
@@ -23,33 +23,31 @@ from holdfast.sim.cluster.kinds import Node, Pod
 from holdfast.sim.ec2.entities import Instance
 from storms import rules
 from storms.generate import App, Storm
-from storms.rules import Guest, Peace, Room
+from storms.rules import ConsolidationEvictions, EvictedPod, FreeCapacity
 
 COMMAND: Final = "holdfast.dev/disruption-command"
 SLOT: Final = "holdfast.dev/reservation-id"
 TOKEN: Final = "holdfast.dev/launch-token"
 WAITS: Final = "holdfast.dev/waits-for-instance"
 CONSOLIDATION: Final = "Underutilized"
-COUNTED_S: Final = 150  # counts are read each minute, and a storm has them late by a minute more
-SETTLES_S: Final = 60  # after a disturbance, until what the program sees is what is there
-WAITS_MAX_S: Final = (
-    15 * 60
-)  # ten minutes once the machine is gone, and what a storm keeps the program from seeing
+COUNTED_S: Final = 150  # counts are read once a minute, and faults delay them by another minute
+SETTLES_S: Final = 60  # after a disturbance, until the controller has observed it
+WAITS_MAX_S: Final = 15 * 60  # ten minutes after the instance is terminated, and the delay by faults
 
 
 class Watch:
     def __init__(self, storm: Storm) -> None:
         self._storm = storm
         self._apps = {app.name: app for app in storm.apps}
-        self._going: dict[str, str] = {}  # claims that are being disrupted, with their pools
-        self._decided_s: dict[str, int] = {}  # commands by id; the program's own clock may be wrong
+        self._disrupting: dict[str, str] = {}  # NodeClaims that are being disrupted, with their NodePools
+        self._decided_s: dict[str, int] = {}  # commands by id; the controller's own clock may be wrong
         self._bound_s: dict[str, int] = {}  # pods by uid
-        self._peace = Peace()
-        self._taken_s = 0
-        self._calm_s = 0  # the last time that somebody else did something to a node
-        self._found: dict[str, None] = {}  # in the order of their finding
-        self.exempt: set[str] = set()  # claims that people told to go
-        self.judged: Counter[str] = Counter()  # how often a rule had something to say
+        self._consolidation_evictions = ConsolidationEvictions()
+        self._used_elsewhere_s = 0
+        self._disturbed_s = 0  # the last change of a node that was not made by the controller
+        self._found: dict[str, None] = {}  # in the order in which they were found
+        self.exempt: set[str] = set()  # NodeClaims that a user deleted
+        self.judged: Counter[str] = Counter()  # how often each rule was checked
 
     def start(self, world: AppWorld) -> None:
         self._world = world
@@ -57,54 +55,56 @@ class Watch:
         self._claims, self._pods, self._nodes = map(
             store.bucket, ("karpenter.sh/nodeclaims", "/pods", "/nodes")
         )
-        _listen(self._claims, self._see_claim)
-        _listen(self._pods, self._see_pod)
-        _listen(self._nodes, self._see_node)
+        _subscribe(self._claims, self._on_claim)
+        _subscribe(self._pods, self._on_pod)
+        _subscribe(self._nodes, self._on_node)
 
     def disturbed(self) -> None:
-        """Somebody did something to the world that no command could have known."""
-        self._calm_s = self._world.clock.now_s()
+        """Records a change that no command could have taken into account."""
+        self._disturbed_s = self._world.clock.now_s()
 
     def taken(self) -> None:
-        """Others took slots, or nobody could count them."""
-        self._taken_s = self._world.clock.now_s()
+        """Records that another account used slots."""
+        self._used_elsewhere_s = self._world.clock.now_s()
 
     def problems(self, writes: list[str]) -> list[str]:
-        """Those that were seen, and those among what the program wrote."""
+        """The violations so far, and those among the writes of the controller."""
         return [*self._found, *self._deletions(writes)]
 
     def _deletions(self, writes: list[str]) -> list[str]:
-        """Where no machine was given a date, nobody has a reason to be in a hurry."""
+        """Pods may only be deleted, instead of evicted, where EC2 reclaims instances at a deadline."""
         if any(slots.block or slots.interruptible for slots in self._storm.slots):
             return []
         deleted = [write for write in writes if write.startswith("DELETE") and "/pods/" in write]
         return [f"a pod was deleted instead of evicted: {write}" for write in deleted]
 
-    # --- What is written ------------------------------------------------------------------------------
+    # --- Writes ---------------------------------------------------------------------------------------
 
-    def _see_claim(self, change: Change) -> None:
+    def _on_claim(self, change: Change) -> None:
         claim = _claim(change.after.body)
         if command := _command(claim):
             self._decided_s.setdefault(command["id"], self._world.clock.now_s())
         before = _claim(change.before.body) if change.before else None
         self.see(claim, is_gone=change.deleted)
-        went_before = before is not None and before.metadata.deletion_timestamp is not None
-        if claim.metadata.deletion_timestamp is not None and not went_before:
-            self._goes(claim)
+        was_deleting = before is not None and before.metadata.deletion_timestamp is not None
+        if claim.metadata.deletion_timestamp is not None and not was_deleting:
+            self._on_deletion(claim)
         if before is None and SLOT in claim.metadata.annotations and WAITS not in claim.metadata.annotations:
-            self._is_planned(claim.metadata.annotations[SLOT])
-        if _says(claim, "InstanceTerminating") and not (before and _says(before, "InstanceTerminating")):
-            self._ends(claim)
+            self._on_slot_held(claim.metadata.annotations[SLOT])
+        if _has_condition(claim, "InstanceTerminating") and not (
+            before and _has_condition(before, "InstanceTerminating")
+        ):
+            self._on_termination(claim)
 
-    def _see_pod(self, change: Change) -> None:
+    def _on_pod(self, change: Change) -> None:
         pod = _pod(change.after.body)
         if pod_words.node_of(pod):
             self._bound_s.setdefault(pod.metadata.uid, self._world.clock.now_s())
         if _is_evicted(pod) and change.before is not None and not _is_evicted(_pod(change.before.body)):
-            self._evicted(pod)
+            self._on_eviction(pod)
 
-    def _see_node(self, change: Change) -> None:
-        """A node that fails is no home any more, whoever counted on it."""
+    def _on_node(self, change: Change) -> None:
+        """A node that fails has no capacity for pods, although a command may have counted on it."""
         was_ready = change.before is not None and _is_ready(_node(change.before.body))
         if was_ready and not _is_ready(_node(change.after.body)):
             self.disturbed()
@@ -114,21 +114,23 @@ class Watch:
     def see(self, claim: NodeClaim, *, is_gone: bool) -> None:
         """Budgets of NodePools."""
         name, pool = claim.metadata.name, claim.metadata.labels["karpenter.sh/nodepool"]
-        over = is_gone or _says(claim, "InstanceTerminating")  # those are of no NodePool any more (D-10)
-        if over or not _says(claim, "DisruptionReason"):
-            self._going.pop(name, None)
+        over = is_gone or _has_condition(
+            claim, "InstanceTerminating"
+        )  # those no longer count for a budget (D-10)
+        if over or not _has_condition(claim, "DisruptionReason"):
+            self._disrupting.pop(name, None)
             return
-        self._going[name] = pool
-        count = Counter(self._going.values())[pool]
+        self._disrupting[name] = pool
+        count = Counter(self._disrupting.values())[pool]
         most = next(one.away_max for one in self._storm.pools if one.name == pool)
         if count > most:
-            self._say(f"{count} nodes of {pool} were being disrupted at once, of at most {most}")
+            self._report(f"{count} nodes of {pool} were being disrupted at once, of at most {most}")
 
-    def _is_planned(self, id_: str) -> None:
-        """A slot is given to a claim: was there one? What others took a short while ago nobody could know, nor who falls
-        into an open reservation."""
-        there, now_s = self._world.ec2.world.reservations[id_], self._world.clock.now_s()
-        if there.criteria == "open" or now_s - self._taken_s < COUNTED_S:
+    def _on_slot_held(self, id_: str) -> None:
+        """A NodeClaim holds a slot: the reservation must have one free. Slots that other accounts used recently are not in
+        the counts yet, and any instance may match an open reservation."""
+        reservation, now_s = self._world.ec2.world.reservations[id_], self._world.clock.now_s()
+        if reservation.criteria == "open" or now_s - self._used_elsewhere_s < COUNTED_S:
             return
         self.judged["slots that were given"] += 1
         inside = [one for one in self._world.ec2.world.instances if one.held_reservation_id == id_]
@@ -140,97 +142,107 @@ class Watch:
             and not (claim.status.provider_id or WAITS in claim.metadata.annotations)
             and claim.metadata.annotations.get(TOKEN) not in launched
         ]
-        if len(inside) + len(held) + there.elsewhere > there.total:
-            self._say(
-                f"{id_} of {there.total} has {there.elsewhere} others, {inside}, and is given to {held}"
+        if len(inside) + len(held) + reservation.elsewhere > reservation.total:
+            self._report(
+                f"{id_} of {reservation.total} has {reservation.elsewhere} others, {inside}, and is given to {held}"
             )
 
-    def _goes(self, claim: NodeClaim) -> None:
-        """A claim is told to go: by whom, and what becomes of its pods?"""
-        command, machine = _command(claim), self._machine(claim)
+    def _on_deletion(self, claim: NodeClaim) -> None:
+        """A NodeClaim is deleted: checks the command and whether its pods fit elsewhere."""
+        command, instance = _command(claim), self._instance(claim)
         if command is None:
             self.disturbed()
             self.judged["gone without a command"] += 1
-            if machine is not None and self._is_well(claim, machine):
-                self._say(f"claim {claim.metadata.name} goes, and nobody ordered it")
+            if instance is not None and self._is_healthy(claim, instance):
+                self._report(f"claim {claim.metadata.name} goes, and nobody ordered it")
             return
         at_s = self._decided_s[command["id"]]
-        if at_s - self._calm_s < SETTLES_S or machine is None:
-            return  # it was another world that the command was made for
+        if at_s - self._disturbed_s < SETTLES_S or instance is None:
+            return  # the cluster changed after the command was decided
         self.judged[f"gone: {command['reason']}"] += 1
         if command["reason"] == CONSOLIDATION:
-            self._pays(claim, command)
-        firsts = [one for one in self._replacements(command) if WAITS in one.metadata.annotations]
-        if firsts:
+            self._check_cost(claim, command)
+        waiting_replacements = [
+            one for one in self._replacements(command) if WAITS in one.metadata.annotations
+        ]
+        if waiting_replacements:
             self.judged["gone first"] += 1
-            self._is_held(claim, machine, firsts)
-        elif not rules.have_homes(self._guests(claim, at_s), self._rooms(at_s)):
-            self._say(f"pods of {claim.status.node_name} have no home when it goes: {command}")
+            self._check_slot_is_held(claim, instance, waiting_replacements)
+        elif not rules.all_fit(self._evicted_pods(claim, at_s), self._free_capacities(at_s)):
+            self._report(f"pods of {claim.status.node_name} have no home when it goes: {command}")
 
-    def _is_well(self, claim: NodeClaim, machine: Instance) -> bool:
-        """Whether neither people nor EC2 nor its node gave a reason to end it."""
+    def _is_healthy(self, claim: NodeClaim, instance: Instance) -> bool:
+        """Whether neither a user nor EC2 nor its node gave a reason to terminate it."""
         node = self._nodes.objects.get(("", claim.status.node_name or ""))
-        leaves = node is None or _node(node.body).metadata.deletion_timestamp is not None
-        in_block = machine.lifecycle not in ("", "spot")
-        told = claim.metadata.name in self.exempt
-        return machine.live and _says(claim, "Ready") and not (
-            told or leaves or in_block or machine.silent or machine.impaired
+        node_deleting = node is None or _node(node.body).metadata.deletion_timestamp is not None
+        in_block = instance.lifecycle not in ("", "spot")
+        deleted_by_user = claim.metadata.name in self.exempt
+        return instance.live and _has_condition(claim, "Ready") and not (
+            deleted_by_user or node_deleting or in_block or instance.silent or instance.impaired
         )  # fmt: skip
 
-    def _pays(self, claim: NodeClaim, command: dict[str, Any]) -> None:
+    def _check_cost(self, claim: NodeClaim, command: dict[str, Any]) -> None:
         setup = self._world.ec2.world.setup
         group = [one for one in self._all_claims() if (_command(one) or {}).get("id") == command["id"]]
-        before = [self._machine(one) for one in group]
-        after = [self._machine(one) for one in self._replacements(command)]
-        was, will_be = (
-            sum(rules.hourly_nano_usd(one, setup) for one in some if one is not None)
-            for some in (before, after)
+        before = [self._instance(one) for one in group]
+        after = [self._instance(one) for one in self._replacements(command)]
+        cost_before, cost_after = (
+            sum(rules.hourly_nano_usd(one, setup) for one in instances if one is not None)
+            for instances in (before, after)
         )
-        if will_be > was:
-            self._say(f"consolidation of {claim.metadata.name} raises {was} to {will_be}: {command}")
+        if cost_after > cost_before:
+            self._report(
+                f"consolidation of {claim.metadata.name} raises {cost_before} to {cost_after}: {command}"
+            )
 
-    def _is_held(self, claim: NodeClaim, machine: Instance, firsts: list[NodeClaim]) -> None:
-        """A node goes first: then the slot it leaves is one replacement's, and no two wait for one machine."""
-        mine = [one for one in firsts if one.metadata.annotations[WAITS] == claim.status.provider_id]
-        if [one.metadata.annotations[SLOT] for one in mine] != [machine.reservation_id]:
-            self._say(f"{claim.metadata.name} goes first, and its slot is not held by one claim: {firsts}")
+    def _check_slot_is_held(
+        self, claim: NodeClaim, instance: Instance, waiting_replacements: list[NodeClaim]
+    ) -> None:
+        """A node is terminated before its replacement: exactly one replacement waits for its instance and holds its slot."""
+        mine = [
+            one for one in waiting_replacements if one.metadata.annotations[WAITS] == claim.status.provider_id
+        ]
+        if [one.metadata.annotations[SLOT] for one in mine] != [instance.reservation_id]:
+            self._report(
+                f"{claim.metadata.name} goes first, and its slot is not held by one claim: {waiting_replacements}"
+            )
 
-    def _ends(self, claim: NodeClaim) -> None:
-        """Its machine is ended: by us, when nobody is there any more."""
-        machine = self._machine(claim)
-        if machine is None or machine.state_reason[0] != "Client.UserInitiatedShutdown":
+    def _on_termination(self, claim: NodeClaim) -> None:
+        """Its instance is terminated: by the controller, only when no pods are left."""
+        instance = self._instance(claim)
+        if instance is None or instance.state_reason[0] != "Client.UserInitiatedShutdown":
             return
         self.judged["machines that were ended"] += 1
         left = [
             pod.metadata.name
             for pod in self._on(claim)
-            if not pod_words.leaving(pod) and not self._app(pod).tolerates  # those stay to the end (NC-29)
+            if not pod_words.leaving(pod) and not self._app(pod).tolerates  # those are not evicted (NC-29)
         ]
         if left:
-            self._say(f"the machine of {claim.metadata.name} was ended under {left}")
+            self._report(f"the machine of {claim.metadata.name} was ended under {left}")
 
-    def _evicted(self, pod: Pod) -> None:
+    def _on_eviction(self, pod: Pod) -> None:
         claim = self._claim_of_node(pod_words.node_of(pod))
         command = _command(claim) if claim is not None else None
         made, now_s = pod.metadata.creation_timestamp, self._world.clock.now_s()
         if command is not None and command["reason"] == CONSOLIDATION and made is not None:
             app = pod.metadata.labels["app"]
             self.judged["pods that consolidation moved"] += 1
-            if self._peace.moved(app, made_s=int(made.timestamp()), now_s=now_s):
-                self._say(f"{pod.metadata.name} was moved again too soon: {command}")
+            if self._consolidation_evictions.is_repeated(app, created_s=int(made.timestamp()), now_s=now_s):
+                self._report(f"{pod.metadata.name} was moved again too soon: {command}")
 
     def look(self) -> None:
-        """Every so often: who waits for a slot, and for how long already?"""
+        """Checks how long NodeClaims have waited for a slot; called periodically."""
         for claim in self._all_claims():
             id_ = claim.metadata.annotations.get(WAITS, "").rpartition("/")[2]
-            machine = self._world.ec2.world.instances.get(id_) if id_ else None
-            gone_s = machine.ended_s if machine is not None else 0
+            instance = self._world.ec2.world.instances.get(id_) if id_ else None
+            gone_s = instance.ended_s if instance is not None else 0
             if gone_s and self._world.clock.now_s() - gone_s > WAITS_MAX_S:
-                self._say(f"claim {claim.metadata.name} waits for the slot of {id_}, gone since {gone_s}")
+                self._report(f"claim {claim.metadata.name} waits for the slot of {id_}, gone since {gone_s}")
 
-    # --- What there is --------------------------------------------------------------------------------
+    # --- State ----------------------------------------------------------------------------------------
 
-    def _say(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self._found[what] = None
 
     def _all_claims(self) -> Iterator[NodeClaim]:
@@ -240,7 +252,7 @@ class Watch:
         found = (self._claims.objects.get(("", name)) for name in command.get("replacements", ()))
         return [_claim(stored.body) for stored in found if stored is not None]
 
-    def _machine(self, claim: NodeClaim) -> Instance | None:
+    def _instance(self, claim: NodeClaim) -> Instance | None:
         return self._world.ec2.world.instances.get((claim.status.provider_id or "").rpartition("/")[2])
 
     def _claim_of_node(self, node: str) -> NodeClaim | None:
@@ -252,14 +264,14 @@ class Watch:
             pod for pod in pods if claim.status.node_name and pod_words.node_of(pod) == claim.status.node_name
         ]
 
-    def _guests(self, claim: NodeClaim, at_s: int) -> list[Guest]:
-        """Who was there when the command was made; a disk is where its pod is."""
+    def _evicted_pods(self, claim: NodeClaim, at_s: int) -> list[EvictedPod]:
+        """The pods that ran on the node when the command was decided; a volume is in the zone of its pod."""
         zone = claim.metadata.labels.get(rules.ZONE)
         found = ((pod, self._app(pod)) for pod in self._on(claim) if self._counts(pod, at_s))
-        return [Guest(pod.metadata.name, app, zone if app.disk else None) for pod, app in found]
+        return [EvictedPod(pod.metadata.name, app, zone if app.disk else None) for pod, app in found]
 
-    def _rooms(self, at_s: int) -> list[Room]:
-        """Nodes that stay, with what is left of them by the pods that were there when the command was made."""
+    def _free_capacities(self, at_s: int) -> list[FreeCapacity]:
+        """The nodes that are not deleted, with their free CPU when the command was decided."""
         found = []
         for claim in self._all_claims():
             stored = self._nodes.objects.get(("", claim.status.node_name or ""))
@@ -271,7 +283,7 @@ class Watch:
                 p for p in self._storm.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"]
             )
             left = amounts.of(node.status["allocatable"])["cpu"] - used
-            found.append(Room(node.metadata.name, left, node.metadata.labels, pool.tainted))
+            found.append(FreeCapacity(node.metadata.name, left, node.metadata.labels, pool.tainted))
         return found
 
     def _counts(self, pod: Pod, at_s: int) -> bool:
@@ -281,18 +293,18 @@ class Watch:
         return self._apps[pod.metadata.labels["app"]]
 
 
-def _listen(bucket: Bucket, see: Callable[[Change], None]) -> None:
-    """From now on each write to a bucket is seen at once."""
+def _subscribe(bucket: Bucket, callback: Callable[[Change], None]) -> None:
+    """Calls `see` for each write to a bucket from now on."""
     record = bucket.record
 
     def recorded(change: Change) -> None:
         record(change)
-        see(change)
+        callback(change)
 
     bucket.record = recorded  # type: ignore[method-assign]
 
 
-def _says(claim: NodeClaim, type_: str) -> bool:
+def _has_condition(claim: NodeClaim, type_: str) -> bool:
     return conditions.holds(claim.status.conditions, type_)
 
 

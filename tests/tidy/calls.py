@@ -1,7 +1,7 @@
-"""Rule: clocks, dice, fresh ids and print are used in their own rooms only.
+"""Rule: clocks, random numbers, new ids and print are used only in the packages listed here.
 
-Called by `test_tidy`. A run must replay from its seed, so time and chance come in through doors. The rule
-follows imports and looks at names rather than calls: a clock that is handed on is a clock that is read.
+Called by `test_tidy`. A run must replay from its seed, so time and random numbers come through ports. The rule
+follows imports and checks names rather than calls: a clock that is passed on is read somewhere.
 """
 
 import ast
@@ -29,34 +29,34 @@ BANNED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AllowedUse:
     folder: str  # a prefix of the path: a folder or a file
     names: tuple[str, ...]  # what is allowed there, as in BANNED; "time.*" allows all of time
     why: str
 
 
-# A new row is a decision: it says why this room needs a clock or dice of its own.
-ROOMS: Final = (
-    Room("src/holdfast/cli/", ("print",), "a command speaks to its user"),
-    Room("src/holdfast/cli/plan.py", ("time.time",), "a scenario without a date is planned as of now"),
-    Room("src/holdfast/runtime/clock.py", ("time.time",), "the Clock door in a world with real time"),
-    Room("src/holdfast/sim/ids.py", ("random.Random",), "the Ids door in a world that replays"),
-    Room("scripts/", ("print",), "a command speaks to its user"),
-    Room("scripts/mutants.py", ("random.Random",), "a seed picks the mutants"),
-    Room(
+# A new row is a decision: it states why this package needs a clock or random numbers of its own.
+ALLOWED_USES: Final = (
+    AllowedUse("src/holdfast/cli/", ("print",), "a command speaks to its user"),
+    AllowedUse("src/holdfast/cli/plan.py", ("time.time",), "a scenario without a date is planned as of now"),
+    AllowedUse("src/holdfast/runtime/clock.py", ("time.time",), "the Clock door in a world with real time"),
+    AllowedUse("src/holdfast/sim/ids.py", ("random.Random",), "the Ids door in a world that replays"),
+    AllowedUse("scripts/", ("print",), "a command speaks to its user"),
+    AllowedUse("scripts/mutants.py", ("random.Random",), "a seed picks the mutants"),
+    AllowedUse(
         "scripts/mutantlib/executed_lines.py", ("time.*",), "how long a test takes decides when it is tried"
     ),
-    Room("tests/peers/", ("time.*",), "real programs take real time to come up"),
-    Room("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
-    Room("tests/contract/", ("time.*",), "a real peer answers in real time"),
-    Room("tests/e2e/", ("time.*",), "a real cluster answers in real time"),
-    Room("tests/", ("random.Random",), "a test may make its own dice, from a seed"),
+    AllowedUse("tests/peers/", ("time.*",), "real programs take real time to come up"),
+    AllowedUse("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
+    AllowedUse("tests/contract/", ("time.*",), "a real peer answers in real time"),
+    AllowedUse("tests/e2e/", ("time.*",), "a real cluster answers in real time"),
+    AllowedUse("tests/", ("random.Random",), "a test may make its own dice, from a seed"),
 )
 
 
 def findings(source: str, path: str) -> list[str]:
     tree = ast.parse(source)
-    allowed = [name for room in ROOMS if path.startswith(room.folder) for name in room.names]
+    allowed = [name for use in ALLOWED_USES if path.startswith(use.folder) for name in use.names]
     return [
         f"{path}:{line}: {name} outside its rooms; take it as an argument or through a door"
         for line, name in _uses(tree, _imports(tree))

@@ -1,15 +1,15 @@
-"""Rule: the rooms that decide know no cloud by name (fact Q-45).
+"""Rule: `model`, `core` and `controllers` name no cloud (Q-45).
 
-Called by `test_tidy`. Reserved capacity is a cloud-neutral notion; what is special to one cloud comes in as
-a value. Code, strings and comments all count: a cloud that is named in a comment is a cloud that was
-thought of. Identifiers are split into their words, so `EC2NodeClass` and `ami_id` are found as well.
+Called by `test_tidy`. Reserved capacity is a cloud-neutral notion; what is special to one cloud is passed in as
+a value. Code, strings and comments all count: a cloud in a comment shows that the code depends on it.
+Identifiers are split into their words, so `EC2NodeClass` and `ami_id` are found as well.
 """
 
 import re
 from itertools import pairwise
 from typing import Final
 
-ROOMS: Final = ("src/holdfast/model/", "src/holdfast/core/", "src/holdfast/controllers/")
+PACKAGES: Final = ("src/holdfast/model/", "src/holdfast/core/", "src/holdfast/controllers/")
 
 # As words, in any case; a plural s is cut first. `karpenter.k8s.aws` is found by its last word.
 _WORDS: Final = frozenset(
@@ -37,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]
 
 
 def findings(source: str, path: str) -> list[str]:
-    if not path.startswith(ROOMS):
+    if not path.startswith(PACKAGES):
         return []
     words = [
         (number, _singular(match[0].lower()))

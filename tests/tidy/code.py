@@ -1,6 +1,6 @@
-"""Rules about the shape of one Python file: size, catch-alls, module state, comments, its opening words.
+"""Rules for one Python file: size, catch-alls, module state, comments, module docstring.
 
-Called by `test_tidy`. What ruff can say, ruff says; these are the house's own.
+Called by `test_tidy`. These are the rules of this codebase that ruff does not have.
 """
 
 import ast
@@ -12,7 +12,7 @@ from typing import Final
 
 MODULE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
-# Path -> why this file may catch whatever comes.
+# Path -> why this file may catch all exceptions.
 CATCH_ALLS: Final[dict[str, str]] = {
     "src/holdfast/runtime/controller.py": "a defect costs the key that it happened on, and no other",
     "src/holdfast/runtime/supervision.py": "a defect in a background task starts that task again",
@@ -49,7 +49,7 @@ def catch_alls(source: str, path: str) -> list[str]:
 
 
 def module_state(source: str, path: str) -> list[str]:
-    """A lower-case mutable value of a module, or a `global`: state that no caller can see."""
+    """A lower-case mutable value of a module, or a `global`: state that callers do not pass in."""
     tree = ast.parse(source)
     found = [
         f"{path}:{node.lineno}: {name} is mutable state of the module; pass it, or make it a constant"

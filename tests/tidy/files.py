@@ -1,15 +1,15 @@
-"""Rules about files that are not code: paths of somebody's machine, and what is locked.
+"""Rules for files that are not code: no paths of one computer, and complete lock files.
 
-Called by `test_tidy`. Whoever clones the project must be able to build it, from any place and any index.
+Called by `test_tidy`. A clone must build in any folder and from any package index.
 """
 
 import re
 import tomllib
 from typing import Final
 
-# Homes and work folders; a path below /tmp or /usr says nothing about a person. Built from parts, so that
-# this file does not match itself.
-_MACHINE_PATH: Final = re.compile(r"(?<![\w.~*}])/(?:(?:work|root)/|(?:home|Users)/\w)")
+# Home and work folders; paths below /tmp or /usr exist on every computer. Built from parts, so that this file does not
+# match itself.
+_LOCAL_PATH: Final = re.compile(r"(?<![\w.~*}])/(?:(?:work|root)/|(?:home|Users)/\w)")
 _NAME: Final = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)", re.MULTILINE)
 
 
@@ -17,12 +17,12 @@ def machine_paths(source: str, path: str) -> list[str]:
     return [
         f"{path}:{number}: a path of one machine ({match[0]}…); make it relative"
         for number, line in enumerate(source.splitlines(), start=1)
-        if (match := _MACHINE_PATH.search(line))
+        if (match := _LOCAL_PATH.search(line))
     ]
 
 
 def addresses(lock: str, path: str) -> list[str]:
-    """A lock that names an address can be installed from there alone."""
+    """A lock file with an address can only be installed from there."""
     return [
         f"{path}:{number}: a download address in a lock; hashes are enough"
         for number, line in enumerate(lock.splitlines(), start=1)
