@@ -336,6 +336,8 @@ def test_failing_writes_to_one_nodeclaim_do_not_delay_other_drains() -> None:
             await world.sleep(15)
             others = [one for one in await world.claims() if one.metadata.name != name]
             assert all(one.metadata.deletion_timestamp is not None for one in others)
+            failed = {"controller": "reservations.expiration", "result": "error"}
+            assert world.app.metrics.value("controller_runtime_reconcile_total", failed)
         world.line.clear()
         await world.sleep(2 * MINUTE_S)
         assert await world.claims() == []

@@ -211,7 +211,7 @@ def test_labels_name_the_reservation_that_ec2_moved_an_instance_to() -> None:
         messages = [event.message for event in await world.events("ReservationChanged")]
         assert len(messages) == 4
         moved = f"Instance is in {second.id}, was in {first.id}"
-        assert sum(message.startswith(moved) for message in messages) == 2
+        assert messages.count(moved) == 2
 
     app_world.run(program)
 
