@@ -1,7 +1,7 @@
 """Runs what needs real peers: `make e2e`.
 
 The contract suites of the Kube door and of the embedded API server, on a real kube-apiserver beside the embedded one; then
-tests/peers: Karpenter and the AWS CLI in our world, Kubernetes' own scheduler and controllers beside the embedded server,
+tests/peers: Karpenter and the AWS CLI in the sandbox, Kubernetes' own scheduler and controllers beside the embedded server,
 Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be built.
 
 Real programs keep time by real clocks, so a busy machine can make them late: what fails is run once more, by itself, and

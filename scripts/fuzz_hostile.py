@@ -7,7 +7,7 @@ import argparse
 
 import structlog
 
-import hostile_world
+import hostile_environment
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     for seed in range(options.seed, options.seed + options.count):
         print(f"seed {seed}", flush=True)
-        hostile_world.run(seed)
+        hostile_environment.run(seed)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Run:
                 case "pauses":
                     await pauses.run(count or _PAUSES, seed, _tell, keep)
                 case "kills":
-                    await kills.run(count or _KILLS, seed, _tell, keep, worlds=options.worlds)
+                    await kills.run(count or _KILLS, seed, _tell, keep, environments=options.environments)
                 case "stale":
                     await views.run_stale(count or _STALE, seed, _tell, keep)
                 case "clocks":
@@ -94,7 +94,7 @@ class Run:
             chosen,
             seed=options.seed,
             time_s=options.time,
-            worlds=options.worlds,
+            environments=options.environments,
             tell=_tell,
             keep=keep,
         )
@@ -153,7 +153,9 @@ def _options() -> argparse.Namespace:
         "--count", type=int, default=0, help="how many; 0: all of `calls`, 10 pauses, 100 kills"
     )
     parser.add_argument("--time", type=int, default=1800, help="seconds for `calls`")
-    parser.add_argument("--worlds", type=int, default=3, help="worlds at once for `calls` and `kills`")
+    parser.add_argument(
+        "--environments", type=int, default=3, help="environments at once for `calls` and `kills`"
+    )
     parser.add_argument(
         "--only", default="", help="only faults whose text contains this, such as 'list pods: cut'"
     )

@@ -18,15 +18,15 @@ from typing import Any
 import msgspec
 
 import builders
-import cluster_world
-import live_world
+import cluster_environment
+import process_environment
 from bench import timed_pieces
 from holdfast.api import conditions
 from holdfast.api.cluster import Lease
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.runtime import lease
 from holdfast.sim.cluster.timings import Timings
-from live_world import LiveWorld
+from process_environment import ProcessEnvironment
 
 PODS = (10, 100, 1_000, 10_000)
 AT_ONCE = Timings(
@@ -90,18 +90,18 @@ def main() -> None:
 
 
 async def measure(count: int, folder: Path) -> None:
-    async with live_world.serving(folder, reservations=(), timings=AT_ONCE, boot_s=0) as world:
-        replica = await world.start(*FLAGS, program=(timed_pieces.__file__,))
-        await world.node_class()
-        await world.node_pool(
+    async with process_environment.serving(folder, reservations=(), timings=AT_ONCE, boot_s=0) as env:
+        replica = await env.start(*FLAGS, program=(timed_pieces.__file__,))
+        await env.node_class()
+        await env.node_pool(
             requirements=[builders.requirement("node.kubernetes.io/instance-type", "In", "m5.4xlarge")]
         )
-        await world.until(world.pool_is_ready, "the NodePool is ready")
+        await env.until(env.pool_is_ready, "the NodePool is ready")
         claim_times, lease_times = ClaimTimes(), LeaseTimes()
-        watching = [world.watch(NodeClaim, claim_times.change), world.watch(Lease, lease_times.change)]
-        calls_before = len(world.front.asked), world.cloud.endpoint.counts.total()
+        watching = [env.watch(NodeClaim, claim_times.change), env.watch(Lease, lease_times.change)]
+        calls_before = len(env.front.asked), env.cloud.endpoint.counts.total()
         began_s = time.perf_counter()
-        await write_pods(world, count)
+        await write_pods(env, count)
         async with asyncio.timeout(WITHIN_S):
             while len(claim_times.claims) * PODS_A_NODE < count or len(claim_times.ready) < len(
                 claim_times.claims
@@ -112,7 +112,7 @@ async def measure(count: int, folder: Path) -> None:
             one.cancel()
         row(count, claim_times, began_s, (replica.cpu_s, replica.memory_mib))
         print(
-            f"{len(world.front.asked) - calls_before[0]:>12,}{world.cloud.endpoint.counts.total() - calls_before[1]:>12,}"
+            f"{len(env.front.asked) - calls_before[0]:>12,}{env.cloud.endpoint.counts.total() - calls_before[1]:>12,}"
             f"{len(lease_times.renewed_s):>12}{lease_times.longest_s:>8.0f} s",
             end="",
         )
@@ -121,31 +121,33 @@ async def measure(count: int, folder: Path) -> None:
         print(f"{longest_ms:>35.0f} ms{shorter_ms:>8.0f} ms", flush=True)
 
 
-async def write_pods(world: LiveWorld, count: int) -> None:
+async def write_pods(env: ProcessEnvironment, count: int) -> None:
     """Unschedulable pods with a schedulerName of their own: otherwise the simulated kube-scheduler would dominate the times."""
-    spec = cluster_world.pod_spec(cpu="900m", memory="1Gi", schedulerName="bench")
+    spec = cluster_environment.pod_spec(cpu="900m", memory="1Gi", schedulerName="bench")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
     for first in range(0, count, AT_A_TIME):
         await asyncio.gather(
             *(
-                write_pod(world, f"pod-{number}", spec, condition)
+                write_pod(env, f"pod-{number}", spec, condition)
                 for number in range(first, min(first + AT_A_TIME, count))
             )
         )
 
 
 async def write_pod(
-    world: LiveWorld, name: str, spec: Mapping[str, Any], condition: Mapping[str, Any]
+    env: ProcessEnvironment, name: str, spec: Mapping[str, Any], condition: Mapping[str, Any]
 ) -> None:
     pods = "/api/v1/namespaces/default/pods"
-    await send(world, "POST", pods, "application/json", {"metadata": {"name": name}, "spec": spec})
+    await send(env, "POST", pods, "application/json", {"metadata": {"name": name}, "spec": spec})
     status = {"status": {"conditions": [condition]}}
-    await send(world, "PATCH", f"{pods}/{name}/status", "application/merge-patch+json", status)
+    await send(env, "PATCH", f"{pods}/{name}/status", "application/merge-patch+json", status)
 
 
-async def send(world: LiveWorld, method: str, path: str, content: str, body: Mapping[str, Any]) -> None:
+async def send(
+    env: ProcessEnvironment, method: str, path: str, content: str, body: Mapping[str, Any]
+) -> None:
     headers = {"content-type": content}
-    answer = await world.world.transport.request(method, path, {}, headers, msgspec.json.encode(body))
+    answer = await env.sandbox.transport.request(method, path, {}, headers, msgspec.json.encode(body))
     assert answer.status < 300, answer.body
 
 

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import aws_world
-from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import World, run
+import aws_environment
+from aws_environment import Environment, run
 from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
@@ -20,6 +19,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model.instances import Instance
 from holdfast.sim.aws.fronts import before_send
 from holdfast.sim.ec2 import control
+from launch_environment import LaunchEnvironment, capacity_type
 from objects import nodeclaim
 
 ROUNDS = 20
@@ -35,22 +35,22 @@ def main() -> None:
 
 
 def catalog() -> None:
-    world = World()
-    reservations = [world.reserve() for _ in range(50)]
-    run(world.calls.call("ec2", "DescribeSubnets"))  # makes the client
-    node_class = world.selecting({"ownerID": aws_world.ACCOUNT})
-    types, cold_s = timed(lambda: run(world.discovery.instance_types(node_class)))
+    env = Environment()
+    reservations = [env.reserve() for _ in range(50)]
+    run(env.calls.call("ec2", "DescribeSubnets"))  # makes the client
+    node_class = env.selecting({"ownerID": aws_environment.ACCOUNT})
+    types, cold_s = timed(lambda: run(env.discovery.instance_types(node_class)))
     refreshed = []
     for n in range(ROUNDS):
-        control.take(world.ec2.world, reservations[n].id, 1)
-        run(world.discovery.count_again())
-        _, seconds = timed(lambda: run(world.discovery.instance_types(node_class)))
+        control.take(env.ec2.region, reservations[n].id, 1)
+        run(env.discovery.count_again())
+        _, seconds = timed(lambda: run(env.discovery.instance_types(node_class)))
         refreshed.append(seconds)
-    _, prices_s = timed(lambda: run(world.discovery.schedule.step()))
-    _, repriced_s = timed(lambda: run(world.discovery.instance_types(node_class)))
+    _, prices_s = timed(lambda: run(env.discovery.schedule.step()))
+    _, repriced_s = timed(lambda: run(env.discovery.instance_types(node_class)))
     offerings = sum(len(it.offerings) for it in types)
     print(
-        f"catalog of {world.calls.region}: {len(types)} types, {offerings} offerings, {len(reservations)} reservations"
+        f"catalog of {env.calls.region}: {len(types)} types, {offerings} offerings, {len(reservations)} reservations"
     )
     print(f"  empty cache, types and zones read        {cold_s:6.3f} s   (goal 2)")
     print(f"  one reservation's count has changed      {statistics.median(refreshed):6.3f} s   (goal 0.1)")
@@ -99,46 +99,48 @@ def idle() -> None:
 def idle_calls(nodes: int, reservations: int, classes: int) -> Counter[str]:
     """Each minute every EC2NodeClass is resolved, including dry runs, all instances and their statuses are listed once, and
     every NodeClaim is checked for drift and reads the counts."""
-    world = LaunchWorld()
+    env = LaunchEnvironment()
     for _ in range(reservations):
-        world.reserve(tags={"team": "ml"})
+        env.reserve(tags={"team": "ml"})
     terms = {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]} if reservations else {}
-    node_classes = minute(world, [world.node_class(f"c{n}", **terms) for n in range(classes)], [])
-    claims = launched_claims(world, node_classes[0], nodes)
-    node_classes = minute(world, node_classes, claims)
-    world.endpoint.log.clear()
+    node_classes = minute(env, [env.node_class(f"c{n}", **terms) for n in range(classes)], [])
+    claims = launched_claims(env, node_classes[0], nodes)
+    node_classes = minute(env, node_classes, claims)
+    env.endpoint.log.clear()
     for _ in range(IDLE_MINUTES):
-        node_classes = minute(world, node_classes, claims)
-    return Counter(call.operation for call in world.endpoint.log)
+        node_classes = minute(env, node_classes, claims)
+    return Counter(call.operation for call in env.endpoint.log)
 
 
-def launched_claims(world: LaunchWorld, node_class: EC2NodeClass, nodes: int) -> list[NodeClaim]:
+def launched_claims(env: LaunchEnvironment, node_class: EC2NodeClass, nodes: int) -> list[NodeClaim]:
     claims = []
     for start in range(0, nodes, FLEET):
         count = min(FLEET, nodes - start)
-        for found in world.launch(world.requests(node_class, capacity_type("on-demand"), count=count)):
+        for found in env.launch(env.requests(node_class, capacity_type("on-demand"), count=count)):
             assert isinstance(found, Instance), found
             meta = {"labels": dict(found.labels), "annotations": dict(found.annotations)}
             claims.append(nodeclaim(found.claim or "", meta, {"providerID": found.provider_id}))
     return claims
 
 
-def minute(world: LaunchWorld, classes: list[EC2NodeClass], claims: list[NodeClaim]) -> list[EC2NodeClass]:
-    classes = [resolved(world, node_class) for node_class in classes]
-    run(world.cloud.instances())
-    run(world.cloud.instance_statuses())
+def minute(
+    env: LaunchEnvironment, classes: list[EC2NodeClass], claims: list[NodeClaim]
+) -> list[EC2NodeClass]:
+    classes = [resolved(env, node_class) for node_class in classes]
+    run(env.cloud.instances())
+    run(env.cloud.instance_statuses())
     for claim in claims[:: max(1, len(claims) // 100)]:  # the other NodeClaims make the same calls
-        assert run(world.cloud.drift(claim, classes[0])) is None
-        run(world.cloud.reservations())
-    until_s = world.clock.monotonic_s() + MINUTE
-    while world.clock.monotonic_s() < until_s:
-        world.clock.advance(run(world.discovery.schedule.step()))
+        assert run(env.cloud.drift(claim, classes[0])) is None
+        run(env.cloud.reservations())
+    until_s = env.clock.monotonic_s() + MINUTE
+    while env.clock.monotonic_s() < until_s:
+        env.clock.advance(run(env.discovery.schedule.step()))
     return classes
 
 
-def resolved(world: LaunchWorld, node_class: EC2NodeClass) -> EC2NodeClass:
+def resolved(env: LaunchEnvironment, node_class: EC2NodeClass) -> EC2NodeClass:
     body = to_wire(node_class)
-    status = {**body.get("status", {}), **run(world.cloud.resolve(node_class))}
+    status = {**body.get("status", {}), **run(env.cloud.resolve(node_class))}
     body["status"] = {key: value for key, value in status.items() if value is not None}
     node_classes = kinds.from_plain(body, EC2NodeClass)
     assert isinstance(node_classes, EC2NodeClass)

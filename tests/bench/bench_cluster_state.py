@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 import objects
-from app_world import AppWorld
+from app_environment import AppEnvironment
 from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.app.program import App
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 async def measure() -> None:
-    app = AppWorld().app
+    app = AppEnvironment().app
     print(f"{'snapshot of':44}{'total':>10}{'longest pause':>16}")
     for number in range(NODES):
         add_node(app, number)

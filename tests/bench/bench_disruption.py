@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from bench import workloads
-from disruption_builders import NOW_S, world
+from disruption_builders import NOW_S, disruption_input
 from holdfast import names
 from holdfast.core.disruption.commands import Decision
 from holdfast.core.disruption.decide import decide
@@ -94,7 +94,7 @@ def packed(
             if tight and left < 250:
                 break
         made.append(node(n, type_, pods, of.name))
-    return world(
+    return disruption_input(
         *made,
         pools=[of],
         rules=TEN_PERCENT,
@@ -115,7 +115,7 @@ def constrained(count: int, of: NodePoolView) -> DisruptionInput:
         node(n, types[claim.instance_type], [by_uid[uid] for uid in claim.pods], of.name, zone=claim.zone)
         for n, claim in enumerate(plan.claims)
     ]
-    return world(*made, pools=[of], rules=TEN_PERCENT, instances=())
+    return disruption_input(*made, pools=[of], rules=TEN_PERCENT, instances=())
 
 
 def node(n: int, type_: InstanceType, pods: Sequence[PodView], pool_name: str, zone: str = "") -> NodeView:

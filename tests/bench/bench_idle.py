@@ -9,7 +9,7 @@ import sys
 
 import structlog
 
-import idle_world
+import idle_environment
 
 MINUTES = 30
 LARGE = 1000  # consolidation of so many pods takes most of the time, and makes no AWS calls
@@ -22,7 +22,7 @@ def main() -> None:
     print("  nodes  reservations   calls/min   by operation")
     for nodes, reservations in SIZES:
         after = "Never" if nodes >= LARGE else "30s"
-        counts = idle_world.calls(nodes, reservations, MINUTES, consolidate_after=after)
+        counts = idle_environment.calls(nodes, reservations, MINUTES, consolidate_after=after)
         details = ", ".join(f"{name} {count / MINUTES:.2f}" for name, count in counts.most_common())
         print(f"  {nodes:5}  {reservations:12}   {counts.total() / MINUTES:9.2f}   {details}")
         sys.stdout.flush()

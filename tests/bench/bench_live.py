@@ -4,7 +4,7 @@ Run by `make bench-live`, which builds the real programs. Prints tables; asserts
 three runs, each with a control plane of its own: without an autoscaler, where this script launches the instances (a lower
 bound for every autoscaler), with Holdfast, and with Karpenter. The autoscaler, etcd, kube-apiserver,
 kube-controller-manager and kube-scheduler are processes of their own; kubelets, EC2 and this script are one more, called
-`sandbox`. Instances boot as in `live_world.QUICK`, and no node is consolidated.
+`sandbox`. Instances boot as in `process_environment.QUICK`, and no node is consolidated.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import build_peers
 import builders
-import live_world
+import process_environment
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -30,8 +30,8 @@ from holdfast.app.sandbox import ControlPlane
 from holdfast.sim import processes
 from holdfast.sim.aws.service import Caller
 from holdfast.state.conversion import pod_states
-from live_world import LiveWorld
 from peers import arena
+from process_environment import ProcessEnvironment
 
 Begin = Callable[[int], object]  # called with the number of pods when the Deployment is created
 
@@ -80,21 +80,23 @@ def main() -> None:
 
 
 async def measure(name: str, count: int, folder: Path) -> None:
-    async with live_world.serving(folder, control_plane=ControlPlane.REAL) as world:
-        await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
+    async with process_environment.serving(folder, control_plane=ControlPlane.REAL) as env:
+        await env.node_class(capacityReservationSelectorTerms=[{"id": env.slots}])
         pool = builders.nodepool_document()
         pool["spec"]["disruption"] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}
-        await world.world.create(pool)
-        async with AUTOSCALERS[name](world, folder) as begin:
+        await env.sandbox.create(pool)
+        async with AUTOSCALERS[name](env, folder) as begin:
             await asyncio.sleep(SETTLED_S)
             stage_times = StageTimes()
-            async with watching(world, stage_times):
+            async with watching(env, stage_times):
                 before, began_s = used(), time.perf_counter()
-                await world.deploy("web", replicas=count, cpu="1500m", affinity=live_world.apart("web"))
+                await env.deploy(
+                    "web", replicas=count, cpu="1500m", affinity=process_environment.apart("web")
+                )
                 begin(count)
                 async with asyncio.timeout(WITHIN_S):
                     while len(stage_times.at_s["pod running"]) < count:
-                        assert all(replica.is_running for replica in world.replicas)
+                        assert all(replica.is_running for replica in env.replicas)
                         await asyncio.sleep(0.05)
                 stages(stage_times, began_s)
                 print(f"\n{'process':<18}{'cpu, s':>10}{'quiet, s':>10}{'peak, MiB':>12}")
@@ -107,16 +109,18 @@ async def measure(name: str, count: int, folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def without_autoscaler(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
+async def without_autoscaler(env: ProcessEnvironment, _folder: Path) -> AsyncIterator[Begin]:
     """Launches as many instances as there are pods, without an autoscaler."""
-    about = world.cloud.about
+    about = env.cloud.about
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
-    node_config = config | {"spec": {"cluster": {"name": live_world.NAME, "apiServerEndpoint": "https://c"}}}
-    images = world.cloud.ec2.world.setup.images
+    node_config = config | {
+        "spec": {"cluster": {"name": process_environment.NAME, "apiServerEndpoint": "https://c"}}
+    }
+    images = env.cloud.ec2.region.setup.images
     linux = next(one.id for one in images if one.architecture == "x86_64" and one.platform != "Windows")
     user_data = base64.b64encode(json.dumps(node_config).encode()).decode()
     params = {"ImageId": linux, "InstanceType": "m5.large", "UserData": user_data}
-    yield lambda count: world.cloud.ec2.call(
+    yield lambda count: env.cloud.ec2.call(
         "RunInstances",
         params | {"MinCount": count, "MaxCount": count},
         Caller(about.account, user_agent="bench"),
@@ -124,17 +128,17 @@ async def without_autoscaler(world: LiveWorld, _folder: Path) -> AsyncIterator[B
 
 
 @contextlib.asynccontextmanager
-async def holdfast(world: LiveWorld, _folder: Path) -> AsyncIterator[Begin]:
-    await world.start(*FLAGS)
-    await world.until(world.pool_is_ready, "the NodePool is ready")
+async def holdfast(env: ProcessEnvironment, _folder: Path) -> AsyncIterator[Begin]:
+    await env.start(*FLAGS)
+    await env.until(env.pool_is_ready, "the NodePool is ready")
     yield lambda _count: None
 
 
 @contextlib.asynccontextmanager
-async def karpenter(world: LiveWorld, folder: Path) -> AsyncIterator[Begin]:
-    async with processes.running(folder, world.clock, build_peers.binary) as started:
-        await arena.start_karpenter(world.world, started, folder)
-        await world.until(world.pool_is_ready, "the NodePool is ready")
+async def karpenter(env: ProcessEnvironment, folder: Path) -> AsyncIterator[Begin]:
+    async with processes.running(folder, env.clock, build_peers.binary) as started:
+        await arena.start_karpenter(env.sandbox, started, folder)
+        await env.until(env.pool_is_ready, "the NodePool is ready")
         yield lambda _count: None
 
 
@@ -142,8 +146,8 @@ AUTOSCALERS = {autoscaler.__name__: autoscaler for autoscaler in (without_autosc
 
 
 @contextlib.asynccontextmanager
-async def watching(world: LiveWorld, stage_times: StageTimes) -> AsyncIterator[None]:
-    watches = [world.watch(NodeClaim, stage_times.claim), world.watch(Pod, stage_times.pod)]
+async def watching(env: ProcessEnvironment, stage_times: StageTimes) -> AsyncIterator[None]:
+    watches = [env.watch(NodeClaim, stage_times.claim), env.watch(Pod, stage_times.pod)]
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ec2_world
+import ec2_region
 import sim_aws
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.setup import ACCOUNT
@@ -46,8 +46,8 @@ class Ready:
 
 def measured(front: str) -> tuple[float, float, float]:
     """Launches a second with EC2 and without, and descriptions of ten instances."""
-    region = ec2_world.Region()
-    pools = ec2_world.config(region.template(), "m5.large/a", "m5.large/b", "m5.large/c")
+    region = ec2_region.Region()
+    pools = ec2_region.config(region.template(), "m5.large/a", "m5.large/b", "m5.large/c")
     tags = [{"Key": f"key-{n}", "Value": "value"} for n in range(4)]
     fleet = {
         "Type": "instant",
@@ -59,7 +59,7 @@ def measured(front: str) -> tuple[float, float, float]:
     with sim_aws.clients(front, sim_aws.endpoint({"ec2": region.ec2})) as aws:
         ec2: Any = aws["ec2"]
         launches = rate(lambda: ec2.create_fleet(**fleet))
-        known = [instance.id for instance in region.world.instances][:10]
+        known = [instance.id for instance in region.state.instances][:10]
         describes = rate(lambda: ec2.describe_instances(InstanceIds=known))
     ready = Ready(region.fleet(pools))
     with sim_aws.clients(front, sim_aws.endpoint({"ec2": ready})) as aws:
@@ -69,11 +69,11 @@ def measured(front: str) -> tuple[float, float, float]:
 
 def by_size(instances: int) -> tuple[float, float, float, float]:
     """Calls a second: launches, terminations, descriptions of one, and pages of a description of all."""
-    region = ec2_world.Region()
-    pool = ec2_world.config(region.template(), "m5.large/a", "m5.large/b", "m5.large/c")
-    while len(region.world.instances) < instances:
-        region.fleet(pool, count=min(1000, instances - len(region.world.instances)))
-    known = itertools.cycle([instance.id for instance in region.world.instances])
+    region = ec2_region.Region()
+    pool = ec2_region.config(region.template(), "m5.large/a", "m5.large/b", "m5.large/c")
+    while len(region.state.instances) < instances:
+        region.fleet(pool, count=min(1000, instances - len(region.state.instances)))
+    known = itertools.cycle([instance.id for instance in region.state.instances])
     pages: list[str | None] = [None]
 
     def call(operation: str, **params: Any) -> dict[str, Any]:

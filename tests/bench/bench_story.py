@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aws_world
+import aws_environment
 import builders
-import live_world
+import process_environment
 from bench import bench_live
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -26,11 +26,15 @@ from holdfast.api.workloads import Deployment
 from holdfast.app.sandbox import ControlPlane
 from holdfast.sim.cloud_setup import Reserved
 from holdfast.sim.cluster.kinds import Pod
-from live_world import LiveWorld
+from process_environment import ProcessEnvironment
 
 RESERVED = (
-    Reserved(instance_type="m5.large", zone_id=aws_world.ZONE_A, total=3, criteria="targeted", id="cr-0a"),
-    Reserved(instance_type="m5.2xlarge", zone_id=aws_world.ZONE_A, total=1, criteria="targeted", id="cr-0b"),
+    Reserved(
+        instance_type="m5.large", zone_id=aws_environment.ZONE_A, total=3, criteria="targeted", id="cr-0a"
+    ),
+    Reserved(
+        instance_type="m5.2xlarge", zone_id=aws_environment.ZONE_A, total=1, criteria="targeted", id="cr-0b"
+    ),
 )
 REQUIREMENTS = [
     builders.requirement("karpenter.sh/capacity-type", "In", "reserved", "on-demand"),
@@ -72,8 +76,8 @@ class Tally:
         used = self.slots_used_s / (self.lasted_s * sum(one.total for one in RESERVED))
         return f"{what:<20}{self.restarts:>10}{len(self.instances):>11}{self.cost_usd:>13.4f}{used:>12.0%}{self.lasted_s:>9.0f}"
 
-    def sample(self, world: LiveWorld, passed_s: float) -> None:
-        ec2 = world.cloud.ec2.world
+    def sample(self, env: ProcessEnvironment, passed_s: float) -> None:
+        ec2 = env.cloud.ec2.region
         charges = ec2.ledger.open.values()
         nano_usd_per_hour = sum(one.nano_usd_per_hour for one in charges if one.kind in ("spot", "on-demand"))
         self.cost_usd += nano_usd_per_hour * passed_s / NANO_S
@@ -95,14 +99,16 @@ def main() -> None:
 
 async def run_story(name: str, folder: Path) -> Tally:
     tally = Tally()
-    async with live_world.serving(folder, reservations=RESERVED, control_plane=ControlPlane.REAL) as world:
-        await world.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in RESERVED])
+    async with process_environment.serving(
+        folder, reservations=RESERVED, control_plane=ControlPlane.REAL
+    ) as env:
+        await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in RESERVED])
         pool = builders.nodepool_document(requirements=REQUIREMENTS)
         pool["spec"]["disruption"] = DISRUPTION
-        await world.world.create(pool)
-        async with bench_live.AUTOSCALERS[name](world, folder), counting(world, tally):
+        await env.sandbox.create(pool)
+        async with bench_live.AUTOSCALERS[name](env, folder), counting(env, tally):
             await asyncio.sleep(bench_live.SETTLED_S)
-            await steps(Story(world, tally))
+            await steps(Story(env, tally))
     return tally
 
 
@@ -126,13 +132,13 @@ async def steps(one: "Story") -> None:
 
 @dataclass
 class Story:
-    world: LiveWorld
+    env: ProcessEnvironment
     tally: Tally
     replicas: dict[str, int] = field(default_factory=dict)
 
     async def deploy(self, name: str, replicas: int, cpu: str) -> None:
         self.replicas[name], self.tally.asked_for = replicas, self.tally.asked_for + replicas
-        await self.world.deploy(name, replicas=replicas, cpu=cpu)
+        await self.env.deploy(name, replicas=replicas, cpu=cpu)
 
     async def scale(self, name: str, replicas: int) -> None:
         self.tally.asked_for += max(0, replicas - self.replicas[name])
@@ -145,17 +151,17 @@ class Story:
         await self._patch(NodePool, "default", {"spec": labels})
 
         async def rolled() -> bool:
-            claims = (await self.world.kube.list(NodeClaim)).items
+            claims = (await self.env.kube.list(NodeClaim)).items
             return all(one.metadata.labels.get("example.com/colour") == label for one in claims)
 
-        await self.world.until(rolled, "all nodes are new", within_s=WITHIN_S)
+        await self.env.until(rolled, "all nodes are new", within_s=WITHIN_S)
         await self.all_running()
 
     async def all_running(self) -> None:
         async def holds() -> bool:
-            return await self.world.running_pods() == sum(self.replicas.values())
+            return await self.env.running_pods() == sum(self.replicas.values())
 
-        await self.world.until(holds, "all pods run", within_s=WITHIN_S)
+        await self.env.until(holds, "all pods run", within_s=WITHIN_S)
 
     async def quiet(self, seconds: float, step: str) -> None:
         await asyncio.sleep(seconds)
@@ -163,21 +169,21 @@ class Story:
         print(self.tally.line(f"  {step}"), flush=True)
 
     async def _patch(self, kind: type[Any], name: str, change: dict[str, Any]) -> None:
-        found = await self.world.kube.get(kind, name, NAMESPACE if kind.namespaced else "")
-        await self.world.kube.patch(found, change)
+        found = await self.env.kube.get(kind, name, NAMESPACE if kind.namespaced else "")
+        await self.env.kube.patch(found, change)
 
 
 @contextlib.asynccontextmanager
-async def counting(world: LiveWorld, tally: Tally) -> AsyncIterator[None]:
+async def counting(env: ProcessEnvironment, tally: Tally) -> AsyncIterator[None]:
     async def sample() -> None:
-        at_s = world.clock.monotonic_s()
+        at_s = env.clock.monotonic_s()
         while True:
             await asyncio.sleep(SAMPLE_S)
-            now_s = world.clock.monotonic_s()
-            tally.sample(world, now_s - at_s)
+            now_s = env.clock.monotonic_s()
+            tally.sample(env, now_s - at_s)
             at_s = now_s
 
-    tasks = [world.watch(Pod, tally.pod), asyncio.create_task(sample())]
+    tasks = [env.watch(Pod, tally.pod), asyncio.create_task(sample())]
     try:
         yield
     finally:

@@ -19,12 +19,12 @@ from checker.case import Case, Target, Violation, build
 from checker.labels import Expression
 from checker.machines import NodeOption
 from checker.preferences import Rung
+from checker.scenario import Pool, Scenario
 from checker.shapes import Shape
 from checker.workloads import Pod
-from checker.world import Pool, World
 from holdfast import names
 
-Check: TypeAlias = Callable[[World, dict[str, Any]], list[Violation]]
+Check: TypeAlias = Callable[[Scenario, dict[str, Any]], list[Violation]]
 
 TINY_PODS: Final = 4
 _SIZED: Final = re.compile(r"fill-[0-9]")  # packings of nodes with at most so many cores
@@ -35,7 +35,7 @@ def placeable(case: Case) -> Iterator[Violation]:
     existing nodes and slots count."""
     checked_shapes: set[tuple[Shape, bool]] = set()
     for one in case.plan["unplaced"] + case.plan["waiting"]:
-        pod, waits = case.world.pods.get(one["pod"]), "until" in one
+        pod, waits = case.scenario.pods.get(one["pod"]), "until" in one
         if pod is None or (pod.shape, waits) in checked_shapes:
             continue
         checked_shapes.add((pod.shape, waits))
@@ -65,7 +65,7 @@ def found_targets(case: Case, rung: Rung, *, slots_only: bool = False, claims: b
     for target in case.claims() if claims else ():
         if not slots_only or target.claim.get("reservationID"):
             yield from (target.name for _ in openings.on_claim(case, rung, target))
-    for pool in case.world.pools.values():
+    for pool in case.scenario.pools.values():
         remaining = openings.remaining_limits(case, pool, pessimistic=True)
         for reserved in (True,) if slots_only else (True, False):
             for target in openings.fresh(case, rung, pool, remaining, reserved=reserved):
@@ -85,7 +85,7 @@ def _option_text(target: Target) -> str:
 
 def paid_slots(case: Case) -> Iterator[Violation]:
     """paid-slot-left: no on-demand or spot node is launched if each of its pods fits a free slot of its own."""
-    if case.world.settings.get("reservedBeforeWeight", True):
+    if case.scenario.settings.get("reservedBeforeWeight", True):
         not_reserved = [target for target in case.claims() if target.claim.get("reservationID") is None]
         for target, where, tied in _beside(case, not_reserved, _free_slot):
             rule = "paid-slot-left-by-order" if tied else "paid-slot-left"
@@ -183,7 +183,7 @@ def _instead(case: Case, pod: Pod, level: int, find: Find) -> tuple[str, bool] |
 
 
 def _free_slot(case: Case, rung: Rung) -> str | None:
-    for pool in case.world.pools.values():
+    for pool in case.scenario.pools.values():
         if any(one.min_values is not None for one in pool.requirements):
             continue
         remaining = openings.remaining_limits(case, pool, pessimistic=True)
@@ -202,7 +202,7 @@ def preferences_satisfied(case: Case) -> Iterator[Violation]:
     """preference-dropped: no pod gives up a preference that some node, slot or launch satisfies. A packing may limit the size
     of its claims: then neither its claims nor new launches count, and the plan is compared with first fit instead. Where pods
     wait for slots, a slot has precedence over a launch that they prefer."""
-    patient = rules_waiting.is_strict(case) or any(pool.wait_s for pool in case.world.pools.values())
+    patient = rules_waiting.is_strict(case) or any(pool.wait_s for pool in case.scenario.pools.values())
     sized = _SIZED.match(case.plan["cost"]["packing"])
     known: set[tuple[Shape, int]] = set()
     for target in case.targets:
@@ -229,19 +229,19 @@ def preferences_satisfied(case: Case) -> Iterator[Violation]:
 
 def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
     """Only for tiny cases in which a planner need not be careful: no DaemonSets, limits, minValues, waiting."""
-    world = case.world
-    careful = world.daemons or any(
-        pool.limits or any(one.min_values for one in pool.requirements) for pool in world.pools.values()
+    scenario = case.scenario
+    careful = scenario.daemons or any(
+        pool.limits or any(one.min_values for one in pool.requirements) for pool in scenario.pools.values()
     )
-    if careful or len(world.pending()) > TINY_PODS:
+    if careful or len(scenario.pending()) > TINY_PODS:
         return
-    before = set(check(world, dict(case.plan)))
+    before = set(check(scenario, dict(case.plan)))
     for one in case.plan["unplaced"]:
-        pod = world.pods.get(one["pod"])
+        pod = scenario.pods.get(one["pod"])
         if pod is None or pod.shape.spreads or pod.shape.affinity or pod.shape.invalid:
             continue
         for plan, where in _variants(case, pod.name):
-            if not set(check(world, plan)) - before:
+            if not set(check(scenario, plan)) - before:
                 yield Violation("placeable", f"{pod.name} could go on {where}")
                 break
 
@@ -253,22 +253,22 @@ def _variants(case: Case, pod: str) -> Iterator[tuple[dict[str, Any], str]]:
         others = [one for one in case.plan["nodes"] if one["name"] != target.name]
         nodes = [*others, {"name": target.name, "pods": [*(p.name for p in target.planned), pod]}]
         yield {**case.plan, "nodes": nodes, "unplaced": rest}, f"node {target.name}"
-    for pool in case.world.pools.values():
+    for pool in case.scenario.pools.values():
         for claim in single_claims(case, pool, pod):
             claims = [*case.plan["claims"], claim]
             plan = {**case.plan, "claims": claims, "unplaced": rest}
-            plan["slotsLeft"] = writing.slots_left(build(case.world, plan))
+            plan["slotsLeft"] = writing.slots_left(build(case.scenario, plan))
             plan["cost"] = writing.cost(claims)
             yield plan, f"a new node of {pool.name}: {claim['instanceType']} in {claim['zone']}"
 
 
 def single_claims(case: Case, pool: Pool, pod: str) -> Iterator[dict[str, Any]]:
     """For each option of the NodePool, a claim for the pod alone that only allows this option."""
-    shape = case.world.pods[pod].shape
+    shape = case.scenario.pods[pod].shape
     for way in openings.ways(case, preferences.required(case, shape)):
         for option in machines.launchable(case.pool_options[pool.name]):
             narrowed = machines.narrow(option, way.wanted)
             if narrowed is not None and narrowed.offering is not None:
                 wanted = (*way.wanted, Expression(names.ZONE, "In", (narrowed.offering.zone,)))
                 target = Target("", pool.taints, [narrowed], narrowed, pool=pool, wanted=wanted)
-                yield writing.claim(replace(target, planned=[case.world.pods[pod]]))
+                yield writing.claim(replace(target, planned=[case.scenario.pods[pod]]))

@@ -11,9 +11,9 @@ from checker import labels, machines
 from checker.catalog import Reservation
 from checker.labels import Selector, Taint, Term, Value
 from checker.machines import NodeOption
+from checker.scenario import Node, Pool, Scenario
 from checker.shapes import Neighbours, Shape
 from checker.workloads import Pod
-from checker.world import Node, Pool, World
 from holdfast import names
 
 Plan: TypeAlias = Mapping[str, Any]
@@ -65,7 +65,7 @@ class Located(NamedTuple):
 
 @dataclass(slots=True)
 class Case:
-    world: World
+    scenario: Scenario
     plan: Plan
     reservations: dict[str, Reservation]
     pool_options: dict[str, list[NodeOption]]
@@ -99,7 +99,7 @@ class Case:
 
     def slots_left(self) -> dict[str, int]:
         """Free slots by id, minus those that the claims hold."""
-        left = {found.id: self.world.free(found) for found in self.reservations.values()}
+        left = {found.id: self.scenario.free(found) for found in self.reservations.values()}
         for target in self.claims():
             slot = target.claim.get("reservationID")
             if slot in left:
@@ -116,7 +116,7 @@ class Case:
         """Whether the (anti-)affinity term selects such pods."""
         if not self.matches(wanted.selector, shape):
             return False
-        namespace_labels = self.world.namespaces.get(shape.namespace, {})
+        namespace_labels = self.scenario.namespaces.get(shape.namespace, {})
         return shape.namespace in wanted.namespaces or labels.selects(
             wanted.namespace_selector, namespace_labels
         )
@@ -134,35 +134,35 @@ def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"pod": pod, **rest} for pod in entry["pods"]] if "pods" in entry else [entry]
 
 
-def build(world: World, plan: Plan) -> Case:
-    pool_options = {pool.name: machines.of_pool(world, pool) for pool in world.pools.values()}
+def build(scenario: Scenario, plan: Plan) -> Case:
+    pool_options = {pool.name: machines.of_pool(scenario, pool) for pool in scenario.pools.values()}
     bound: dict[str, list[Pod]] = {}
-    for pod in world.pods.values():
+    for pod in scenario.pods.values():
         bound.setdefault(pod.node or "", []).append(pod)
     on_nodes = {one["name"]: one["pods"] for one in plan.get("nodes", ())}
-    targets = [_node(world, node, bound.get(node.name, []), on_nodes) for node in world.nodes.values()]
+    targets = [_node(scenario, node, bound.get(node.name, []), on_nodes) for node in scenario.nodes.values()]
     for index, claim in enumerate(plan.get("claims", ())):
-        pool = world.pools.get(claim["nodePool"])
+        pool = scenario.pools.get(claim["nodePool"])
         if pool is not None and pool.opens:
-            targets.append(_claim(world, index, claim, pool_options[claim["nodePool"]]))
-    return Case(world, per_pod(plan), world.reservations(), pool_options, targets)
+            targets.append(_claim(scenario, index, claim, pool_options[claim["nodePool"]]))
+    return Case(scenario, per_pod(plan), scenario.reservations(), pool_options, targets)
 
 
-def _node(world: World, node: Node, bound: list[Pod], on_nodes: Mapping[str, list[str]]) -> Target:
+def _node(scenario: Scenario, node: Node, bound: list[Pod], on_nodes: Mapping[str, list[str]]) -> Target:
     option = machines.of_node(node)
-    planned = _pods(world, on_nodes.get(node.name, []))
-    pool = world.pools.get(node.pool or "")
+    planned = _pods(scenario, on_nodes.get(node.name, []))
+    pool = scenario.pools.get(node.pool or "")
     return Target(node.name, node.taints, [option], option, bound, planned, node, pool)
 
 
-def _claim(world: World, index: int, claim: Mapping[str, Any], found: list[NodeOption]) -> Target:
-    pool = world.pools[claim["nodePool"]]
+def _claim(scenario: Scenario, index: int, claim: Mapping[str, Any], found: list[NodeOption]) -> Target:
+    pool = scenario.pools[claim["nodePool"]]
     wanted = requirements(claim)
     listed = set(claim["instanceTypes"])
     candidates = (option for option in machines.launchable(found) if option.instance_type in listed)
     possible = [narrowed for option in candidates if (narrowed := machines.narrow(option, wanted))]
     chosen = next((option for option in possible if is_chosen(option, claim)), None)
-    pods = _pods(world, claim["pods"])
+    pods = _pods(scenario, claim["pods"])
     return Target(f"claim {index}", pool.taints, possible, chosen, [], pods, None, pool, claim, wanted)
 
 
@@ -179,5 +179,5 @@ def is_chosen(option: NodeOption, claim: Mapping[str, Any]) -> bool:
     return same and (slot is None or slot == claim.get("reservationID"))
 
 
-def _pods(world: World, listed: list[str]) -> list[Pod]:
-    return [world.pods[name] for name in listed if name in world.pods]
+def _pods(scenario: Scenario, listed: list[str]) -> list[Pod]:
+    return [scenario.pods[name] for name in listed if name in scenario.pods]

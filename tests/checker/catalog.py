@@ -1,7 +1,7 @@
 """Instance types, offerings and reservations, read from the Catalog document.
 
 A reservation is written as an offering of its type, or in a list of its own, or in both: then the offering names it by
-its id. Either way it becomes one reserved offering. `world` decides whether an EC2NodeClass may use it.
+its id. Either way it becomes one reserved offering. `scenario` decides whether an EC2NodeClass may use it.
 """
 
 import datetime as dt

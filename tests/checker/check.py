@@ -17,10 +17,10 @@ from checker import (
     rules_slots,
     rules_topology,
     rules_waiting,
-    world,
+    scenario,
 )
 from checker.case import Case, Plan, Violation
-from checker.world import Documents, World
+from checker.scenario import Documents, Scenario
 
 Rule: TypeAlias = Callable[[Case], Iterator[Violation]]
 
@@ -79,14 +79,14 @@ class Verdict(NamedTuple):
 
 
 def judge(documents: Documents, plan: Plan) -> Verdict:
-    built_case = case.build(world.read(documents), plan)
+    built_case = case.build(scenario.read(documents), plan)
     found = {violation for rule in (*RULES, *PROMISES) for violation in rule(built_case)}
     found.update(brute.exhaustive(built_case, faults))
     remarks = {one for one in found if one.rule.endswith("-by-order")}
     return Verdict(sorted(found - remarks), sorted(remarks))
 
 
-def faults(known: World, plan: Plan) -> list[Violation]:
+def faults(known: Scenario, plan: Plan) -> list[Violation]:
     """Violations of `RULES` only, without what the plan overlooked."""
     built_case = case.build(known, plan)
     return sorted({violation for rule in RULES for violation in rule(built_case)})
@@ -97,7 +97,7 @@ def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list
     as many pods are on that level or a better one. A plan that places more pods is not compared. Where first fit gives up a
     ScheduleAnyway constraint, it is arbitrary which pods have a node with the label, so the constraint is not compared; nor
     is anti-affinity to pending pods of other shapes."""
-    known = world.read(documents)
+    known = scenario.read(documents)
     own_case, first_fit_case = case.build(known, plan), case.build(known, first_fit)
     if preferences.left_out(own_case) < preferences.left_out(first_fit_case):
         return []

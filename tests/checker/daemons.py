@@ -9,15 +9,15 @@ from checker import labels, machines, quantities
 from checker.case import Case, Target
 from checker.machines import NodeOption
 from checker.quantities import Resources
+from checker.scenario import Pool
 from checker.shapes import Shape
-from checker.world import Pool
 
 
 def least(case: Case, target: Target, option: NodeOption) -> list[Shape]:
     """On a new node: every DaemonSet that tolerates the taints and may match."""
     return [
         daemon.shape
-        for daemon in case.world.daemons
+        for daemon in case.scenario.daemons
         if _tolerates(daemon.shape, target)
         and any(machines.possibly(option, term) for term in daemon.shape.terms)
     ]
@@ -41,7 +41,7 @@ def _most(case: Case, pool: Pool, type_name: str, capacity_types: frozenset[str]
     ]
     return [
         daemon.shape
-        for daemon in case.world.daemons
+        for daemon in case.scenario.daemons
         if not labels.untolerated(daemon.shape.tolerations, pool.taints)
         and any(_label_by_label(term, found) for term in daemon.shape.terms)
     ]
@@ -54,7 +54,7 @@ def missing(case: Case, target: Target, *, all_terms: bool) -> list[Shape]:
     option = target.options[0]
     return [
         daemon.shape
-        for daemon in case.world.daemons
+        for daemon in case.scenario.daemons
         if daemon.name not in running
         and _tolerates(daemon.shape, target)
         and any(

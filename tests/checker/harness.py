@@ -6,10 +6,10 @@ Called by `scripts/fuzz.py` and by the test that runs some seeds in CI.
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from checker import case, check, generate, preferences, world
+from checker import case, check, generate, preferences, scenario
 from checker.case import Violation
 from checker.dice import Dice
-from checker.world import Documents
+from checker.scenario import Documents
 
 Planner: TypeAlias = Callable[[Documents], dict[str, Any]]
 
@@ -44,8 +44,8 @@ def run(seed: int, planner: Planner) -> Outcome:
 
 
 def _has_preferences(documents: Documents, plan: dict[str, Any]) -> bool:
-    built_case = case.build(world.read(documents), plan)
-    return any(len(preferences.rungs(built_case, pod.shape)) > 1 for pod in built_case.world.pending())
+    built_case = case.build(scenario.read(documents), plan)
+    return any(len(preferences.rungs(built_case, pod.shape)) > 1 for pod in built_case.scenario.pending())
 
 
 def with_packing(documents: Documents, packing: str) -> Documents:

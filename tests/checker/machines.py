@@ -12,7 +12,7 @@ from checker import labels, quantities
 from checker.catalog import InstanceType, Offering, Reservation
 from checker.labels import ABSENT, Expression, Term, Value
 from checker.quantities import Resources
-from checker.world import Node, Pool, World
+from checker.scenario import Node, Pool, Scenario
 from holdfast import names
 
 
@@ -41,23 +41,23 @@ def of_node(node: Node) -> NodeOption:
     return NodeOption(found, node.allocatable, node.capacity, type_name, None, node.volume_limits)
 
 
-def of_pool(world: World, pool: Pool) -> list[NodeOption]:
+def of_pool(scenario: Scenario, pool: Pool) -> list[NodeOption]:
     """Every option that the NodePool allows and its EC2NodeClass may use, whether it can be launched now or not; none if the
     NodePool launches no nodes."""
     if not pool.opens:
         return []
     pool_labels: dict[str, frozenset[Value]] = {key: frozenset({value}) for key, value in pool.labels.items()}
     found = []
-    for one in world.types.values():
+    for one in scenario.types.values():
         for offering in one.offerings:
             if offering.reservation is None or offering.reservation.id in pool.selected:
-                option = narrow(_node_option(world, pool, one, offering, pool_labels), pool.requirements)
+                option = narrow(_node_option(scenario, pool, one, offering, pool_labels), pool.requirements)
                 found += [option] if option else []
     return found
 
 
 def _node_option(
-    world: World,
+    scenario: Scenario,
     pool: Pool,
     one: InstanceType,
     offering: Offering,
@@ -68,7 +68,7 @@ def _node_option(
         label_values[key] = label_values.get(key, value) & value
     for requirement in pool.requirements:
         if requirement.key not in label_values and requirement.key not in labels.WELL_KNOWN:
-            label_values[requirement.key] = frozenset(world.mentioned[requirement.key]) | ABSENT
+            label_values[requirement.key] = frozenset(scenario.mentioned[requirement.key]) | ABSENT
     return NodeOption(label_values, one.allocatable, one.capacity, one.name, offering, one.volume_limits)
 
 

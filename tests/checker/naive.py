@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from checker import case, openings, preferences, world, writing
+from checker import case, openings, preferences, scenario, writing
 from checker.case import Case, Target
 from checker.preferences import Rung
+from checker.scenario import Documents, Pool
 from checker.shapes import Shape
 from checker.workloads import Pod
-from checker.world import Documents, Pool
 
 
 def plan_documents(documents: Documents) -> dict[str, Any]:
     """The plan of a scenario; the order of the documents does not matter."""
-    built_case = case.build(world.read(documents), {})
-    unplaced = sorted(built_case.world.pending(), key=lambda pod: pod.name)
+    built_case = case.build(scenario.read(documents), {})
+    unplaced = sorted(built_case.scenario.pending(), key=lambda pod: pod.name)
     while True:
         left = _one_round(built_case, unplaced)
         if len(left) == len(unplaced):
@@ -55,8 +55,8 @@ def _targets(built_case: Case, rung: Rung) -> Iterator[Target]:
 
 def _new(built_case: Case, rung: Rung) -> Iterator[Target]:
     """A free slot first, then on-demand and spot; or by NodePool where weight has precedence."""
-    pools = sorted(built_case.world.pools.values(), key=lambda pool: (-pool.weight, pool.name))
-    if built_case.world.settings.get("reservedBeforeWeight", True):
+    pools = sorted(built_case.scenario.pools.values(), key=lambda pool: (-pool.weight, pool.name))
+    if built_case.scenario.settings.get("reservedBeforeWeight", True):
         attempts = [(pool, reserved) for reserved in (True, False) for pool in pools]
     else:
         attempts = [(pool, reserved) for pool in pools for reserved in (True, False)]
@@ -92,6 +92,6 @@ def _document(built_case: Case, unplaced: list[Pod]) -> dict[str, Any]:
 
 
 def _reason(built_case: Case) -> dict[str, Any]:
-    pools: list[Pool] = list(built_case.world.pools.values())
+    pools: list[Pool] = list(built_case.scenario.pools.values())
     code = "Requirements" if pools else "NoNodePool"
     return {"code": code, "kind": "", "subjects": [], "more": 0, "text": "no node takes it"}

@@ -16,8 +16,8 @@ from checker.labels import Expression, Taint, Term
 from checker.machines import NodeOption
 from checker.preferences import Rung
 from checker.quantities import Resources
+from checker.scenario import Pool
 from checker.shapes import Shape
-from checker.world import Pool
 from holdfast import names
 
 
@@ -37,7 +37,7 @@ def ways(case: Case, rung: Rung) -> Iterator[Way]:
     shape = rung.shape
     if shape.invalid:
         return
-    found = [case.world.storage.volumes.get(f"{shape.namespace}/{claim}") for claim in shape.volumes]
+    found = [case.scenario.storage.volumes.get(f"{shape.namespace}/{claim}") for claim in shape.volumes]
     if None in found:
         return
     alternatives = [volume.terms or ((),) for volume in found if volume is not None]
@@ -176,7 +176,7 @@ def keys(case: Case, shape: Shape) -> set[str]:
     """The labels, besides the hostname, whose value decides whether the pod may be on a node."""
     if shape not in case.keys_of:
         own = shape.keys() | {wanted.key for wanted in shape.anti_affinity}
-        for other in case.world.shapes():
+        for other in case.scenario.shapes():
             own |= {wanted.key for wanted in other.anti_affinity if case.is_neighbour(wanted, shape)}
         case.keys_of[shape] = own - {names.HOSTNAME}
     return case.keys_of[shape]

@@ -40,7 +40,7 @@ def required(case: Case, shape: Shape) -> Rung:
 
 
 def _rungs(case: Case, shape: Shape) -> Iterator[Rung]:
-    respected = case.world.settings.get("preferencePolicy", "Respect") == "Respect"
+    respected = case.scenario.settings.get("preferencePolicy", "Respect") == "Respect"
     near, far = list(shape.preferred_affinity), list(shape.preferred_anti_affinity)
     nodes, spreads = list(shape.preferred_terms), list(shape.preferred_spreads)
     if respected:
@@ -87,7 +87,7 @@ def _satisfies(case: Case, rung: Rung, pod: Pod, target: Target, possible: list[
 
 
 def _is_among_pending(case: Case, wanted: Neighbours) -> bool:
-    return any(case.is_neighbour(wanted, shape) for shape in {pod.shape for pod in case.world.pending()})
+    return any(case.is_neighbour(wanted, shape) for shape in {pod.shape for pod in case.scenario.pending()})
 
 
 def _has_neighbour(case: Case, wanted: Neighbours, target: Target, others: list[Located]) -> bool:
@@ -108,7 +108,7 @@ def levels(case: Case) -> dict[Shape, list[int]]:
                 counts = found.setdefault(pod.shape, [0] * rung_count)
                 for index in range(_level_in_order(case, pod, target), rung_count):
                     counts[index] += 1
-    for pod in case.world.pending():
+    for pod in case.scenario.pending():
         found.setdefault(pod.shape, [0] * len(rungs(case, pod.shape)))
     return found
 
@@ -128,7 +128,7 @@ def unspread(case: Case) -> list[Shape]:
     """Shapes of which some pods gave up a ScheduleAnyway constraint: one domain has too many of them in the end."""
     return [
         shape
-        for shape in {pod.shape for pod in case.world.pending()}
+        for shape in {pod.shape for pod in case.scenario.pending()}
         if any(_is_too_full(case, spread, shape) for spread in shape.preferred_spreads)
     ]
 
@@ -146,7 +146,7 @@ def forget_spreads(case: Case, shape: Shape) -> None:
 
 def forget_other_kinds(case: Case) -> None:
     """Removes anti-affinity to pending pods of other shapes: the order of placing decides which pod gives it up."""
-    kinds = {pod.shape for pod in case.world.pending()}
+    kinds = {pod.shape for pod in case.scenario.pending()}
     for shape in kinds:
         by_order = {
             wanted
@@ -162,8 +162,8 @@ def forget_other_kinds(case: Case) -> None:
 def left_out(case: Case) -> list[int]:
     """How many pods are not placed, from the highest priority to the lowest."""
     names = [one["pod"] for one in case.plan["unplaced"] + case.plan["waiting"]]
-    priorities = sorted({pod.shape.priority for pod in case.world.pending()}, reverse=True)
-    counted = Counter(case.world.pods[name].shape.priority for name in names)
+    priorities = sorted({pod.shape.priority for pod in case.scenario.pending()}, reverse=True)
+    counted = Counter(case.scenario.pods[name].shape.priority for name in names)
     return [counted[priority] for priority in priorities]
 
 
@@ -182,5 +182,5 @@ def _rung(
 
 def _relaxes_taints(case: Case) -> bool:
     """PreferNoSchedule is only relaxed if some NodePool has such a taint (S-28, S-50)."""
-    pools = (pool for pool in case.world.pools.values() if pool.opens)
+    pools = (pool for pool in case.scenario.pools.values() if pool.opens)
     return any(taint["effect"] == "PreferNoSchedule" for pool in pools for taint in pool.taints)

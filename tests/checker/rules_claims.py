@@ -6,14 +6,14 @@ from checker import daemons, labels, machines, quantities
 from checker.case import Case, Target, Violation, requirements
 from checker.labels import Term
 from checker.machines import NodeOption
-from checker.world import SOMETHING_ELSE
+from checker.scenario import SOMETHING_ELSE
 from holdfast import names
 
 
 def pools(case: Case) -> Iterator[Violation]:
     """claim-pool: the NodePool exists, and nodes are launched for it."""
     for claim in case.plan["claims"]:
-        pool = case.world.pools.get(claim["nodePool"])
+        pool = case.scenario.pools.get(claim["nodePool"])
         if pool is None or not pool.opens:
             yield Violation("claim-pool", f"no NodePool {claim['nodePool']} opens nodes")
 
@@ -34,8 +34,8 @@ def within_pool(case: Case) -> Iterator[Violation]:
 
 def _values(case: Case, key: str, wanted: Term) -> set[str]:
     """Every value of a label that the scenario has or mentions, and one that it does not."""
-    found = {SOMETHING_ELSE, *case.world.mentioned.get(key, ())}
-    for one in case.world.types.values():
+    found = {SOMETHING_ELSE, *case.scenario.mentioned.get(key, ())}
+    for one in case.scenario.types.values():
         found |= {value for value in one.labels.get(key, ()) if value is not None}
         for offering in one.offerings:
             found |= {value for value in offering.labels().get(key, ()) if value is not None}
@@ -106,7 +106,7 @@ def min_values(case: Case) -> Iterator[Violation]:
 
     A claim with a slot has only the type of its slot: its flexibility is checked before that, which the plan does not show.
     """
-    if case.world.settings.get("minValuesPolicy", "Strict") != "Strict":
+    if case.scenario.settings.get("minValuesPolicy", "Strict") != "Strict":
         return
     for target in case.claims():
         assert target.pool is not None
@@ -123,7 +123,7 @@ def distinct(case: Case, key: str, type_names: list[str], wanted: Term) -> int:
     """How many allowed values of a label the types have; offerings count even if they are not available (S-66)."""
     values: set[labels.Value] = set()
     for name in type_names:
-        one = case.world.types.get(name)
+        one = case.scenario.types.get(name)
         if one is not None:
             values |= one.labels.get(key, frozenset())
             values = values.union(*(offering.labels().get(key, frozenset()) for offering in one.offerings))

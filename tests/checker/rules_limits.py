@@ -7,14 +7,14 @@ from typing import Final
 from checker import quantities
 from checker.case import Case, Target, Violation
 from checker.quantities import Resources
-from checker.world import Pool
+from checker.scenario import Pool
 
 _ONE_NODE: Final = {"nodes": quantities.ONE}
 
 
 def limits(case: Case) -> Iterator[Violation]:
     """limits: with the instance types that the plan expects. limits-strict: with the largest types listed."""
-    for pool in case.world.pools.values():
+    for pool in case.scenario.pools.values():
         targets = [target for target in case.claims() if target.pool is pool]
         chosen = over(case, pool, [_chosen(case, target) for target in targets])
         for name in sorted(chosen):
@@ -34,17 +34,17 @@ def over(case: Case, pool: Pool, added: list[Resources]) -> set[str]:
 
 
 def used(case: Case, pool: Pool) -> Resources:
-    nodes = [node for node in case.world.nodes.values() if node.pool == pool.name and not node.deleting]
+    nodes = [node for node in case.scenario.nodes.values() if node.pool == pool.name and not node.deleting]
     return quantities.total([*(node.capacity for node in nodes), *(_ONE_NODE for _ in nodes)])
 
 
 def _chosen(case: Case, target: Target) -> Resources:
-    found = case.world.types.get(target.claim["instanceType"])
+    found = case.scenario.types.get(target.claim["instanceType"])
     return found.capacity if found else {}
 
 
 def _largest(case: Case, target: Target) -> Resources:
-    known = (case.world.types.get(name) for name in target.claim["instanceTypes"])
+    known = (case.scenario.types.get(name) for name in target.claim["instanceTypes"])
     return quantities.largest(one.capacity for one in known if one is not None)
 
 
@@ -60,10 +60,10 @@ def cost(case: Case) -> Iterator[Violation]:
     if quantities.price(bill["perHour"]) != known:
         yield Violation("cost-sum", f"the claims cost {quantities.decimal(known)}, not {bill['perHour']}")
     without = len(case.plan["unplaced"]) + len(case.plan["waiting"])
-    priorities = {pod.shape.priority for pod in case.world.pending()}
+    priorities = {pod.shape.priority for pod in case.scenario.pending()}
     comparable = bill["baselineUnplaced"] <= without and not _unpriced(case)
     comparable = comparable and (len(priorities) < 2 or not without)
-    if case.world.settings.get("packing", "cost") == "cost" and comparable:
+    if case.scenario.settings.get("packing", "cost") == "cost" and comparable:
         baseline, node = (
             quantities.price(bill["baselinePerHour"]),
             quantities.price(bill.get("nodeCostPerHour", "0")) or 0,
@@ -75,5 +75,5 @@ def cost(case: Case) -> Iterator[Violation]:
 
 
 def _unpriced(case: Case) -> bool:
-    offerings = [offering for found in case.world.types.values() for offering in found.offerings]
+    offerings = [offering for found in case.scenario.types.values() for offering in found.offerings]
     return any(one.price is None and one.reservation is None and one.launchable for one in offerings)

@@ -15,7 +15,7 @@ def once(case: Case) -> Iterator[Violation]:
     plan = case.plan
     listed = [name for one in plan["claims"] + plan["nodes"] for name in one["pods"]]
     listed += [one["pod"] for one in plan["unplaced"] + plan["waiting"]]
-    pending = {pod.name for pod in case.world.pending()}
+    pending = {pod.name for pod in case.scenario.pending()}
     times = Counter(listed)
     for name in sorted(pending):
         if times[name] != 1:
@@ -35,7 +35,7 @@ def explained(case: Case) -> Iterator[Violation]:
 def nodes_exist(case: Case) -> Iterator[Violation]:
     """node-exists: pods are placed on nodes that exist and are not being deleted."""
     for one in case.plan["nodes"]:
-        node = case.world.nodes.get(one["name"])
+        node = case.scenario.nodes.get(one["name"])
         if node is None or node.deleting:
             yield Violation("node-exists", f"{one['name']} is not a node that takes pods")
 
@@ -94,7 +94,7 @@ def volumes(case: Case) -> Iterator[Violation]:
     """pod-volumes: the PersistentVolumeClaims exist, and every option of the target can reach them."""
     for target, shape, name in _planned_shapes(case):
         for claim in shape.volumes:
-            volume = case.world.storage.volumes.get(f"{shape.namespace}/{claim}")
+            volume = case.scenario.storage.volumes.get(f"{shape.namespace}/{claim}")
             if volume is None:
                 yield Violation("pod-volumes", f"{name} uses {claim}, which does not exist")
             elif not all(_reaches(option, volume) for option in target.options):
@@ -125,7 +125,7 @@ def attached(case: Case, shapes: list[Shape]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for shape in shapes:
         for claim in shape.volumes:
-            volume = case.world.storage.volumes.get(f"{shape.namespace}/{claim}")
+            volume = case.scenario.storage.volumes.get(f"{shape.namespace}/{claim}")
             if volume is not None:
                 found.setdefault(volume.driver, set()).add(volume.name)
     return found

@@ -76,7 +76,7 @@ def oversold(case: Case) -> Iterator[Violation]:
     )
     for name, count in sorted(used.items()):
         found = case.reservations.get(name)
-        free = case.world.free(found) if found else 0
+        free = case.scenario.free(found) if found else 0
         if found is not None and found.healthy and count > free:
             yield Violation("slot-oversold", f"{count} claims share {free} free slots of {name}")
 
@@ -85,7 +85,7 @@ def left(case: Case) -> Iterator[Violation]:
     """slots-left: free slots minus those used, for each reservation that an EC2NodeClass selects; optional for unhealthy
     reservations."""
     stated, real = case.plan["slotsLeft"], case.slots_left()
-    selected = frozenset().union(*(pool.selected for pool in case.world.pools.values()))
+    selected = frozenset().union(*(pool.selected for pool in case.scenario.pools.values()))
     for name in sorted(set(stated) - set(real)):
         yield Violation("slots-left", f"{name} is not a reservation")
     for name in sorted(selected):

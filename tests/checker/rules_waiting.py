@@ -7,8 +7,8 @@ from checker import catalog, openings, preferences
 from checker.case import Case, Violation
 from checker.catalog import Reservation
 from checker.machines import NodeOption
+from checker.scenario import Pool
 from checker.shapes import Shape
-from checker.world import Pool
 
 
 def waiting(case: Case) -> Iterator[Violation]:
@@ -16,7 +16,7 @@ def waiting(case: Case) -> Iterator[Violation]:
     strict mode there is no bound."""
     for one in case.plan["waiting"]:
         name, until = one["pod"], one.get("until")
-        pod, reservation = case.world.pods.get(name), case.reservations.get(one.get("reservation") or "")
+        pod, reservation = case.scenario.pods.get(name), case.reservations.get(one.get("reservation") or "")
         if reservation is None:
             yield Violation(
                 "waiting", f"{name} waits for {one.get('reservation')}, which is not a reservation"
@@ -28,15 +28,15 @@ def waiting(case: Case) -> Iterator[Violation]:
 
 
 def _wrong_bound(case: Case, until: str | None) -> str | None:
-    longest = max((pool.wait_s for pool in case.world.pools.values() if pool.opens), default=0)
-    latest = case.world.now + dt.timedelta(seconds=longest)
+    longest = max((pool.wait_s for pool in case.scenario.pools.values() if pool.opens), default=0)
+    latest = case.scenario.now + dt.timedelta(seconds=longest)
     if not until or not longest:
         return "without a bound"
-    return None if case.world.now <= catalog.moment(until) <= latest else f"until {until}"
+    return None if case.scenario.now <= catalog.moment(until) <= latest else f"until {until}"
 
 
 def is_strict(case: Case) -> bool:
-    return bool(case.world.settings.get("reservedMode", "fallback") == "strict")
+    return bool(case.scenario.settings.get("reservedMode", "fallback") == "strict")
 
 
 def strict(case: Case) -> Iterator[Violation]:
@@ -55,22 +55,23 @@ def _must_wait(case: Case, shape: Shape) -> bool:
     with constraints on other pods."""
     first = _first_pool(case, shape)
     return first is not None and any(
-        case.world.free(found) and _serves(case, shape, first, found) for found in case.reservations.values()
+        case.scenario.free(found) and _serves(case, shape, first, found)
+        for found in case.reservations.values()
     )
 
 
 def _first_pool(case: Case, shape: Shape) -> Pool | None:
     """The NodePool that certainly comes first: the only one with the highest weight among those that fit, without limits."""
     tied = shape.spreads or shape.affinity or shape.anti_affinity
-    if tied or shape.prefers or any(pool.limits for pool in case.world.pools.values()):
+    if tied or shape.prefers or any(pool.limits for pool in case.scenario.pools.values()):
         return None
-    serving = [pool for pool in case.world.pools.values() if _options(case, shape, pool)]
+    serving = [pool for pool in case.scenario.pools.values() if _options(case, shape, pool)]
     heaviest = [pool for pool in serving if pool.weight == max(one.weight for one in serving)]
     return heaviest[0] if len(heaviest) == 1 else None
 
 
 def _could_serve(case: Case, shape: Shape, found: Reservation) -> bool:
-    return found.healthy and any(_serves(case, shape, pool, found) for pool in case.world.pools.values())
+    return found.healthy and any(_serves(case, shape, pool, found) for pool in case.scenario.pools.values())
 
 
 def _serves(case: Case, shape: Shape, pool: Pool, found: Reservation) -> bool:

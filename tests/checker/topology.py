@@ -19,7 +19,7 @@ def universe(case: Case, spread: Spread, shape: Shape, *, deleted: bool = False)
     """Every possible domain: of all options of NodePools that the pod tolerates, available or not (S-75), and of the nodes
     that the constraint counts. With `deleted`, also of nodes that are being deleted: a planner may count them or not."""
     found: set[Value] = set()
-    for pool in case.world.pools.values():
+    for pool in case.scenario.pools.values():
         if labels.untolerated(shape.tolerations, pool.taints):
             continue
         for option in case.pool_options[pool.name]:

@@ -52,7 +52,7 @@ def _requirement(one: Expression) -> dict[str, Any]:
 
 def slots_left(case: Case) -> dict[str, int]:
     left = case.slots_left()
-    selected = frozenset().union(*(pool.selected for pool in case.world.pools.values()))
+    selected = frozenset().union(*(pool.selected for pool in case.scenario.pools.values()))
     return {name: max(0, left[name]) for name in sorted(selected)}
 
 

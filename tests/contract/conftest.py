@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube_worlds import WORLDS, World
+from kube_servers import SERVERS, KubeServer
 
 
-@pytest.fixture(params=sorted(WORLDS))
-def world(request: pytest.FixtureRequest) -> World:
-    return WORLDS[request.param]()
+@pytest.fixture(params=sorted(SERVERS))
+def server(request: pytest.FixtureRequest) -> KubeServer:
+    return SERVERS[request.param]()
 
 
 @pytest.fixture

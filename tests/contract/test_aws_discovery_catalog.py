@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, run
+from aws_environment import ACCOUNT, OTHER, ZONE_A, ZONE_B, Environment, run
 from holdfast import errors, names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -28,13 +28,13 @@ REGION = ec2.region("us-west-2")
 
 
 @functools.cache
-def shared_region() -> World:
+def shared_region() -> Environment:
     """A region whose types, prices and spot history were read. Tests that use it change nothing but the time."""
-    world = World()
-    world.reserve(total=3)
-    world.reserve("c5.large", owner=OTHER, shared_with=(ACCOUNT,), zone_id=ZONE_B, criteria="targeted")
-    run(world.discovery.schedule.step())
-    return world
+    env = Environment()
+    env.reserve(total=3)
+    env.reserve("c5.large", owner=OTHER, shared_with=(ACCOUNT,), zone_id=ZONE_B, criteria="targeted")
+    run(env.discovery.schedule.step())
+    return env
 
 
 @functools.cache
@@ -42,8 +42,8 @@ def resolved_class() -> EC2NodeClass:
     return shared_region().selecting({"instanceMatchCriteria": "open"}, {"ownerID": OTHER})
 
 
-def types_by_name(world: World, node_class: EC2NodeClass) -> dict[str, InstanceType]:
-    return {it.name: it for it in run(world.discovery.instance_types(node_class))}
+def types_by_name(env: Environment, node_class: EC2NodeClass) -> dict[str, InstanceType]:
+    return {it.name: it for it in run(env.discovery.instance_types(node_class))}
 
 
 def reserved_offerings(types: dict[str, InstanceType]) -> list[Offering]:
@@ -73,10 +73,10 @@ def test_list_prices_are_those_of_the_price_list() -> None:
 
 @pytest.mark.fact("aws-7.5.4")
 def test_spot_prices_differ_by_zone() -> None:
-    world = shared_region()
-    m5 = types_by_name(world, resolved_class())["m5.large"]
+    env = shared_region()
+    m5 = types_by_name(env, resolved_class())["m5.large"]
     spot = {o.zone: o.price_nano_usd_per_hour for o in m5.offerings if o.capacity_type == names.SPOT}
-    history = run(price_list.read_spot(world.calls, world.clock.now_s()))
+    history = run(price_list.read_spot(env.calls, env.clock.now_s()))
     assert spot == {zone: history["m5.large", zone] for zone in REGION.zones_by_type["m5.large"]}
     assert len(set(spot.values())) > 1
     on_demand = {o.price_nano_usd_per_hour for o in m5.offerings if o.capacity_type == names.ON_DEMAND}
@@ -101,12 +101,12 @@ def test_every_offering_requires_its_capacity_type_zone_and_zone_id() -> None:
 
 @pytest.mark.fact("AW-06")
 def test_reservation_of_another_platform_has_no_offering() -> None:
-    world = shared_region()
-    windows = world.reserve("c5.xlarge", platform="Windows", criteria="targeted")
-    world.clock.advance(MINUTE)
-    node_class = world.selecting({"id": windows.id})
-    assert reserved_offerings(types_by_name(world, node_class)) == []
-    control.set_state(world.ec2.world, windows.id, "cancelled")
+    env = shared_region()
+    windows = env.reserve("c5.xlarge", platform="Windows", criteria="targeted")
+    env.clock.advance(MINUTE)
+    node_class = env.selecting({"id": windows.id})
+    assert reserved_offerings(types_by_name(env, node_class)) == []
+    control.set_state(env.ec2.region, windows.id, "cancelled")
 
 
 @pytest.mark.fact("Q-17")
@@ -145,12 +145,12 @@ class EmptyService:
 
 @pytest.mark.fact("aws-7.1.2")
 def test_empty_listing_of_types_or_prices_is_an_error() -> None:
-    world = World()
-    world.endpoint.services = {**world.endpoint.services, "ec2": EmptyService(), "pricing": EmptyService()}
+    env = Environment()
+    env.endpoint.services = {**env.endpoint.services, "ec2": EmptyService(), "pricing": EmptyService()}
     for read in (
-        type_listing.read(world.calls),
-        price_list.read_on_demand(world.calls),
-        price_list.read_spot(world.calls, world.clock.now_s()),
+        type_listing.read(env.calls),
+        price_list.read_on_demand(env.calls),
+        price_list.read_spot(env.calls, env.clock.now_s()),
     ):
         with pytest.raises(errors.Retryable):
             run(read)
@@ -158,10 +158,10 @@ def test_empty_listing_of_types_or_prices_is_an_error() -> None:
 
 @pytest.mark.fact("Q-40")
 def test_direct_mode_with_a_target_has_no_spot_offerings() -> None:
-    world = shared_region()
+    env = shared_region()
     target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
-    node_class = world.resolve(world.node_class("direct", capacityReservationSpec=target))
-    types = types_by_name(world, node_class)
+    node_class = env.resolve(env.node_class("direct", capacityReservationSpec=target))
+    types = types_by_name(env, node_class)
     assert {o.capacity_type for it in types.values() for o in it.offerings} == {names.ON_DEMAND}
 
 
@@ -169,42 +169,42 @@ def test_direct_mode_with_a_target_has_no_spot_offerings() -> None:
 
 
 @functools.cache
-def shared_region_with_reservation() -> tuple[World, EC2NodeClass, str]:
-    world = World()
-    made = world.reserve(total=3)
-    return world, world.selecting({"id": made.id}), made.id
+def shared_region_with_reservation() -> tuple[Environment, EC2NodeClass, str]:
+    env = Environment()
+    made = env.reserve(total=3)
+    return env, env.selecting({"id": made.id}), made.id
 
 
-def launchable_by_offering(world: World, node_class: EC2NodeClass) -> dict[tuple[str, str], bool]:
-    m5 = types_by_name(world, node_class)["m5.large"]
+def launchable_by_offering(env: Environment, node_class: EC2NodeClass) -> dict[tuple[str, str], bool]:
+    m5 = types_by_name(env, node_class)["m5.large"]
     return {(o.capacity_type, o.zone): o.launchable for o in m5.offerings if o.zone < "us-west-2c"}
 
 
 @pytest.mark.fact("Q-43", "aws-4.2.4", "aws-4.3.5")
 def test_full_reservation_and_unavailable_on_demand_do_not_affect_each_other() -> None:
-    world, node_class, reservation_id = shared_region_with_reservation()
-    all_launchable = launchable_by_offering(world, node_class)
+    env, node_class, reservation_id = shared_region_with_reservation()
+    all_launchable = launchable_by_offering(env, node_class)
     assert all(all_launchable.values())
-    now_s = world.clock.monotonic_s()
-    world.discovery.hold_downs.full([reservation_id], now_s)
-    assert launchable_by_offering(world, node_class) == all_launchable | {("reserved", "us-west-2a"): False}
-    world.discovery.hold_downs.succeeded(reservation_id)
-    world.discovery.unavailable.pools.add(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)
-    assert launchable_by_offering(world, node_class) == all_launchable | {("on-demand", "us-west-2a"): False}
-    world.clock.advance(181)
-    assert launchable_by_offering(world, node_class) == all_launchable
+    now_s = env.clock.monotonic_s()
+    env.discovery.hold_downs.full([reservation_id], now_s)
+    assert launchable_by_offering(env, node_class) == all_launchable | {("reserved", "us-west-2a"): False}
+    env.discovery.hold_downs.succeeded(reservation_id)
+    env.discovery.unavailable.pools.add(("m5.large", "us-west-2a", names.ON_DEMAND), now_s)
+    assert launchable_by_offering(env, node_class) == all_launchable | {("on-demand", "us-west-2a"): False}
+    env.clock.advance(181)
+    assert launchable_by_offering(env, node_class) == all_launchable
 
 
 @pytest.mark.fact("aws-8.4.3")
 def test_zone_ids_come_from_every_subnet_of_the_account() -> None:
     """Also from subnets that the class does not select: a reservation may be in their zone."""
-    world = World()
-    subnets = world.ec2.world.setup.subnets
+    env = Environment()
+    subnets = env.ec2.region.setup.subnets
     selected = next(one for one in subnets if one.zone_id == ZONE_A)
     assert any(one.zone_id == ZONE_B for one in subnets)
-    node_class = world.resolve(world.node_class(subnetSelectorTerms=[{"id": selected.id}]))
+    node_class = env.resolve(env.node_class(subnetSelectorTerms=[{"id": selected.id}]))
     (instance_type,) = [
-        one for one in run(world.discovery.instance_types(node_class)) if one.name == "m5.large"
+        one for one in run(env.discovery.instance_types(node_class)) if one.name == "m5.large"
     ]
     found = {
         value
@@ -218,130 +218,128 @@ def test_zone_ids_come_from_every_subnet_of_the_account() -> None:
 @pytest.mark.fact("aws-2.5.1", "aws-2.5.2")
 def test_capacity_block_closes_40_minutes_before_its_end_without_another_read() -> None:
     """Launches stop to the second, although the status of the class is unchanged."""
-    world = World()
-    end_s = world.clock.now_s() + 3600
-    block = world.reserve(total=1, kind="capacity-block", criteria="targeted", end_s=end_s)
-    node_class = world.selecting({"id": block.id})
-    asked = world.asked("DescribeCapacityReservations")
+    env = Environment()
+    end_s = env.clock.now_s() + 3600
+    block = env.reserve(total=1, kind="capacity-block", criteria="targeted", end_s=end_s)
+    node_class = env.selecting({"id": block.id})
+    asked = env.asked("DescribeCapacityReservations")
 
     def open_slots() -> list[bool]:
-        return [o.launchable for o in reserved_offerings(types_by_name(world, node_class))]
+        return [o.launchable for o in reserved_offerings(types_by_name(env, node_class))]
 
-    world.clock.advance(20 * MINUTE - 1)
+    env.clock.advance(20 * MINUTE - 1)
     assert open_slots() == [True]
-    world.clock.advance(1)
+    env.clock.advance(1)
     assert open_slots() == [False]
-    assert world.asked("DescribeCapacityReservations") == asked
+    assert env.asked("DescribeCapacityReservations") == asked
 
 
 @pytest.mark.fact("aws-5.9.2", "AW-07", "aws-4.3.5")
 def test_subnet_without_addresses_makes_all_offerings_of_its_zone_unavailable() -> None:
-    world, node_class, _ = shared_region_with_reservation()
-    all_launchable = launchable_by_offering(world, node_class)
+    env, node_class, _ = shared_region_with_reservation()
+    all_launchable = launchable_by_offering(env, node_class)
     in_a = next(s.id for s in node_class.status.subnets if s.zone == "us-west-2a")
-    world.discovery.unavailable.subnets.add(in_a, world.clock.monotonic_s())
-    assert launchable_by_offering(world, node_class) == {
-        key: key[1] != "us-west-2a" for key in all_launchable
-    }
-    world.clock.advance(181)
-    assert launchable_by_offering(world, node_class) == all_launchable
+    env.discovery.unavailable.subnets.add(in_a, env.clock.monotonic_s())
+    assert launchable_by_offering(env, node_class) == {key: key[1] != "us-west-2a" for key in all_launchable}
+    env.clock.advance(181)
+    assert launchable_by_offering(env, node_class) == all_launchable
 
 
 def test_account_without_spot_permission_has_no_launchable_spot_offering() -> None:
-    world, node_class, _ = shared_region_with_reservation()
-    world.discovery.unavailable.capacity_types.add(names.SPOT, world.clock.monotonic_s())
-    assert launchable_by_offering(world, node_class) == {
-        key: key[0] != names.SPOT for key in launchable_by_offering(world, node_class)
+    env, node_class, _ = shared_region_with_reservation()
+    env.discovery.unavailable.capacity_types.add(names.SPOT, env.clock.monotonic_s())
+    assert launchable_by_offering(env, node_class) == {
+        key: key[0] != names.SPOT for key in launchable_by_offering(env, node_class)
     }
-    world.clock.advance(181)
+    env.clock.advance(181)
 
 
 @pytest.mark.fact("aws-2.3.4", "aws-4.1.3", "aws-4.3.4")
 def test_counts_follow_the_last_read_and_unchanged_types_are_the_same_objects() -> None:
-    world, node_class, reservation_id = shared_region_with_reservation()
-    assert [o.count for o in reserved_offerings(types_by_name(world, node_class))] == [3]
-    control.take(world.ec2.world, reservation_id, 2)
-    world.clock.advance(MINUTE)
-    run(world.discovery.schedule.step())
-    after = types_by_name(world, node_class)
+    env, node_class, reservation_id = shared_region_with_reservation()
+    assert [o.count for o in reserved_offerings(types_by_name(env, node_class))] == [3]
+    control.take(env.ec2.region, reservation_id, 2)
+    env.clock.advance(MINUTE)
+    run(env.discovery.schedule.step())
+    after = types_by_name(env, node_class)
     assert [o.count for o in reserved_offerings(after)] == [1]
     after.pop("m5.large")
     # The first step also reads prices, so only the calls after it return the same objects.
-    again = types_by_name(world, node_class)
+    again = types_by_name(env, node_class)
     assert all(again[name] is after[name] for name in after)
-    control.give(world.ec2.world, reservation_id, 2)
-    run(world.discovery.count_again())
-    assert [o.count for o in reserved_offerings(types_by_name(world, node_class))] == [3]
+    control.give(env.ec2.region, reservation_id, 2)
+    run(env.discovery.count_again())
+    assert [o.count for o in reserved_offerings(types_by_name(env, node_class))] == [3]
 
 
 # --- The schedule ---------------------------------------------------------------------------------------
 
 
-def calls_a_minute(world: World, classes: list[EC2NodeClass], minutes: int = 10) -> float:
+def calls_a_minute(env: Environment, classes: list[EC2NodeClass], minutes: int = 10) -> float:
     """The schedule runs, each class is resolved once a minute, and counts are read before every step."""
-    before = len(world.endpoint.log)
+    before = len(env.endpoint.log)
     for _ in range(minutes):
-        classes[:] = [world.resolve(node_class) for node_class in classes]
-        until_s = world.clock.monotonic_s() + MINUTE
-        while world.clock.monotonic_s() < until_s:
-            run(world.discovery.reservations())
-            world.clock.advance(run(world.discovery.schedule.step()))
-    return (len(world.endpoint.log) - before) / minutes
+        classes[:] = [env.resolve(node_class) for node_class in classes]
+        until_s = env.clock.monotonic_s() + MINUTE
+        while env.clock.monotonic_s() < until_s:
+            run(env.discovery.reservations())
+            env.clock.advance(run(env.discovery.schedule.step()))
+    return (len(env.endpoint.log) - before) / minutes
 
 
 @pytest.mark.fact("AW-01", "aws-9.3")
 def test_idle_call_rate_does_not_grow_with_reservations_or_classes() -> None:
-    world = World()
-    world.reserve(tags={"team": "ml"})
+    env = Environment()
+    env.reserve(tags={"team": "ml"})
     terms = [{"tags": {"team": "ml"}}]
-    classes = [world.node_class("c0", capacityReservationSelectorTerms=terms)]
-    run(world.discovery.schedule.step())
-    calls_a_minute(world, classes, 1)  # the start makes more calls
-    rates = [calls_a_minute(world, classes)]
+    classes = [env.node_class("c0", capacityReservationSelectorTerms=terms)]
+    run(env.discovery.schedule.step())
+    calls_a_minute(env, classes, 1)  # the start makes more calls
+    rates = [calls_a_minute(env, classes)]
     for _ in range(200):
-        world.reserve(tags={"team": "ml"})
-    rates.append(calls_a_minute(world, classes))
-    classes += [world.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(1, 10)]
-    calls_a_minute(world, classes, 1)
-    rates.append(calls_a_minute(world, classes))
+        env.reserve(tags={"team": "ml"})
+    rates.append(calls_a_minute(env, classes))
+    classes += [env.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(1, 10)]
+    calls_a_minute(env, classes, 1)
+    rates.append(calls_a_minute(env, classes))
     assert max(rates) < 4  # half of the eight calls a minute; launches need the rest
     assert max(rates) - min(rates) < 1.5  # each class reads its instance profile every 15 minutes
 
 
 @pytest.mark.fact("aws-7.1.1", "aws-7.5.5", "aws-9.3")
 def test_types_and_prices_are_read_every_twelve_hours_and_survive_a_failed_read() -> None:
-    world = World(rules=[faults.Broken(operation="DescribeInstanceTypes", from_s=World().clock.now_s() + 60)])
-    node_class = world.resolve(world.node_class())
-    run(world.discovery.schedule.step())
-    first = types_by_name(world, node_class)
-    before = world.asked("DescribeSpotPriceHistory")
-    world.clock.advance(HALF_DAY - 1)
-    run(world.discovery.schedule.step())
-    assert world.asked("DescribeSpotPriceHistory") == before
-    world.clock.advance(1)
-    run(world.discovery.schedule.step())
-    assert world.asked("DescribeSpotPriceHistory") == 2 * before
-    assert types_by_name(world, node_class).keys() == first.keys()
-    assert world.records.total("holdfast_aws_refresh_failures_total", source="instance-types") == 1
+    env = Environment(
+        rules=[faults.Broken(operation="DescribeInstanceTypes", from_s=Environment().clock.now_s() + 60)]
+    )
+    node_class = env.resolve(env.node_class())
+    run(env.discovery.schedule.step())
+    first = types_by_name(env, node_class)
+    before = env.asked("DescribeSpotPriceHistory")
+    env.clock.advance(HALF_DAY - 1)
+    run(env.discovery.schedule.step())
+    assert env.asked("DescribeSpotPriceHistory") == before
+    env.clock.advance(1)
+    run(env.discovery.schedule.step())
+    assert env.asked("DescribeSpotPriceHistory") == 2 * before
+    assert types_by_name(env, node_class).keys() == first.keys()
+    assert env.records.total("holdfast_aws_refresh_failures_total", source="instance-types") == 1
 
 
 @pytest.mark.fact("aws-7.5.2", "aws-7.5.3", "aws-7.5.4")
 def test_shipped_prices_are_used_without_a_price_list() -> None:
-    world = World()
+    env = Environment()
     setup = Setup(cluster="c", tags={}, kubernetes=lambda: "1.36", isolated_vpc=True)
-    world.discovery = Discovery(
-        world.calls, setup, caches=world.caches, clock=world.clock, recorder=world.records
-    )
-    node_class = world.resolve(world.node_class())
+    env.discovery = Discovery(env.calls, setup, caches=env.caches, clock=env.clock, recorder=env.records)
+    node_class = env.resolve(env.node_class())
     before: dict[str, Any] = {
         o.capacity_type: o.price_nano_usd_per_hour
-        for o in types_by_name(world, node_class)["m5.large"].offerings
+        for o in types_by_name(env, node_class)["m5.large"].offerings
     }
     assert before == {names.ON_DEMAND: 96_000_000, names.SPOT: 96_000_000}  # no history was read yet
-    run(world.discovery.schedule.step())
-    assert world.asked("GetProducts") == 0
+    run(env.discovery.schedule.step())
+    assert env.asked("GetProducts") == 0
     assert not price_list.has_price_list("us-gov-west-1")
     assert price_list.shipped("mars-north-1") == ec2.region("us-east-1").on_demand_nano_usd
-    after = types_by_name(world, node_class)["m5.large"].offerings
+    after = types_by_name(env, node_class)["m5.large"].offerings
     assert {o.price_nano_usd_per_hour for o in after if o.capacity_type == names.ON_DEMAND} == {96_000_000}
     assert all((o.price_nano_usd_per_hour or 0) < 96_000_000 for o in after if o.capacity_type == names.SPOT)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws_world import ACCOUNT, KUBERNETES, OTHER, ROLE, TERMS, LostOnce, World, condition, run
+from aws_environment import ACCOUNT, KUBERNETES, OTHER, ROLE, TERMS, Environment, LostOnce, condition, run
 from holdfast import names
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -18,7 +18,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.images import Image
 
 MINUTE = 60
-START_S = World().clock.now_s()
+START_S = Environment().clock.now_s()
 TAG = {"karpenter.sh/discovery": ec2_setup.CLUSTER}
 
 
@@ -38,8 +38,8 @@ def image(image_id: str, **fields: Any) -> Image:
 
 @pytest.mark.fact("aws-1.4.1", "aws-1.4.2")
 def test_a_class_whose_selectors_find_everything_is_ready() -> None:
-    world = World()
-    found = world.resolve(world.node_class())
+    env = Environment()
+    found = env.resolve(env.node_class())
     assert [c.type for c in found.status.conditions if c.status == "True"] == [
         resolve.AMIS,
         resolve.RESERVATIONS,
@@ -68,7 +68,7 @@ def test_a_class_whose_selectors_find_everything_is_ready() -> None:
     ],
 )
 def test_subnets_with_most_free_addresses_come_first(terms: list[dict[str, Any]], ids: list[str]) -> None:
-    world = World(
+    env = Environment(
         subnets=(
             subnet("subnet-b", addresses=100),
             subnet("subnet-a", "usw2-az2", addresses=100),
@@ -77,7 +77,7 @@ def test_subnets_with_most_free_addresses_come_first(terms: list[dict[str, Any]]
             subnet("subnet-e", account=OTHER),
         )
     )
-    found = world.resolve(world.node_class(subnetSelectorTerms=terms)).status.subnets
+    found = env.resolve(env.node_class(subnetSelectorTerms=terms)).status.subnets
     assert [one.id for one in found] == ids
     zones = {one.id: (one.zone, one.zone_id) for one in found}
     assert "subnet-a" not in zones or zones["subnet-a"] == ("us-west-2a", "usw2-az2")
@@ -85,8 +85,8 @@ def test_subnets_with_most_free_addresses_come_first(terms: list[dict[str, Any]]
 
 @pytest.mark.fact("aws-1.4.1", "aws-1.5.5")
 def test_class_without_subnets_is_not_ready_and_has_a_reason() -> None:
-    world = World()
-    found = world.resolve(world.node_class(subnetSelectorTerms=[{"tags": {"who": "nobody"}}]))
+    env = Environment()
+    found = env.resolve(env.node_class(subnetSelectorTerms=[{"tags": {"who": "nobody"}}]))
     status, reason, message = condition(found, resolve.SUBNETS)
     assert (status, reason) == ("False", "SubnetsNotFound")
     assert "none of the 4 subnets" in message
@@ -95,16 +95,16 @@ def test_class_without_subnets_is_not_ready_and_has_a_reason() -> None:
 
 
 def test_status_drops_subnets_that_are_no_longer_selected() -> None:
-    world = World()
-    before = world.resolve(world.node_class())
-    after = world.resolve(replace_spec(world, before, subnetSelectorTerms=[{"id": "subnet-gone"}]))
+    env = Environment()
+    before = env.resolve(env.node_class())
+    after = env.resolve(replace_spec(env, before, subnetSelectorTerms=[{"id": "subnet-gone"}]))
     assert before.status.subnets
     assert after.status.subnets == ()
 
 
-def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2NodeClass:
+def replace_spec(env: Environment, node_class: EC2NodeClass, **spec: Any) -> EC2NodeClass:
     """The class after an edit by the user."""
-    return world.node_class(node_class.metadata.name, status=to_wire(node_class).get("status", {}), **spec)
+    return env.node_class(node_class.metadata.name, status=to_wire(node_class).get("status", {}), **spec)
 
 
 # --- Security groups ----------------------------------------------------------------------------------
@@ -123,16 +123,16 @@ def replace_spec(world: World, node_class: EC2NodeClass, **spec: Any) -> EC2Node
 )
 def test_security_groups_are_sorted_by_id(terms: list[dict[str, Any]], ids: list[str]) -> None:
     groups = (group("sg-2", "nodes-b", team="b"), group("sg-1", "nodes-a", team="a"), group("sg-3", "other"))
-    world = World(security_groups=groups)
-    found = world.resolve(world.node_class(securityGroupSelectorTerms=terms)).status.security_groups
+    env = Environment(security_groups=groups)
+    found = env.resolve(env.node_class(securityGroupSelectorTerms=terms)).status.security_groups
     assert [one.id for one in found] == ids
     names_by_id = {"sg-1": "nodes-a", "sg-2": "nodes-b", "sg-3": "other"}
     assert {one.id: one.name for one in found} == {id_: names_by_id[id_] for id_ in ids}
 
 
 def test_class_without_security_groups_has_a_false_condition() -> None:
-    world = World()
-    found = world.resolve(world.node_class(securityGroupSelectorTerms=[{"name": "nobody"}]))
+    env = Environment()
+    found = env.resolve(env.node_class(securityGroupSelectorTerms=[{"name": "nobody"}]))
     assert condition(found, resolve.SECURITY_GROUPS)[:2] == ("False", "SecurityGroupsNotFound")
 
 
@@ -211,16 +211,16 @@ def sort_key(image: tuple[str, set[str]]) -> tuple[str, list[str]]:
 def test_alias_resolves_to_the_images_that_aws_publishes(
     alias: str, kubernetes: str, images: list[tuple[str, set[str]]]
 ) -> None:
-    world = World(kubernetes=kubernetes)
-    found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+    env = Environment(kubernetes=kubernetes)
+    found = env.resolve(env.node_class(amiSelectorTerms=[{"alias": alias}]))
     assert sorted(images_of(found), key=sort_key) == sorted(images, key=sort_key)
 
 
 @pytest.mark.fact("aws-1.4.1")
 @pytest.mark.parametrize(("alias", "kubernetes"), [("al2@latest", "1.33"), ("windows2025@latest", "1.34")])
 def test_alias_without_images_for_the_kubernetes_version_is_unsupported(alias: str, kubernetes: str) -> None:
-    world = World(kubernetes=kubernetes)
-    found = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+    env = Environment(kubernetes=kubernetes)
+    found = env.resolve(env.node_class(amiSelectorTerms=[{"alias": alias}]))
     status, reason, message = condition(found, resolve.AMIS)
     assert (status, reason) == ("False", "UnsupportedAlias")
     assert kubernetes in message
@@ -231,10 +231,10 @@ def test_alias_with_a_version_resolves_to_that_image() -> None:
     name = f"amazon-eks-node-al2023-x86_64-standard-{KUBERNETES}-v20260101"
     path = f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/{name}/image_id"
     rocket = f"/aws/service/bottlerocket/aws-k8s-{KUBERNETES}/arm64/1.46.0/image_id"
-    world = World(images=(image("ami-old"), image("ami-rocket", architecture="arm64")))
-    world.parameters |= {path: "ami-old", rocket: "ami-rocket"}
+    env = Environment(images=(image("ami-old"), image("ami-rocket", architecture="arm64")))
+    env.parameters |= {path: "ami-old", rocket: "ami-rocket"}
     for alias, found in (("al2023@v20260101", "ami-old"), ("bottlerocket@v1.46.0", "ami-rocket")):
-        node_class = world.resolve(world.node_class(amiSelectorTerms=[{"alias": alias}]))
+        node_class = env.resolve(env.node_class(amiSelectorTerms=[{"alias": alias}]))
         assert [ami.id for ami in node_class.status.amis] == [found]
 
 
@@ -255,15 +255,15 @@ def test_alias_with_a_version_resolves_to_that_image() -> None:
 def test_images_are_selected_by_id_name_owner_tags_and_parameter(
     terms: list[dict[str, Any]], ids: list[str]
 ) -> None:
-    world = World(
+    env = Environment(
         images=(
             image("ami-1", name="golden-1", owner=ACCOUNT, tags={"stage": "prod"}, created_s=START_S - 300),
             image("ami-2", name="golden-2", architecture="arm64", created_s=START_S - 200),
             image("ami-3", name="golden-3", owner=OTHER, created_s=START_S - 100),
         )
     )
-    world.parameters["/golden/id"] = "ami-2"
-    found = world.resolve(world.node_class(amiFamily="Custom", amiSelectorTerms=terms))
+    env.parameters["/golden/id"] = "ami-2"
+    found = env.resolve(env.node_class(amiFamily="Custom", amiSelectorTerms=terms))
     assert [ami.id for ami in found.status.amis] == ids
     assert condition(found, resolve.AMIS)[:2] == (("True", resolve.AMIS) if ids else ("False", "AMINotFound"))
 
@@ -283,9 +283,9 @@ def test_images_are_selected_by_id_name_owner_tags_and_parameter(
 )
 def test_best_of_the_images_for_the_same_instances_is_selected(images: list[Image], best: str) -> None:
     for order in (images, images[::-1]):
-        world = World(images=tuple(order))
+        env = Environment(images=tuple(order))
         terms = [{"id": "ami-1"}, {"id": "ami-2"}]
-        found = world.resolve(world.node_class(amiFamily="Custom", amiSelectorTerms=terms)).status.amis
+        found = env.resolve(env.node_class(amiFamily="Custom", amiSelectorTerms=terms)).status.amis
         assert [ami.id for ami in found] == [best]
         chosen = next(one for one in images if one.id == best)
         assert bool(found[0].deprecated) == bool(chosen.deprecated_s)
@@ -293,49 +293,49 @@ def test_best_of_the_images_for_the_same_instances_is_selected(images: list[Imag
 
 @pytest.mark.fact("aws-8.1.2")
 def test_parameters_are_read_once_a_day_and_again_when_their_image_is_deprecated() -> None:
-    world = World(images=(image("ami-1", deprecated_s=START_S + 3 * 3600), image("ami-2")))
+    env = Environment(images=(image("ami-1", deprecated_s=START_S + 3 * 3600), image("ami-2")))
     path = (
         f"/aws/service/eks/optimized-ami/{KUBERNETES}/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
-    world.parameters.clear()
-    world.parameters[path] = "ami-1"  # the other four do not exist
-    node_class = world.resolve(world.node_class())
-    assert world.asked("GetParameter") == 5
+    env.parameters.clear()
+    env.parameters[path] = "ami-1"  # the other four do not exist
+    node_class = env.resolve(env.node_class())
+    assert env.asked("GetParameter") == 5
     for _ in range(30):
-        world.clock.advance(MINUTE)
-        node_class = world.resolve(node_class)
-    assert world.asked("GetParameter") == 5
-    world.parameters[path] = "ami-2"
+        env.clock.advance(MINUTE)
+        node_class = env.resolve(node_class)
+    assert env.asked("GetParameter") == 5
+    env.parameters[path] = "ami-2"
     for _ in range(4):
-        world.clock.advance(3600)
-        node_class = world.resolve(node_class)
+        env.clock.advance(3600)
+        node_class = env.resolve(node_class)
     assert [ami.id for ami in node_class.status.amis] == ["ami-2"]
 
 
 @pytest.mark.fact("aws-8.1.6")
 def test_images_are_read_every_five_minutes_for_all_classes() -> None:
-    world = World()
+    env = Environment()
     terms = [{"name": "*"}]
     classes = [
-        world.node_class(f"c{n}", amiFamily="Custom", userData="x", amiSelectorTerms=terms) for n in range(3)
+        env.node_class(f"c{n}", amiFamily="Custom", userData="x", amiSelectorTerms=terms) for n in range(3)
     ]
     for minute in range(10):
         for node_class in classes:
-            world.resolve(node_class)
-        assert world.asked("DescribeImages") == (1 if minute < 5 else 2)
-        world.clock.advance(MINUTE)
+            env.resolve(node_class)
+        assert env.asked("DescribeImages") == (1 if minute < 5 else 2)
+        env.clock.advance(MINUTE)
 
 
 @pytest.mark.fact("aws-8.4.1", "aws-8.4.2")
 def test_subnets_and_security_groups_are_read_once_for_all_classes() -> None:
-    world = World()
-    classes = [world.node_class(f"c{n}") for n in range(3)]
+    env = Environment()
+    classes = [env.node_class(f"c{n}") for n in range(3)]
     for _ in range(10):
         for node_class in classes:
-            world.resolve(node_class)
-        world.clock.advance(MINUTE)
+            env.resolve(node_class)
+        env.clock.advance(MINUTE)
     for operation, times in (("DescribeSubnets", 10), ("DescribeSecurityGroups", 2)):
-        asked = [call.params for call in world.endpoint.log if call.operation == operation]
+        asked = [call.params for call in env.endpoint.log if call.operation == operation]
         assert len(asked) == times
         assert all(
             set(params) <= {"MaxResults"} for params in asked
@@ -345,77 +345,77 @@ def test_subnets_and_security_groups_are_read_once_for_all_classes() -> None:
 # --- Instance profiles --------------------------------------------------------------------------------
 
 
-def profiles(world: World) -> dict[str, dict[str, Any]]:
-    answer = run(world.calls.call("iam", "ListInstanceProfiles", PathPrefix="/karpenter/"))
+def profiles(env: Environment) -> dict[str, dict[str, Any]]:
+    answer = run(env.calls.call("iam", "ListInstanceProfiles", PathPrefix="/karpenter/"))
     return {profile["InstanceProfileName"]: profile for profile in answer["InstanceProfiles"]}
 
 
 @pytest.mark.fact("aws-8.3.1", "aws-1.3.4")
 def test_role_gets_one_instance_profile() -> None:
-    world = World()
-    node_class = world.resolve(world.node_class(role=f"some/path/{ROLE}"))
-    ((name, profile),) = profiles(world).items()
+    env = Environment()
+    node_class = env.resolve(env.node_class(role=f"some/path/{ROLE}"))
+    ((name, profile),) = profiles(env).items()
     assert node_class.status.instance_profile == name
     assert name.startswith(f"{ec2_setup.CLUSTER}_")
     assert profile["Path"] == f"/karpenter/us-west-2/{ec2_setup.CLUSTER}/uid-default/"
     assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
-    world.discovery = world.restarted()
-    assert world.resolve(node_class).status.instance_profile == name
-    assert len(profiles(world)) == 1
+    env.discovery = env.restarted()
+    assert env.resolve(node_class).status.instance_profile == name
+    assert len(profiles(env)) == 1
 
 
 @pytest.mark.fact("aws-8.3.1")
 def test_another_role_gets_another_instance_profile() -> None:
-    world = World()
-    first = world.resolve(world.node_class())
-    second = world.resolve(replace_spec(world, first, role="OtherRole"))
+    env = Environment()
+    first = env.resolve(env.node_class())
+    second = env.resolve(replace_spec(env, first, role="OtherRole"))
     assert first.status.instance_profile != second.status.instance_profile
-    assert set(profiles(world)) == {first.status.instance_profile, second.status.instance_profile}
+    assert set(profiles(env)) == {first.status.instance_profile, second.status.instance_profile}
 
 
 @pytest.mark.fact("aws-8.3.1")
 def test_unknown_role_is_reported_and_leaves_no_instance_profile() -> None:
-    world = World()
-    node_class = world.node_class(role="nobody")
+    env = Environment()
+    node_class = env.node_class(role="nobody")
     for _ in range(3):
-        node_class = world.resolve(node_class)
+        node_class = env.resolve(node_class)
     assert condition(node_class, resolve.INSTANCE_PROFILE)[:2] == ("False", "RoleNotFound")
-    assert profiles(world) == {}
-    assert world.asked("CreateInstanceProfile") == 1
-    world.clock.advance(MINUTE)
-    world.resolve(node_class)
-    assert world.asked("CreateInstanceProfile") == 2
+    assert profiles(env) == {}
+    assert env.asked("CreateInstanceProfile") == 1
+    env.clock.advance(MINUTE)
+    env.resolve(node_class)
+    assert env.asked("CreateInstanceProfile") == 2
 
 
 @pytest.mark.fact("aws-8.3.2")
 def test_instance_profile_of_the_spec_is_used_without_calls_to_iam() -> None:
-    world = World()
-    found = world.resolve(world.node_class(role=None, instanceProfile="mine"))
+    env = Environment()
+    found = env.resolve(env.node_class(role=None, instanceProfile="mine"))
     assert found.status.instance_profile == "mine"
-    assert not [call for call in world.endpoint.log if call.service == "iam"]
+    assert not [call for call in env.endpoint.log if call.service == "iam"]
 
 
 @pytest.mark.fact("aws-8.3.3")
 def test_instance_profile_is_read_at_most_every_15_minutes() -> None:
-    world = World()
-    node_class = world.node_class()
+    env = Environment()
+    node_class = env.node_class()
     for _ in range(15):
-        node_class = world.resolve(node_class)
-        world.clock.advance(MINUTE)
-    assert world.asked("GetInstanceProfile") == 1
-    world.resolve(node_class)
-    assert world.asked("GetInstanceProfile") == 2
+        node_class = env.resolve(node_class)
+        env.clock.advance(MINUTE)
+    assert env.asked("GetInstanceProfile") == 1
+    env.resolve(node_class)
+    assert env.asked("GetInstanceProfile") == 2
 
 
 @pytest.mark.parametrize("operation", ["CreateInstanceProfile", "AddRoleToInstanceProfile"])
 def test_next_resolve_completes_the_profile_after_a_lost_answer(operation: str) -> None:
-    world = World()
-    world.endpoint.faults = LostOnce(operation)
-    node_class = world.resolve(world.node_class())
+    env = Environment()
+    env.endpoint.faults = LostOnce(operation)
+    node_class = env.resolve(env.node_class())
     assert condition(node_class, resolve.INSTANCE_PROFILE)[:2] == ("Unknown", "CouldNotRead")
-    node_class = world.resolve(node_class)
+    node_class = env.resolve(node_class)
     assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "True"
-    ((name, profile),) = profiles(world).items()
+    ((name, profile),) = profiles(env).items()
     assert node_class.status.instance_profile == name
     assert [role["RoleName"] for role in profile["Roles"]] == [ROLE]
 
@@ -434,41 +434,41 @@ class ProfileNotVisibleYet(NoFaults):
 
 
 def test_profile_that_iam_does_not_find_yet_is_not_reported_as_a_missing_role() -> None:
-    world = World()
-    world.endpoint.faults = ProfileNotVisibleYet()
-    node_class = world.resolve(world.node_class())
+    env = Environment()
+    env.endpoint.faults = ProfileNotVisibleYet()
+    node_class = env.resolve(env.node_class())
     assert condition(node_class, resolve.INSTANCE_PROFILE)[0] == "Unknown"
-    assert len(profiles(world)) == 1
-    assert condition(world.resolve(node_class), resolve.INSTANCE_PROFILE)[0] == "True"
+    assert len(profiles(env)) == 1
+    assert condition(env.resolve(node_class), resolve.INSTANCE_PROFILE)[0] == "True"
 
 
 @pytest.mark.fact("aws-1.6.4")
 def test_instance_profile_of_a_released_class_is_deleted() -> None:
-    world = World()
-    other_class = world.resolve(world.node_class("kept"))
-    released_class = world.resolve(world.node_class("gone"))
-    with_new_role = world.resolve(replace_spec(world, released_class, role="OtherRole"))
+    env = Environment()
+    other_class = env.resolve(env.node_class("kept"))
+    released_class = env.resolve(env.node_class("gone"))
+    with_new_role = env.resolve(replace_spec(env, released_class, role="OtherRole"))
     both_roles = {released_class.status.instance_profile, with_new_role.status.instance_profile}
-    assert set(profiles(world)) == {other_class.status.instance_profile} | both_roles
+    assert set(profiles(env)) == {other_class.status.instance_profile} | both_roles
     for _ in range(2):
-        run(world.discovery.release(with_new_role))
-    assert set(profiles(world)) == {other_class.status.instance_profile}
+        run(env.discovery.release(with_new_role))
+    assert set(profiles(env)) == {other_class.status.instance_profile}
 
 
 @pytest.mark.fact("aws-6.6.3")
 def test_unused_instance_profiles_are_deleted_when_they_are_old() -> None:
-    world = World()
-    used, unused = world.resolve(world.node_class("kept")), world.resolve(world.node_class("old"))
+    env = Environment()
+    used, unused = env.resolve(env.node_class("kept")), env.resolve(env.node_class("old"))
     in_use = {str(used.status.instance_profile)}
-    run(world.discovery.collect_profiles(in_use))
-    assert len(profiles(world)) == 2
-    world.clock.advance(3601)
-    run(world.discovery.collect_profiles(in_use))
-    assert len(profiles(world)) == 2  # a launch in flight may use it
-    world.clock.advance(600)
-    run(world.discovery.collect_profiles(in_use))
-    assert set(profiles(world)) == in_use
-    assert unused.status.instance_profile not in profiles(world)
+    run(env.discovery.collect_profiles(in_use))
+    assert len(profiles(env)) == 2
+    env.clock.advance(3601)
+    run(env.discovery.collect_profiles(in_use))
+    assert len(profiles(env)) == 2  # a launch in flight may use it
+    env.clock.advance(600)
+    run(env.discovery.collect_profiles(in_use))
+    assert set(profiles(env)) == in_use
+    assert unused.status.instance_profile not in profiles(env)
 
 
 # --- Placement groups ---------------------------------------------------------------------------------
@@ -477,14 +477,14 @@ def test_unused_instance_profiles_are_deleted_when_they_are_old() -> None:
 @pytest.mark.fact("aws-1.4.1")
 def test_missing_placement_group_makes_the_class_unready() -> None:
     made = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="tight")
-    world = World(placement_groups=(made,))
+    env = Environment(placement_groups=(made,))
     for selector, verdict in (
         ({"name": "tight"}, ("True", resolve.PLACEMENT_GROUP)),
         ({"id": made.id}, ("True", resolve.PLACEMENT_GROUP)),
         ({"name": "loose"}, ("False", "PlacementGroupNotFound")),
         ({"id": "pg-0000"}, ("False", "PlacementGroupNotFound")),
     ):
-        found = world.resolve(world.node_class(placementGroupSelector=selector))
+        found = env.resolve(env.node_class(placementGroupSelector=selector))
         assert condition(found, resolve.PLACEMENT_GROUP)[:2] == verdict
         assert (condition(found, "Ready")[0] == "True") == (verdict[0] == "True")
 
@@ -504,20 +504,20 @@ def test_missing_placement_group_makes_the_class_unready() -> None:
 def test_failed_read_leaves_status_and_condition_unchanged(
     operation: str, condition_type: str, field: str
 ) -> None:
-    world = World(rules=[faults.Broken(operation=operation, from_s=START_S + 60)])
-    before = world.resolve(world.node_class())
-    world.clock.advance(600)
-    patch = run(world.discovery.resolve(before))
+    env = Environment(rules=[faults.Broken(operation=operation, from_s=START_S + 60)])
+    before = env.resolve(env.node_class())
+    env.clock.advance(600)
+    patch = run(env.discovery.resolve(before))
     assert len(patch) == 4 + 2  # every field but the one that could not be read
-    after = world.resolve(before)
+    after = env.resolve(before)
     assert getattr(after.status, field) == getattr(before.status, field) != ()
     assert condition(after, condition_type) == condition(before, condition_type)
-    assert any(reason == "CouldNotRead" and operation in text for _, reason, text in world.records.events)
+    assert any(reason == "CouldNotRead" and operation in text for _, reason, text in env.records.events)
 
 
 def test_condition_is_unknown_with_the_error_before_the_first_successful_read() -> None:
-    world = World(rules=[faults.Denied(operation="DescribeSubnets")])
-    found = world.resolve(world.node_class())
+    env = Environment(rules=[faults.Denied(operation="DescribeSubnets")])
+    found = env.resolve(env.node_class())
     status, reason, message = condition(found, resolve.SUBNETS)
     assert (status, reason) == ("Unknown", "CouldNotRead")
     assert "UnauthorizedOperation" in message

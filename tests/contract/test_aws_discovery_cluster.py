@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-import aws_world
-from aws_world import World, ca_bundle, condition, run
+import aws_environment
+from aws_environment import Environment, ca_bundle, condition, run
 from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.nodeclass import identity, resolve
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
@@ -18,23 +18,23 @@ from holdfast.sim.aws.faults import Fault, NoFaults
 FAMILIES = ("al2023@latest", "bottlerocket@latest", "windows2022@latest")
 
 
-def world(**fields: Any) -> World:
+def env(**fields: Any) -> Environment:
     """An AWS whose EKS has the cluster `demo`."""
-    made = World()
-    known = aws_world.eks_cluster("demo", endpoint="https://demo.example", **fields)
+    made = Environment()
+    known = aws_environment.eks_cluster("demo", endpoint="https://demo.example", **fields)
     made.endpoint.services = {**made.endpoint.services, "eks": eks.Eks([known])}
     return made
 
 
-def identity_of(made: World, name: str = "demo", **given: Any) -> Identity:
+def identity_of(made: Environment, name: str = "demo", **given: Any) -> Identity:
     return Identity(made.calls, Given(name=name, **given), made.clock)
 
 
-def read_cluster(made: World, name: str = "demo", **given: Any) -> Cluster:
+def read_cluster(made: Environment, name: str = "demo", **given: Any) -> Cluster:
     return run(identity_of(made, name, **given).read())
 
 
-def verdict(made: World, found: Identity, alias: str = "al2023@latest", **spec: Any) -> tuple[str, str]:
+def verdict(made: Environment, found: Identity, alias: str = "al2023@latest", **spec: Any) -> tuple[str, str]:
     """Status and reason of ValidationSucceeded for a class with that image."""
     setup = Setup(cluster="demo", tags={}, kubernetes=lambda: "1.36", identity=found)
     made.discovery = Discovery(made.calls, setup, caches=made.caches, clock=made.clock, recorder=made.records)
@@ -44,36 +44,36 @@ def verdict(made: World, found: Identity, alias: str = "al2023@latest", **spec: 
 
 @pytest.mark.fact("aws-9.2.2", "aws-1.5.1")
 def test_missing_settings_are_read_from_eks() -> None:
-    found = read_cluster(world())
-    assert (found.endpoint, found.ca_bundle) == ("https://demo.example", aws_world.CA_BUNDLE)
+    found = read_cluster(env())
+    assert (found.endpoint, found.ca_bundle) == ("https://demo.example", aws_environment.CA_BUNDLE)
     assert (found.service_cidr, found.ipv6) == ("10.100.0.0/16", False)
 
 
 @pytest.mark.fact("aws-9.2.2")
 def test_setting_has_precedence_over_eks() -> None:
     settings = {"endpoint": "https://mine.example", "ca_bundle": ca_bundle("mine"), "dns_ip": "10.100.0.10"}
-    found = read_cluster(world(), **settings)
+    found = read_cluster(env(), **settings)
     assert (found.endpoint, found.ca_bundle, found.dns_ip) == tuple(settings.values())
     assert found.service_cidr == "10.100.0.0/16"
     assert not found.is_another
 
 
 def test_ca_bundle_of_the_controllers_own_connection_is_used() -> None:
-    pem = base64.b64decode(aws_world.CA_BUNDLE).decode()
+    pem = base64.b64decode(aws_environment.CA_BUNDLE).decode()
     rotated = identity.encoded(pem + base64.b64decode(ca_bundle("next")).decode())
-    found = read_cluster(world(), connection_ca_bundle=rotated)
+    found = read_cluster(env(), connection_ca_bundle=rotated)
     assert (found.ca_bundle, found.is_another) == (rotated, False)
 
 
 def test_eks_cluster_with_another_ca_is_a_mismatch() -> None:
-    made = world()
+    made = env()
     found = identity_of(made, connection_ca_bundle=ca_bundle("ours"))
     assert verdict(made, found) == ("False", "ClusterMismatch")
     assert run(found.read()).endpoint
 
 
 def test_eks_is_not_called_when_everything_is_set() -> None:
-    made = world()
+    made = env()
     found = read_cluster(
         made,
         "mine",
@@ -103,15 +103,15 @@ def test_missing_cluster_data_fails_the_image_families_that_need_it(
     given: dict[str, str], refused: dict[str, str]
 ) -> None:
     for alias in FAMILIES:
-        made = world()
+        made = env()
         made.endpoint.faults = Denied()
         expected = ("False", refused[alias]) if alias in refused else ("True", "ValidationSucceeded")
         assert verdict(made, identity_of(made, **given), alias) == expected
 
 
 def test_custom_image_family_needs_no_cluster_data() -> None:
-    made = world()
-    image = made.ec2.world.setup.images[0].id
+    made = env()
+    image = made.ec2.region.setup.images[0].id
     spec: dict[str, Any] = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": image}]}
     assert verdict(made, identity_of(made, "typo"), **spec)[0] == "True"
 
@@ -119,13 +119,13 @@ def test_custom_image_family_needs_no_cluster_data() -> None:
 @pytest.mark.fact("aws-9.2.2")
 def test_unknown_cluster_name_fails_every_image_family() -> None:
     for alias in FAMILIES:
-        made = world()
+        made = env()
         found = identity_of(made, "typo", endpoint="https://mine.example")
         assert verdict(made, found, alias) == ("False", "ClusterNotFound")
 
 
 def test_eks_is_called_at_most_once_a_minute() -> None:
-    made = world()
+    made = env()
     found = identity_of(made, "typo")
     for _ in range(600):
         run(found.read())
@@ -138,7 +138,7 @@ def test_eks_is_called_at_most_once_a_minute() -> None:
 )
 def test_invalid_ca_bundle_is_ignored(bundle: str) -> None:
     assert not identity.certificates(bundle)
-    assert read_cluster(world(certificate_authority=bundle)).ca_bundle == ""
+    assert read_cluster(env(certificate_authority=bundle)).ca_bundle == ""
 
 
 class Denied(NoFaults):

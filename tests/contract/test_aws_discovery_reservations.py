@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from aws_world import ACCOUNT, OTHER, ZONE_A, ZONE_B, World, condition, listed, run
+from aws_environment import ACCOUNT, OTHER, ZONE_A, ZONE_B, Environment, condition, listed, run
 from holdfast import errors
 from holdfast.api import aws
 from holdfast.cloud.aws.catalog.capacity import Settings
@@ -29,7 +29,7 @@ DESCRIBE = "DescribeCapacityReservations"
 EVERYTHING = {"tags": {"any": "*"}}
 
 
-class FiveReservations(World):
+class FiveReservations(Environment):
     """Two reservations of this account, two that another account shares with it, and one that is not shared."""
 
     def __init__(self) -> None:
@@ -99,19 +99,19 @@ def test_term_that_selects_nothing_is_reported_in_a_true_condition() -> None:
 
 @pytest.mark.fact("Q-3", "aws-1.3.5", "aws-2.4.2", "aws-2.4.4")
 def test_status_lists_reservations_by_id_and_drops_cancelled_ones() -> None:
-    world = World()
-    plain = world.reserve()
-    block = world.reserve(
+    env = Environment()
+    plain = env.reserve()
+    block = env.reserve(
         "p5.48xlarge",
         kind="capacity-block",
         criteria="targeted",
-        end_s=world.clock.now_s() + 86_400,
+        end_s=env.clock.now_s() + 86_400,
         zone_id=ZONE_B,
         owner=OTHER,
         shared_with=(ACCOUNT,),
     )
-    interruptible = world.reserve(interruptible=True, source_id=plain.id)
-    node_class = world.selecting({"instanceMatchCriteria": "open"}, {"ownerID": OTHER})
+    interruptible = env.reserve(interruptible=True, source_id=plain.id)
+    node_class = env.selecting({"instanceMatchCriteria": "open"}, {"ownerID": OTHER})
     by_id = {entry.id: entry for entry in node_class.status.capacity_reservations}
     assert list(by_id) == sorted([plain.id, block.id, interruptible.id])
     entry = by_id[block.id]
@@ -130,9 +130,9 @@ def test_status_lists_reservations_by_id_and_drops_cancelled_ones() -> None:
     assert (by_id[plain.id].end_time, by_id[plain.id].interruptible) == (None, None)
     assert by_id[interruptible.id].interruptible
     for reservation in (plain, block, interruptible):
-        control.set_state(world.ec2.world, reservation.id, "cancelled")
-    world.clock.advance(MINUTE)
-    assert listed(world.resolve(node_class)) == []
+        control.set_state(env.ec2.region, reservation.id, "cancelled")
+    env.clock.advance(MINUTE)
+    assert listed(env.resolve(node_class)) == []
 
 
 @pytest.mark.fact("Q-4", "aws-2.3.5", "AW-20")
@@ -152,10 +152,10 @@ def test_status_lists_reservations_by_id_and_drops_cancelled_ones() -> None:
 def test_only_active_reservations_are_listed_and_unusable_ones_are_reported(
     state: str, listed_as: str
 ) -> None:
-    world = World()
-    future_s = world.clock.now_s() + 3600
-    made = world.reserve(state=state, start_s=world.clock.now_s() if state == "active" else future_s)
-    found = world.selecting({"id": made.id})
+    env = Environment()
+    future_s = env.clock.now_s() + 3600
+    made = env.reserve(state=state, start_s=env.clock.now_s() if state == "active" else future_s)
+    found = env.selecting({"id": made.id})
     assert bool(listed(found)) == (listed_as == "active")
     assert [u.id for u in found.status.upcoming_capacity_reservations] == (
         [made.id] if listed_as == "upcoming" else []
@@ -180,11 +180,11 @@ def test_only_active_reservations_are_listed_and_unusable_ones_are_reported(
 def test_capacity_block_is_expiring_from_30_minutes_before_its_end(
     kind: str, minutes_left: int, state: str | None
 ) -> None:
-    world = World(timings=ec2_setup.Timings(expiry_lag_s=3600))
-    end_s = world.clock.now_s() + 7200
-    made = world.reserve(kind=kind, criteria="targeted", end_s=end_s)
-    world.clock.advance(7200 - minutes_left * MINUTE)
-    found = world.selecting({"id": made.id}).status.capacity_reservations
+    env = Environment(timings=ec2_setup.Timings(expiry_lag_s=3600))
+    end_s = env.clock.now_s() + 7200
+    made = env.reserve(kind=kind, criteria="targeted", end_s=end_s)
+    env.clock.advance(7200 - minutes_left * MINUTE)
+    found = env.selecting({"id": made.id}).status.capacity_reservations
     assert [entry.state for entry in found] == ([state] if state else [])
 
 
@@ -204,9 +204,9 @@ def test_capacity_block_is_expiring_from_30_minutes_before_its_end(
     ],
 )
 def test_incompatible_reservation_is_reported_and_not_listed(fields: dict[str, Any], why: str) -> None:
-    world = World()
-    made = world.reserve(**fields)
-    found = world.selecting({"id": made.id})
+    env = Environment()
+    made = env.reserve(**fields)
+    found = env.selecting({"id": made.id})
     assert listed(found) == []
     status, reason, message = condition(found, RESERVATIONS)
     assert (status, reason) == ("True", "NoCapacityReservations")
@@ -214,12 +214,12 @@ def test_incompatible_reservation_is_reported_and_not_listed(fields: dict[str, A
 
 
 def test_platform_of_a_reservation_must_match_the_image_family() -> None:
-    world = World()
-    windows, rhel = world.reserve(platform="Windows"), world.reserve(platform="Red Hat Enterprise Linux")
+    env = Environment()
+    windows, rhel = env.reserve(platform="Windows"), env.reserve(platform="Red Hat Enterprise Linux")
     terms = [{"id": windows.id}, {"id": rhel.id}]
-    assert listed(world.selecting(*terms, amiSelectorTerms=[{"alias": "windows2022@latest"}])) == [windows.id]
+    assert listed(env.selecting(*terms, amiSelectorTerms=[{"alias": "windows2022@latest"}])) == [windows.id]
     custom = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-00000000000000001"}]}
-    assert set(listed(world.selecting(*terms, **custom))) == {
+    assert set(listed(env.selecting(*terms, **custom))) == {
         windows.id,
         rhel.id,
     }  # the platform of a custom image is unknown
@@ -227,20 +227,20 @@ def test_platform_of_a_reservation_must_match_the_image_family() -> None:
 
 def test_a_reservation_in_the_placement_group_of_the_class_is_used() -> None:
     group = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ACCOUNT, name="tight")
-    world = World(placement_groups=(group,))
-    inside = world.reserve(placement_group_arn=f"arn:aws:ec2:us-west-2:{ACCOUNT}:placement-group/tight")
-    outside = world.reserve()
+    env = Environment(placement_groups=(group,))
+    inside = env.reserve(placement_group_arn=f"arn:aws:ec2:us-west-2:{ACCOUNT}:placement-group/tight")
+    outside = env.reserve()
     for selector in ({"name": "tight"}, {"id": group.id}):
-        found = world.selecting({"id": inside.id}, {"id": outside.id}, placementGroupSelector=selector)
+        found = env.selecting({"id": inside.id}, {"id": outside.id}, placementGroupSelector=selector)
         assert listed(found) == [inside.id]
         assert f"{outside.id} cannot be used" in condition(found, RESERVATIONS)[2]
 
 
 def test_reservation_in_a_zone_without_subnets_is_listed_and_reported() -> None:
-    world = World()
-    made = world.reserve(zone_id=ZONE_B)
-    only_a = [{"id": next(s.id for s in world.ec2.world.setup.subnets if s.zone_id == ZONE_A)}]
-    found = world.selecting({"id": made.id}, subnetSelectorTerms=only_a)
+    env = Environment()
+    made = env.reserve(zone_id=ZONE_B)
+    only_a = [{"id": next(s.id for s in env.ec2.region.setup.subnets if s.zone_id == ZONE_A)}]
+    found = env.selecting({"id": made.id}, subnetSelectorTerms=only_a)
     assert listed(found) == [made.id]
     assert (
         f"{made.id} cannot be used yet: the class has no subnet in us-west-2b"
@@ -253,41 +253,41 @@ def test_reservation_in_a_zone_without_subnets_is_listed_and_reported() -> None:
 
 @pytest.mark.fact("Q-42")
 def test_slots_condition_is_false_while_all_reservations_are_full() -> None:
-    world = World()
-    made = [world.reserve(total=2), world.reserve(total=1)]
-    node_class = world.selecting({"ownerID": ACCOUNT})
+    env = Environment()
+    made = [env.reserve(total=2), env.reserve(total=1)]
+    node_class = env.selecting({"ownerID": ACCOUNT})
     assert condition(node_class, SLOTS)[:2] == ("True", "Available")
     for one in made:
-        control.take(world.ec2.world, one.id, 2)
-    world.clock.advance(MINUTE)
-    node_class = world.resolve(node_class)
+        control.take(env.ec2.region, one.id, 2)
+    env.clock.advance(MINUTE)
+    node_class = env.resolve(node_class)
     assert condition(node_class, SLOTS)[:2] == ("False", "LimitExceeded")
     assert condition(node_class, "Ready")[0] == "True"  # the fallback to on-demand must still work
-    control.give(world.ec2.world, made[0].id, 1)
-    world.clock.advance(MINUTE)
-    assert condition(world.resolve(node_class), SLOTS)[0] == "True"
+    control.give(env.ec2.region, made[0].id, 1)
+    env.clock.advance(MINUTE)
+    assert condition(env.resolve(node_class), SLOTS)[0] == "True"
 
 
 def test_class_without_terms_has_no_slots_condition() -> None:
-    world = World()
-    world.reserve()
-    found = world.resolve(world.node_class())
+    env = Environment()
+    env.reserve()
+    found = env.resolve(env.node_class())
     assert all(one.type != SLOTS for one in found.status.conditions)
 
 
 @pytest.mark.fact("Q-7", "aws-15.1")
 def test_counts_include_reservations_in_every_state() -> None:
-    world = World()
+    env = Environment()
     full, later = (
-        world.reserve(total=3),
-        world.reserve(start_s=world.clock.now_s() + 3600, criteria="targeted"),
+        env.reserve(total=3),
+        env.reserve(start_s=env.clock.now_s() + 3600, criteria="targeted"),
     )
-    cancelled = world.reserve(state="cancelled")
-    control.take(world.ec2.world, full.id, 3)
-    world.selecting({"id": full.id})
-    world.clock.advance(5 * MINUTE)
-    counts = run(world.discovery.reservations())
-    assert counts.read_began_s == world.clock.now_s()
+    cancelled = env.reserve(state="cancelled")
+    control.take(env.ec2.region, full.id, 3)
+    env.selecting({"id": full.id})
+    env.clock.advance(5 * MINUTE)
+    counts = run(env.discovery.reservations())
+    assert counts.read_began_s == env.clock.now_s()
     assert {(r.id, r.available, r.total, r.state) for r in counts.reservations} == {
         (full.id, 0, 3, State.ACTIVE),
         (later.id, 2, 2, State.PENDING),
@@ -297,25 +297,25 @@ def test_counts_include_reservations_in_every_state() -> None:
 
 @pytest.mark.fact("AW-02", "W-16", "M-8")
 def test_slot_counts_are_gauges() -> None:
-    world = World()
-    made = world.reserve(total=3)
-    control.take(world.ec2.world, made.id, 1)
-    world.selecting({"id": made.id})
+    env = Environment()
+    made = env.reserve(total=3)
+    control.take(env.ec2.region, made.id, 1)
+    env.selecting({"id": made.id})
     about = (("instance_type", "m5.large"), ("reservation", made.id), ("zone", "us-west-2a"))
-    assert world.records.gauges[reader.SLOTS, about] == 3
-    assert world.records.gauges[reader.FREE_SLOTS, about] == 2
+    assert env.records.gauges[reader.SLOTS, about] == 3
+    assert env.records.gauges[reader.FREE_SLOTS, about] == 2
 
 
 def test_gauge_of_a_reservation_that_is_no_longer_shared_is_zero() -> None:
-    world = World()
-    own, unshared = world.reserve(), world.reserve(owner=OTHER, shared_with=(ACCOUNT,))
-    node_class = world.selecting({"id": own.id})
-    control.share(world.ec2.world, unshared.id)
-    world.clock.advance(MINUTE)
-    world.resolve(node_class)
+    env = Environment()
+    own, unshared = env.reserve(), env.reserve(owner=OTHER, shared_with=(ACCOUNT,))
+    node_class = env.selecting({"id": own.id})
+    control.share(env.ec2.region, unshared.id)
+    env.clock.advance(MINUTE)
+    env.resolve(node_class)
     by_id = {
         dict(labels)["reservation"]: value
-        for (name, labels), value in world.records.gauges.items()
+        for (name, labels), value in env.records.gauges.items()
         if name == reader.SLOTS
     }
     assert by_id == {own.id: 2, unshared.id: 0}
@@ -326,54 +326,54 @@ def test_gauge_of_a_reservation_that_is_no_longer_shared_is_zero() -> None:
 
 @pytest.mark.fact("AW-01", "aws-2.3.1", "aws-2.5.3", "aws-9.1.6")
 def test_one_read_a_minute_serves_all_classes() -> None:
-    world = World()
-    made = [world.reserve(tags={"team": "ml"}) for _ in range(30)]
+    env = Environment()
+    made = [env.reserve(tags={"team": "ml"}) for _ in range(30)]
     terms = [{"id": one.id} for one in made[:20]] + [{"tags": {"team": "ml"}}]
-    classes = [world.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
+    classes = [env.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
     for _ in range(10):
         for node_class in classes:
-            assert len(listed(world.resolve(node_class))) == 30
+            assert len(listed(env.resolve(node_class))) == 30
         for _ in range(20):
-            assert len(run(world.discovery.reservations()).reservations) == 30
-        world.clock.advance(MINUTE)
-    assert world.asked(DESCRIBE) == 10
+            assert len(run(env.discovery.reservations()).reservations) == 30
+        env.clock.advance(MINUTE)
+    assert env.asked(DESCRIBE) == 10
 
 
 @pytest.mark.fact("aws-2.1.2", "aws-2.1.3", "aws-2.2.1", "aws-2.2.2", "aws-2.2.3", "aws-2.1.1")
 def test_all_reservations_are_read_in_one_call_and_unknown_ids_without_page_size() -> None:
-    world = World()
-    known, unknown = world.reserve().id, "cr-0a1b2c3d4e5f60718"
-    world.selecting({"id": known}, {"id": known}, {"id": unknown}, {"tags": {"team": "ml"}})
-    asked = [dict(call.params) for call in world.endpoint.log if call.operation == DESCRIBE]
+    env = Environment()
+    known, unknown = env.reserve().id, "cr-0a1b2c3d4e5f60718"
+    env.selecting({"id": known}, {"id": known}, {"id": unknown}, {"tags": {"team": "ml"}})
+    asked = [dict(call.params) for call in env.endpoint.log if call.operation == DESCRIBE]
     assert asked == [{"MaxResults": 1000}, {"CapacityReservationIds": [unknown]}]
 
 
 def test_unknown_id_is_not_read_again_every_minute() -> None:
-    world = World()
-    world.reserve()
+    env = Environment()
+    env.reserve()
     terms = [{"id": f"cr-0000000000000000{n}"} for n in range(5)]
-    node_class = world.selecting(*terms)
-    first = world.asked(DESCRIBE)
+    node_class = env.selecting(*terms)
+    first = env.asked(DESCRIBE)
     for _ in range(10):
-        world.clock.advance(MINUTE)
-        node_class = world.resolve(node_class)
-    assert world.asked(DESCRIBE) - first == 10
+        env.clock.advance(MINUTE)
+        node_class = env.resolve(node_class)
+    assert env.asked(DESCRIBE) - first == 10
 
 
 @pytest.mark.fact("aws-2.3.6")
 def test_reservations_are_not_read_without_selector_terms() -> None:
-    world = World()
-    world.reserve()
-    world.resolve(world.node_class())
-    assert run(world.discovery.reservations()).reservations == ()
-    assert world.asked(DESCRIBE) == 0
+    env = Environment()
+    env.reserve()
+    env.resolve(env.node_class())
+    assert run(env.discovery.reservations()).reservations == ()
+    assert env.asked(DESCRIBE) == 0
 
 
 def test_reading_instance_types_does_not_change_which_reservations_are_read() -> None:
-    world = World()
-    made = world.reserve()
-    node_class = world.selecting({"id": made.id})
-    restarted = World()
+    env = Environment()
+    made = env.reserve()
+    node_class = env.selecting({"id": made.id})
+    restarted = Environment()
     restarted.reserve()
     run(restarted.discovery.instance_types(node_class))  # the watch cache does not have this class
     asked = restarted.asked(DESCRIBE)
@@ -387,18 +387,18 @@ def test_reading_instance_types_does_not_change_which_reservations_are_read() ->
 def test_capacity_block_of_a_nodeclaim_is_read_although_no_class_selects_it(
     *, reserved_capacity: bool
 ) -> None:
-    world = World(settings=Settings(reserved_capacity=reserved_capacity))
-    block = world.reserve(kind="capacity-block", criteria="targeted", end_s=world.clock.now_s() + 86_400)
+    env = Environment(settings=Settings(reserved_capacity=reserved_capacity))
+    block = env.reserve(kind="capacity-block", criteria="targeted", end_s=env.clock.now_s() + 86_400)
     labels = {aws.CAPACITY_RESERVATION_TYPE: "capacity-block", aws.CAPACITY_RESERVATION_ID: block.id}
-    world.watched(nodeclaim("claim-1", {"labels": labels}))
-    assert [one.id for one in run(world.discovery.reservations()).reservations] == [block.id]
+    env.watched(nodeclaim("claim-1", {"labels": labels}))
+    assert [one.id for one in run(env.discovery.reservations()).reservations] == [block.id]
 
 
 @pytest.mark.fact("Q-33", "aws-2.6.1")
 def test_disabled_feature_gate_reads_nothing_and_leaves_the_status() -> None:
-    world = World(settings=Settings(reserved_capacity=False))
-    made = world.reserve()
-    before = world.node_class(
+    env = Environment(settings=Settings(reserved_capacity=False))
+    made = env.reserve()
+    before = env.node_class(
         capacityReservationSelectorTerms=[{"id": made.id}],
         status={
             "capacityReservations": [
@@ -412,11 +412,11 @@ def test_disabled_feature_gate_reads_nothing_and_leaves_the_status() -> None:
             ]
         },
     )
-    after = world.resolve(before)
+    after = env.resolve(before)
     assert listed(after) == ["cr-old"]
     assert all(one.type != RESERVATIONS for one in after.status.conditions)
     assert condition(after, "Ready")[0] == "True"
-    assert world.asked(DESCRIBE) == 0
+    assert env.asked(DESCRIBE) == 0
 
 
 @pytest.mark.fact("Q-4")
@@ -430,30 +430,30 @@ def test_disabled_feature_gate_reads_nothing_and_leaves_the_status() -> None:
     ],
 )
 def test_failed_read_leaves_the_status_unchanged(fault: faults.OfCall) -> None:
-    start_s = World().clock.now_s()
-    world = World(rules=[replace(fault, from_s=start_s + 30)])
-    made = world.reserve()
-    node_class = world.selecting({"id": made.id})
-    control.take(world.ec2.world, made.id, 1)
-    world.clock.advance(2 * MINUTE)
-    after = world.resolve(node_class)
+    start_s = Environment().clock.now_s()
+    env = Environment(rules=[replace(fault, from_s=start_s + 30)])
+    made = env.reserve()
+    node_class = env.selecting({"id": made.id})
+    control.take(env.ec2.region, made.id, 1)
+    env.clock.advance(2 * MINUTE)
+    after = env.resolve(node_class)
     assert after.status.capacity_reservations == node_class.status.capacity_reservations
     assert condition(after, RESERVATIONS) == condition(node_class, RESERVATIONS)
     with pytest.raises(errors.HoldfastError):
-        run(world.discovery.reservations())
+        run(env.discovery.reservations())
 
 
 @pytest.mark.fact("aws-3.1", "Q-4", "AW-03", "aws-3.10")
 def test_catalog_uses_the_last_counts_and_fails_before_the_first_read() -> None:
-    world = World(rules=[faults.Broken(operation=DESCRIBE, from_s=World().clock.now_s() + 30)])
-    made = world.reserve()
-    node_class = world.selecting({"id": made.id})
-    control.take(world.ec2.world, made.id, 1)
-    world.clock.advance(2 * MINUTE)
-    types = run(world.discovery.instance_types(node_class))
+    env = Environment(rules=[faults.Broken(operation=DESCRIBE, from_s=Environment().clock.now_s() + 30)])
+    made = env.reserve()
+    node_class = env.selecting({"id": made.id})
+    control.take(env.ec2.region, made.id, 1)
+    env.clock.advance(2 * MINUTE)
+    types = run(env.discovery.instance_types(node_class))
     assert [o.count for it in types for o in it.offerings if o.reservation_id == made.id] == [2]
     with pytest.raises(errors.Unreachable):  # a guess of 0 would launch on demand although slots are paid for
-        run(world.restarted().instance_types(node_class))
+        run(env.restarted().instance_types(node_class))
 
 
 class SecondPageFails(NoFaults):
@@ -480,19 +480,19 @@ class Unreadable:
 
 @pytest.mark.fact("aws-6.2.6")
 def test_unreadable_reservation_is_logged_once_and_only_its_counts_stay_old() -> None:
-    world = World()
-    first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
-    node_class = world.selecting(MINE)
-    service = world.endpoint.services["ec2"]
-    world.endpoint.services = {**world.endpoint.services, "ec2": Unreadable(service, first.id)}
+    env = Environment()
+    first, second = env.reserve(tags=TAGS), env.reserve(tags=TAGS)
+    node_class = env.selecting(MINE)
+    service = env.endpoint.services["ec2"]
+    env.endpoint.services = {**env.endpoint.services, "ec2": Unreadable(service, first.id)}
     for reservation in (first, second):
-        control.take(world.ec2.world, reservation.id, 1)
+        control.take(env.ec2.region, reservation.id, 1)
     with capture_logs() as logged:
         for _ in range(3):
-            world.clock.advance(MINUTE)
-            node_class = world.resolve(node_class)
+            env.clock.advance(MINUTE)
+            node_class = env.resolve(node_class)
     assert listed(node_class) == sorted([first.id, second.id])
-    counts = run(world.discovery.reservations())
+    counts = run(env.discovery.reservations())
     assert {one.id: one.available for one in counts.reservations} == {first.id: 2, second.id: 1}
     assert [(line["reservation"], line["error"]) for line in logged] == [
         (
@@ -504,22 +504,22 @@ def test_unreadable_reservation_is_logged_once_and_only_its_counts_stay_old() ->
 
 @pytest.mark.fact("aws-6.2.6")
 def test_reservation_that_was_never_readable_is_not_listed() -> None:
-    world = World()
-    first, second = world.reserve(tags=TAGS), world.reserve(tags=TAGS)
-    service = world.endpoint.services["ec2"]
-    world.endpoint.services = {**world.endpoint.services, "ec2": Unreadable(service, first.id)}
-    assert listed(world.selecting(MINE)) == [second.id]
+    env = Environment()
+    first, second = env.reserve(tags=TAGS), env.reserve(tags=TAGS)
+    service = env.endpoint.services["ec2"]
+    env.endpoint.services = {**env.endpoint.services, "ec2": Unreadable(service, first.id)}
+    assert listed(env.selecting(MINE)) == [second.id]
 
 
 @pytest.mark.fact("Q-4")
 def test_incomplete_listing_leaves_the_status_unchanged() -> None:
-    world = World()
+    env = Environment()
     for _ in range(1001):  # a page has 1000
-        world.reserve(total=1)
-    node_class = world.selecting({"ownerID": ACCOUNT})
+        env.reserve(total=1)
+    node_class = env.selecting({"ownerID": ACCOUNT})
     assert len(listed(node_class)) == 1001
-    world.endpoint.faults = SecondPageFails()
-    world.clock.advance(2 * MINUTE)
-    assert world.resolve(node_class).status.capacity_reservations == node_class.status.capacity_reservations
+    env.endpoint.faults = SecondPageFails()
+    env.clock.advance(2 * MINUTE)
+    assert env.resolve(node_class).status.capacity_reservations == node_class.status.capacity_reservations
     with pytest.raises(errors.Unreachable):
-        run(world.discovery.reservations())
+        run(env.discovery.reservations())

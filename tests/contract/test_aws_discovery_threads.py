@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import sim_aws
-from aws_world import REGION, World, listed
+from aws_environment import REGION, Environment, listed
 from holdfast.api import kinds
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
@@ -16,20 +16,20 @@ from manual_ports import KeptRecords, ManualClock, SeededIds
 
 @pytest.mark.fact("aws-2.3.2")
 def test_classes_resolved_concurrently_over_http_share_each_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    made = world.reserve(total=3)
+    env = Environment()
+    made = env.reserve(total=3)
     terms = [{"id": made.id}]
-    classes = [world.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
+    classes = [env.node_class(f"c{n}", capacityReservationSelectorTerms=terms) for n in range(5)]
     threads, clock, clients = Threads(4), ManualClock(), Clients(REGION)
-    with sim_aws.served(world.endpoint) as url:
+    with sim_aws.served(env.endpoint) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         calls = Calls(clients, executor=threads, clock=clock, ids=SeededIds(), recorder=KeptRecords())
         setup = Setup(cluster="holdfast", tags={}, kubernetes=lambda: "1.36")
-        discovery = Discovery(calls, setup, caches=world.caches, clock=clock, recorder=KeptRecords())
+        discovery = Discovery(calls, setup, caches=env.caches, clock=clock, recorder=KeptRecords())
         for one in classes:
-            world.watched(one)
+            env.watched(one)
 
         async def resolve_and_count() -> list[list[int]]:
             resolved = await asyncio.gather(*(_resolved(discovery, one) for one in classes))
@@ -42,9 +42,9 @@ def test_classes_resolved_concurrently_over_http_share_each_read(monkeypatch: py
         finally:
             threads.close()
             clients.close()
-    assert world.asked("DescribeCapacityReservations") == 1
-    assert world.asked("DescribeSubnets") == 1
-    assert world.asked("GetParameter") == 5
+    assert env.asked("DescribeCapacityReservations") == 1
+    assert env.asked("DescribeSubnets") == 1
+    assert env.asked("GetParameter") == 5
 
 
 async def _resolved(discovery: Discovery, node_class: EC2NodeClass) -> EC2NodeClass:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ec2_world import HOUR_S, MINUTE_S, START_S, Region
+from ec2_region import HOUR_S, MINUTE_S, START_S, Region
 from holdfast.cloud.aws.instances import interruption
 from holdfast.cloud.aws.instances.interruption import Kind, Notice
 from holdfast.sim.ec2 import control
@@ -30,9 +30,9 @@ def test_events_of_one_instance_have_its_id() -> None:
     region = Region()
     instance_id = launched(region)
     region.events.clear()
-    control.interrupt_spot(region.world, instance_id)
-    control.recommend_rebalance(region.world, instance_id)
-    control.schedule_event(region.world, instance_id, "instance-retirement", START_S + HOUR_S)
+    control.interrupt_spot(region.state, instance_id)
+    control.recommend_rebalance(region.state, instance_id)
+    control.schedule_event(region.state, instance_id, "instance-retirement", START_S + HOUR_S)
     found = notices(region)
     assert [notice.kind for notice in found] == [Kind.SPOT_INTERRUPTED, Kind.REBALANCE, Kind.SCHEDULED_CHANGE]
     assert {notice.instance_ids for notice in found} == {(instance_id,)}
@@ -68,7 +68,7 @@ def test_reclaimed_interruptible_reservation_emits_a_warning_for_its_instance() 
         "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
     )
     assert answer
-    interruptible = next(each for each in region.world.reservations if each.interruptible)
+    interruptible = next(each for each in region.state.reservations if each.interruptible)
     template = region.targeting(
         interruptible, "capacity-reservations-only", market="interruptible-capacity-reservation"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws_world import World, run
+from aws_environment import Environment, run
 from holdfast import errors
 from holdfast.cloud.aws.instances.interruption import Kind
 from holdfast.cloud.aws.instances.queue import MALFORMED, RECEIVED, Queue, Received
@@ -15,7 +15,7 @@ NAME = "interruptions"
 SPOT = "EC2 Spot Instance Interruption Warning"
 
 
-class QueueWorld(World):
+class QueueEnvironment(Environment):
     def __init__(self) -> None:
         super().__init__()
         self.endpoint.services = {**self.endpoint.services, "sqs": sqs.Sqs([NAME], self.clock)}
@@ -41,40 +41,40 @@ class QueueWorld(World):
 
 
 @pytest.fixture
-def world() -> QueueWorld:
-    return QueueWorld()
+def env() -> QueueEnvironment:
+    return QueueEnvironment()
 
 
 @pytest.mark.fact("aws-6.4.1")
-def test_notice_is_redelivered_until_it_is_deleted(world: QueueWorld) -> None:
-    world.event(**{"instance-id": "i-1"})
-    (first,) = world.receive()
+def test_notice_is_redelivered_until_it_is_deleted(env: QueueEnvironment) -> None:
+    env.event(**{"instance-id": "i-1"})
+    (first,) = env.receive()
     assert (first.notice.kind, first.notice.instance_ids) == (Kind.SPOT_INTERRUPTED, ("i-1",))
-    assert world.receive() == []
-    (again,) = world.later()
+    assert env.receive() == []
+    (again,) = env.later()
     assert again.notice == first.notice
-    run(world.queue.delete(again.receipt))
-    assert world.later() == []
+    run(env.queue.delete(again.receipt))
+    assert env.later() == []
 
 
 @pytest.mark.fact("aws-6.4.1", "aws-6.4.8")
-def test_malformed_message_is_counted_and_dropped(world: QueueWorld) -> None:
-    world.send("not an event")
-    world.event()  # without an instance
-    world.event(**{"instance-id": "i-1"})
-    assert [each.notice.instance_ids for each in world.receive()] == [("i-1",)]
-    assert world.records.total(MALFORMED) == 2
-    assert len(world.later()) == 1
+def test_malformed_message_is_counted_and_dropped(env: QueueEnvironment) -> None:
+    env.send("not an event")
+    env.event()  # without an instance
+    env.event(**{"instance-id": "i-1"})
+    assert [each.notice.instance_ids for each in env.receive()] == [("i-1",)]
+    assert env.records.total(MALFORMED) == 2
+    assert len(env.later()) == 1
 
 
-def test_event_of_an_unknown_type_is_dropped(world: QueueWorld) -> None:
-    world.event("An Event Of Next Year")
-    assert world.receive() == []
-    assert world.records.total(RECEIVED, message_type="no_op") == 1
-    assert world.later() == []
+def test_event_of_an_unknown_type_is_dropped(env: QueueEnvironment) -> None:
+    env.event("An Event Of Next Year")
+    assert env.receive() == []
+    assert env.records.total(RECEIVED, message_type="no_op") == 1
+    assert env.later() == []
 
 
-def test_missing_queue_raises_not_found(world: QueueWorld) -> None:
-    missing = Queue(world.calls, "another", recorder=world.records)
+def test_missing_queue_raises_not_found(env: QueueEnvironment) -> None:
+    missing = Queue(env.calls, "another", recorder=env.records)
     with pytest.raises(errors.NotFound):
         run(missing.receive())

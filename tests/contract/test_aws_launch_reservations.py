@@ -2,12 +2,12 @@
 
 import pytest
 
-from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import ZONE_B, run
+from aws_environment import ZONE_B, run
 from builders import requirement
 from holdfast import errors
 from holdfast.model.instances import Instance
 from holdfast.sim.ec2 import control, faults
+from launch_environment import LaunchEnvironment, capacity_type
 
 RESERVED = capacity_type("reserved")
 DEDICATED = {"key": "karpenter.k8s.aws/instance-tenancy", "operator": "In", "values": ["dedicated"]}
@@ -17,8 +17,8 @@ DAY_S = 86_400
 
 
 @pytest.fixture
-def world() -> LaunchWorld:
-    return LaunchWorld()
+def env() -> LaunchEnvironment:
+    return LaunchEnvironment()
 
 
 def labels(instance: Instance) -> dict[str, str]:
@@ -38,45 +38,45 @@ def reservation_labels(
     }
 
 
-def open_slots(world: LaunchWorld, reservation_id: str) -> int:
+def open_slots(env: LaunchEnvironment, reservation_id: str) -> int:
     """How many slots of a reservation the catalog offers now."""
-    (instance_type,) = world.types(world.selecting(MINE), "m5.large")
+    (instance_type,) = env.types(env.selecting(MINE), "m5.large")
     return sum(
         o.count for o in instance_type.offerings if o.reservation_id == reservation_id and o.launchable
     )
 
 
-def targeted_reservations(world: LaunchWorld) -> list[str]:
+def targeted_reservations(env: LaunchEnvironment) -> list[str]:
     """The reservations that the last CreateFleet targets. Checks that it has each pair of type and zone once."""
-    configs = world.fleets()[-1]["LaunchTemplateConfigs"]
+    configs = env.fleets()[-1]["LaunchTemplateConfigs"]
     pairs = [
         (one["InstanceType"], one.get("AvailabilityZone") or one["SubnetId"])
         for config in configs
         for one in config["Overrides"]
     ]
     assert len(pairs) == len(set(pairs))
-    by_name = {template.name: template.versions[0] for template in world.ec2.world.templates}
+    by_name = {template.name: template.versions[0] for template in env.ec2.region.templates}
     names = [config["LaunchTemplateSpecification"]["LaunchTemplateName"] for config in configs]
     wanted = [by_name[name]["CapacityReservationSpecification"] for name in names]
     return sorted(one["CapacityReservationTarget"]["CapacityReservationId"] for one in wanted)
 
 
 @pytest.mark.fact("Q-35", "Q-21")
-def test_every_reservation_that_a_claim_lists_has_a_launch_template(world: LaunchWorld) -> None:
-    listed = [world.reserve(total=1, tags=TAGS), world.reserve(total=1, tags=TAGS, zone_id=ZONE_B)]
-    world.reserve("m5.xlarge", total=1, tags=TAGS)  # not listed
+def test_every_reservation_that_a_claim_lists_has_a_launch_template(env: LaunchEnvironment) -> None:
+    listed = [env.reserve(total=1, tags=TAGS), env.reserve(total=1, tags=TAGS, zone_id=ZONE_B)]
+    env.reserve("m5.xlarge", total=1, tags=TAGS)  # not listed
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", *(one.id for one in listed))
-    instance = world.one(world.selecting(MINE), RESERVED, ids)
-    assert targeted_reservations(world) == sorted(one.id for one in listed)
-    assert world.machine(instance).reservation_id in {one.id for one in listed}
+    instance = env.one(env.selecting(MINE), RESERVED, ids)
+    assert targeted_reservations(env) == sorted(one.id for one in listed)
+    assert env.machine(instance).reservation_id in {one.id for one in listed}
 
 
 @pytest.mark.fact("Q-23")
 @pytest.mark.parametrize(("kind", "strategy"), [("reserved", "lowest-price"), ("on-demand", "prioritized")])
-def test_fleets_have_no_usage_strategy(world: LaunchWorld, kind: str, strategy: str) -> None:
-    world.reserve(total=1, tags=TAGS)
-    world.one(world.selecting(MINE), capacity_type(kind))
-    (fleet,) = world.fleets()
+def test_fleets_have_no_usage_strategy(env: LaunchEnvironment, kind: str, strategy: str) -> None:
+    env.reserve(total=1, tags=TAGS)
+    env.one(env.selecting(MINE), capacity_type(kind))
+    (fleet,) = env.fleets()
     assert fleet["OnDemandOptions"] == {"AllocationStrategy": strategy}
     assert "UsageStrategy" not in str(fleet)
 
@@ -89,56 +89,56 @@ def test_fleets_have_no_usage_strategy(world: LaunchWorld, kind: str, strategy: 
     "allowed", [("reserved",), ("reserved", "on-demand"), ("reserved", "spot", "on-demand")]
 )
 def test_claim_that_allows_reserved_is_launched_into_the_reservation(
-    world: LaunchWorld, allowed: tuple[str, ...]
+    env: LaunchEnvironment, allowed: tuple[str, ...]
 ) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    instance = world.one(world.selecting(MINE), capacity_type(*allowed))
-    ec2_instance = world.machine(instance)
+    slots = env.reserve(total=2, tags=TAGS)
+    instance = env.one(env.selecting(MINE), capacity_type(*allowed))
+    ec2_instance = env.machine(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (slots.id, "")
-    assert world.free(slots) == 1
-    assert world.template(instance)["CapacityReservationSpecification"] == {
+    assert env.free(slots) == 1
+    assert env.template(instance)["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "capacity-reservations-only",
         "CapacityReservationTarget": {"CapacityReservationId": slots.id},
     }
     assert labels(instance) == reservation_labels(slots.id)
     assert (instance.reservation_id, instance.capacity_type) == (slots.id, "reserved")
-    (described,) = world.described()
+    (described,) = env.described()
     assert labels(described) == labels(instance)
 
 
 @pytest.mark.fact("aws-4.4.3", "aws-5.11.4", "Q-25", "Q-31")
-def test_on_demand_claim_does_not_join_a_matching_open_reservation(world: LaunchWorld) -> None:
+def test_on_demand_claim_does_not_join_a_matching_open_reservation(env: LaunchEnvironment) -> None:
     """Row 5 of the appendix."""
-    reservation = world.reserve(total=2, tags=TAGS, criteria="open")
-    instance = world.one(world.selecting(MINE), capacity_type("on-demand"))
-    assert world.machine(instance).reservation_id == ""
-    assert world.free(reservation) == 2
-    assert world.template(instance)["CapacityReservationSpecification"] == {
+    reservation = env.reserve(total=2, tags=TAGS, criteria="open")
+    instance = env.one(env.selecting(MINE), capacity_type("on-demand"))
+    assert env.machine(instance).reservation_id == ""
+    assert env.free(reservation) == 2
+    assert env.template(instance)["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "none"
     }
     assert labels(instance) == {"capacity-type": "on-demand"}
-    assert [labels(each) for each in world.described()] == [{"capacity-type": "on-demand"}]
+    assert [labels(each) for each in env.described()] == [{"capacity-type": "on-demand"}]
 
 
 @pytest.mark.fact("Q-34", "aws-5.6.2")
-def test_launch_into_a_capacity_block_has_its_market_type_and_labels(world: LaunchWorld) -> None:
-    now_s = world.clock.now_s()
-    block = world.reserve(
+def test_launch_into_a_capacity_block_has_its_market_type_and_labels(env: LaunchEnvironment) -> None:
+    now_s = env.clock.now_s()
+    block = env.reserve(
         "p5.48xlarge", total=1, tags=TAGS, kind="capacity-block", criteria="targeted", end_s=now_s + DAY_S
     )
-    instance = world.one(world.selecting(MINE), RESERVED, types=("p5.48xlarge",))
-    ec2_instance = world.machine(instance)
+    instance = env.one(env.selecting(MINE), RESERVED, types=("p5.48xlarge",))
+    ec2_instance = env.machine(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (block.id, "capacity-block")
-    assert world.template(instance)["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    assert env.template(instance)["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     assert labels(instance) == reservation_labels(block.id, "capacity-block")
-    assert [labels(each) for each in world.described()] == [labels(instance)]
+    assert [labels(each) for each in env.described()] == [labels(instance)]
 
 
 @pytest.mark.fact("Q-36", "Q-35")
-def test_capacity_block_is_preferred_on_a_tie(world: LaunchWorld) -> None:
-    now_s = world.clock.now_s()
-    ordinary = world.reserve("p5.48xlarge", total=4, tags=TAGS)
-    block = world.reserve(
+def test_capacity_block_is_preferred_on_a_tie(env: LaunchEnvironment) -> None:
+    now_s = env.clock.now_s()
+    ordinary = env.reserve("p5.48xlarge", total=4, tags=TAGS)
+    block = env.reserve(
         "p5.48xlarge",
         total=1,
         zone_id=ZONE_B,
@@ -148,287 +148,291 @@ def test_capacity_block_is_preferred_on_a_tie(world: LaunchWorld) -> None:
         end_s=now_s + DAY_S,
     )
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", ordinary.id, block.id)
-    instance = world.one(world.selecting(MINE), RESERVED, ids, types=("p5.48xlarge",))
-    assert world.machine(instance).reservation_id == block.id
-    assert targeted_reservations(world) == [block.id]  # reservations of different kinds never share a request
-    assert (world.free(ordinary), world.free(block)) == (4, 0)
+    instance = env.one(env.selecting(MINE), RESERVED, ids, types=("p5.48xlarge",))
+    assert env.machine(instance).reservation_id == block.id
+    assert targeted_reservations(env) == [block.id]  # reservations of different kinds never share a request
+    assert (env.free(ordinary), env.free(block)) == (4, 0)
 
 
-def test_launch_into_an_interruptible_reservation_has_its_lifecycle_and_labels(world: LaunchWorld) -> None:
-    reservation = world.reserve(total=1, tags=TAGS, interruptible=True)
-    instance = world.one(world.selecting(MINE), RESERVED)
-    ec2_instance = world.machine(instance)
+def test_launch_into_an_interruptible_reservation_has_its_lifecycle_and_labels(
+    env: LaunchEnvironment,
+) -> None:
+    reservation = env.reserve(total=1, tags=TAGS, interruptible=True)
+    instance = env.one(env.selecting(MINE), RESERVED)
+    ec2_instance = env.machine(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (
         reservation.id,
         "interruptible-capacity-reservation",
     )
     assert labels(instance) == reservation_labels(reservation.id, interruptible="true")
-    assert [labels(each) for each in world.described()] == [labels(instance)]
+    assert [labels(each) for each in env.described()] == [labels(instance)]
 
 
 # --- The appendix, with the requests that Holdfast sends ----------------------------------------------
 
 
 @pytest.mark.fact("Q-31", "Q-6", "Q-35")
-def test_full_reservation_is_skipped_for_another_with_free_slots(world: LaunchWorld) -> None:
+def test_full_reservation_is_skipped_for_another_with_free_slots(env: LaunchEnvironment) -> None:
     """Row 3: both reservations have a template, and EC2 uses the one with a free slot."""
-    small = world.reserve("m5.large", total=1, tags=TAGS)
-    large = world.reserve("m5.xlarge", total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, count=2)
-    found = world.launch(requests)
-    assert sorted(ec2_instance.reservation_id for ec2_instance in world.machines) == sorted(
+    small = env.reserve("m5.large", total=1, tags=TAGS)
+    large = env.reserve("m5.xlarge", total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, count=2)
+    found = env.launch(requests)
+    assert sorted(ec2_instance.reservation_id for ec2_instance in env.machines) == sorted(
         [small.id, large.id]
     )
     assert all(isinstance(each, Instance) for each in found)
-    (fleet,) = world.fleets()
+    (fleet,) = env.fleets()
     assert len(fleet["LaunchTemplateConfigs"]) == 2
 
 
 @pytest.mark.fact("Q-31", "Q-24", "Q-11")
-def test_full_reservations_never_cause_an_on_demand_launch(world: LaunchWorld) -> None:
+def test_full_reservations_never_cause_an_on_demand_launch(env: LaunchEnvironment) -> None:
     """Row 3: the second claim gets an error."""
-    slots = world.reserve(total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), capacity_type("reserved", "on-demand"), count=2)
-    first, second = world.launch(requests)
+    slots = env.reserve(total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), capacity_type("reserved", "on-demand"), count=2)
+    first, second = env.launch(requests)
     assert isinstance(first, Instance)
     assert isinstance(second, errors.ReservationExhausted)
     assert second.reservation_ids == (slots.id,)
-    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id]
+    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id]
 
 
 @pytest.mark.fact("Q-31", "aws-14.4", "W-18", "aws-10.5.3")
-def test_instance_of_a_class_without_terms_in_an_open_reservation_is_on_demand(world: LaunchWorld) -> None:
+def test_instance_of_a_class_without_terms_in_an_open_reservation_is_on_demand(
+    env: LaunchEnvironment,
+) -> None:
     """Row 4: EC2 puts the instance there, and the class does not select the reservation."""
-    slots = world.reserve(total=2, criteria="open")
-    instance = world.one(world.resolve(world.node_class()), capacity_type("on-demand"))
-    assert world.machine(instance).reservation_id == slots.id
-    (described,) = world.described()
+    slots = env.reserve(total=2, criteria="open")
+    instance = env.one(env.resolve(env.node_class()), capacity_type("on-demand"))
+    assert env.machine(instance).reservation_id == slots.id
+    (described,) = env.described()
     assert (described.capacity_type, described.reservation_id) == ("on-demand", slots.id)
     assert labels(described) == {"capacity-type": "on-demand"}
 
 
 @pytest.mark.fact("Q-22", "Q-31")
-def test_two_reservations_of_one_type_and_zone_do_not_fail_the_call(world: LaunchWorld) -> None:
-    world.reserve(total=2, tags=TAGS)
-    larger = world.reserve(total=5, tags=TAGS)
-    instance = world.one(world.selecting(MINE), RESERVED)
-    assert world.machine(instance).reservation_id == larger.id
-    assert targeted_reservations(world) == [larger.id]
+def test_two_reservations_of_one_type_and_zone_do_not_fail_the_call(env: LaunchEnvironment) -> None:
+    env.reserve(total=2, tags=TAGS)
+    larger = env.reserve(total=5, tags=TAGS)
+    instance = env.one(env.selecting(MINE), RESERVED)
+    assert env.machine(instance).reservation_id == larger.id
+    assert targeted_reservations(env) == [larger.id]
 
 
 @pytest.mark.fact("AW-06")
-def test_launch_into_a_reservation_of_dedicated_tenancy_is_dedicated(world: LaunchWorld) -> None:
-    slots = world.reserve(total=1, tags=TAGS, tenancy="dedicated")
-    instance = world.one(world.selecting(MINE), RESERVED, DEDICATED)
-    ec2_instance = world.machine(instance)
+def test_launch_into_a_reservation_of_dedicated_tenancy_is_dedicated(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=1, tags=TAGS, tenancy="dedicated")
+    instance = env.one(env.selecting(MINE), RESERVED, DEDICATED)
+    ec2_instance = env.machine(instance)
     assert (ec2_instance.reservation_id, ec2_instance.spec.tenancy) == (slots.id, "dedicated")
     assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
 
 
 def test_claim_without_dedicated_tenancy_is_not_launched_into_a_dedicated_reservation(
-    world: LaunchWorld,
+    env: LaunchEnvironment,
 ) -> None:
-    world.reserve(total=1, tags=TAGS, tenancy="dedicated")
-    (found,) = world.launch(world.requests(world.selecting(MINE), RESERVED))
+    env.reserve(total=1, tags=TAGS, tenancy="dedicated")
+    (found,) = env.launch(env.requests(env.selecting(MINE), RESERVED))
     assert type(found) is errors.InsufficientCapacity
-    assert world.one(world.selecting(MINE), capacity_type("reserved", "on-demand")).reservation_id is None
+    assert env.one(env.selecting(MINE), capacity_type("reserved", "on-demand")).reservation_id is None
 
 
 # --- Slots ------------------------------------------------------------------------------------------
 
 
-def test_a_claim_that_holds_a_slot_is_launched_into_it(world: LaunchWorld) -> None:
-    cheap = world.reserve("m5.large", total=4, tags=TAGS)
-    held = world.reserve("m5.xlarge", total=1, tags=TAGS)
+def test_a_claim_that_holds_a_slot_is_launched_into_it(env: LaunchEnvironment) -> None:
+    cheap = env.reserve("m5.large", total=4, tags=TAGS)
+    held = env.reserve("m5.xlarge", total=1, tags=TAGS)
     listed = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", cheap.id, held.id)
-    instance = world.one(world.selecting(MINE), RESERVED, listed, slot=held.id)
-    assert world.machine(instance).reservation_id == held.id
+    instance = env.one(env.selecting(MINE), RESERVED, listed, slot=held.id)
+    assert env.machine(instance).reservation_id == held.id
 
 
 @pytest.mark.fact("Q-24", "AW-04")
-def test_launch_refused_once_while_slots_are_free_is_retried_immediately(world: LaunchWorld) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    node_class = world.selecting(MINE)
-    requests = world.requests(node_class, capacity_type("reserved", "on-demand"), slot=slots.id)
-    world.refuses()
-    began_s = world.clock.monotonic_s()
-    (found,) = world.launch(requests)
+def test_launch_refused_once_while_slots_are_free_is_retried_immediately(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=2, tags=TAGS)
+    node_class = env.selecting(MINE)
+    requests = env.requests(node_class, capacity_type("reserved", "on-demand"), slot=slots.id)
+    env.refuses()
+    began_s = env.clock.monotonic_s()
+    (found,) = env.launch(requests)
     assert isinstance(found, Instance)
-    assert world.clock.monotonic_s() - began_s < 2
-    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id]
-    assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
+    assert env.clock.monotonic_s() - began_s < 2
+    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id]
+    assert not env.discovery.hold_downs.held(env.clock.monotonic_s())
 
 
 def test_reservation_that_refuses_in_spite_of_free_slots_is_held_down_for_a_minute(
-    world: LaunchWorld,
+    env: LaunchEnvironment,
 ) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.refuses(times=99)
-    (found,) = world.launch(requests)
+    slots = env.reserve(total=2, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=slots.id)
+    env.refuses(times=99)
+    (found,) = env.launch(requests)
     assert type(found) is errors.Retryable
-    assert len(world.fleets()) == 4
-    assert world.machines == []
-    assert not open_slots(world, slots.id)
-    world.clock.advance(59)
-    run(world.discovery.count_again())
-    assert not open_slots(world, slots.id)
-    world.clock.advance(1)
-    assert open_slots(world, slots.id)
+    assert len(env.fleets()) == 4
+    assert env.machines == []
+    assert not open_slots(env, slots.id)
+    env.clock.advance(59)
+    run(env.discovery.count_again())
+    assert not open_slots(env, slots.id)
+    env.clock.advance(1)
+    assert open_slots(env, slots.id)
 
 
 @pytest.mark.fact("AW-04", "aws-3.7")
-def test_hold_down_ends_when_the_next_read_shows_a_free_slot(world: LaunchWorld) -> None:
+def test_hold_down_ends_when_the_next_read_shows_a_free_slot(env: LaunchEnvironment) -> None:
     """A longer hold-down would leave a paid slot idle."""
-    slots = world.reserve(total=2, tags=TAGS)
-    node_class = world.selecting(MINE)
-    requests = world.requests(node_class, RESERVED, slot=slots.id)
-    control.take(world.ec2.world, slots.id, 2)
-    assert isinstance(world.launch(requests)[0], errors.ReservationExhausted)
-    assert not open_slots(world, slots.id)
-    control.give(world.ec2.world, slots.id, 1)
-    world.clock.advance(60)
-    run(world.discovery.schedule.step())
-    assert open_slots(world, slots.id)
-    instance = world.one(node_class, RESERVED)
-    assert world.machine(instance).reservation_id == slots.id
+    slots = env.reserve(total=2, tags=TAGS)
+    node_class = env.selecting(MINE)
+    requests = env.requests(node_class, RESERVED, slot=slots.id)
+    control.take(env.ec2.region, slots.id, 2)
+    assert isinstance(env.launch(requests)[0], errors.ReservationExhausted)
+    assert not open_slots(env, slots.id)
+    control.give(env.ec2.region, slots.id, 1)
+    env.clock.advance(60)
+    run(env.discovery.schedule.step())
+    assert open_slots(env, slots.id)
+    instance = env.one(node_class, RESERVED)
+    assert env.machine(instance).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-35")
-def test_launch_immediately_falls_back_to_another_listed_reservation(world: LaunchWorld) -> None:
+def test_launch_immediately_falls_back_to_another_listed_reservation(env: LaunchEnvironment) -> None:
     """For a claim without a hold: of one type and zone, the first call targets only the one with the most free slots."""
-    larger = world.reserve(total=3, tags=TAGS)
-    other = world.reserve(total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED)
-    control.take(world.ec2.world, larger.id, 3)
-    (found,) = world.launch(requests)
+    larger = env.reserve(total=3, tags=TAGS)
+    other = env.reserve(total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED)
+    control.take(env.ec2.region, larger.id, 3)
+    (found,) = env.launch(requests)
     assert isinstance(found, Instance)
-    assert world.machine(found).reservation_id == other.id
-    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {larger.id}
+    assert env.machine(found).reservation_id == other.id
+    assert env.discovery.hold_downs.held(env.clock.monotonic_s()) == {larger.id}
 
 
 @pytest.mark.fact("aws-3.6", "aws-5.11.2", "Q-24", "Q-43", "aws-14.6", "aws-2.5.3", "aws-5.8.6")
 def test_full_reservation_is_held_down_and_does_not_make_on_demand_unavailable(
-    world: LaunchWorld,
+    env: LaunchEnvironment,
 ) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    control.take(world.ec2.world, slots.id, 2)
-    (found,) = world.launch(requests)
+    slots = env.reserve(total=2, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=slots.id)
+    control.take(env.ec2.region, slots.id, 2)
+    (found,) = env.launch(requests)
     assert isinstance(found, errors.ReservationExhausted)
     assert found.reservation_ids == (slots.id,)
-    now_s = world.clock.monotonic_s()
-    assert world.discovery.hold_downs.held(now_s) == {slots.id}
-    assert not world.discovery.unavailable.pools.members(now_s)
+    now_s = env.clock.monotonic_s()
+    assert env.discovery.hold_downs.held(now_s) == {slots.id}
+    assert not env.discovery.unavailable.pools.members(now_s)
 
 
 @pytest.mark.fact("AW-07", "aws-14.6", "aws-5.8.6", "aws-5.8.7")
 @pytest.mark.parametrize(
     "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]
 )
-def test_quota_and_subnet_errors_do_not_hold_down_the_reservation(world: LaunchWorld, code: str) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.refuses(code=code)
-    (found,) = world.launch(requests)
+def test_quota_and_subnet_errors_do_not_hold_down_the_reservation(env: LaunchEnvironment, code: str) -> None:
+    slots = env.reserve(total=2, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=slots.id)
+    env.refuses(code=code)
+    (found,) = env.launch(requests)
     assert type(found) is errors.InsufficientCapacity
-    assert not world.discovery.hold_downs.held(world.clock.monotonic_s())
+    assert not env.discovery.hold_downs.held(env.clock.monotonic_s())
 
 
-def test_count_that_does_not_include_this_launch_yet_causes_no_retry(world: LaunchWorld) -> None:
-    slots = world.reserve(total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, count=2, slot=slots.id)
-    world.clock.advance(120)
-    world.ec2.world.faults.add(faults.Stale(operation="DescribeCapacityReservations", lag_s=60))
-    first, second = world.launch(requests)
+def test_count_that_does_not_include_this_launch_yet_causes_no_retry(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, count=2, slot=slots.id)
+    env.clock.advance(120)
+    env.ec2.region.faults.add(faults.Stale(operation="DescribeCapacityReservations", lag_s=60))
+    first, second = env.launch(requests)
     assert isinstance(first, Instance)
     assert isinstance(second, errors.ReservationExhausted)
-    assert len(world.fleets()) == 1
-    assert world.discovery.hold_downs.held(world.clock.monotonic_s()) == {slots.id}
+    assert len(env.fleets()) == 1
+    assert env.discovery.hold_downs.held(env.clock.monotonic_s()) == {slots.id}
 
 
-def test_no_count_is_read_when_every_claim_has_its_instance(world: LaunchWorld) -> None:
-    small = world.reserve("m5.large", total=1, tags=TAGS)
-    world.reserve("m5.xlarge", total=2, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, count=2)
-    control.take(world.ec2.world, small.id, 1)
-    before = sum(call.operation == "DescribeCapacityReservations" for call in world.endpoint.log)
-    assert all(isinstance(each, Instance) for each in world.launch(requests))
-    after = sum(call.operation == "DescribeCapacityReservations" for call in world.endpoint.log)
-    assert (after - before, len(world.fleets())) == (0, 1)
+def test_no_count_is_read_when_every_claim_has_its_instance(env: LaunchEnvironment) -> None:
+    small = env.reserve("m5.large", total=1, tags=TAGS)
+    env.reserve("m5.xlarge", total=2, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, count=2)
+    control.take(env.ec2.region, small.id, 1)
+    before = sum(call.operation == "DescribeCapacityReservations" for call in env.endpoint.log)
+    assert all(isinstance(each, Instance) for each in env.launch(requests))
+    after = sum(call.operation == "DescribeCapacityReservations" for call in env.endpoint.log)
+    assert (after - before, len(env.fleets())) == (0, 1)
 
 
-def test_launch_into_a_draining_capacity_block_is_not_retried(world: LaunchWorld) -> None:
-    block = world.reserve(
+def test_launch_into_a_draining_capacity_block_is_not_retried(env: LaunchEnvironment) -> None:
+    block = env.reserve(
         "p5.48xlarge",
         total=2,
         tags=TAGS,
         kind="capacity-block",
         criteria="targeted",
-        end_s=world.clock.now_s() + 41 * 60,
+        end_s=env.clock.now_s() + 41 * 60,
     )
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=block.id, types=("p5.48xlarge",))
-    world.clock.advance(90)
-    world.refuses(times=99)
-    (found,) = world.launch(requests)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=block.id, types=("p5.48xlarge",))
+    env.clock.advance(90)
+    env.refuses(times=99)
+    (found,) = env.launch(requests)
     assert isinstance(found, errors.ReservationExhausted)
-    assert len(world.fleets()) == 1
+    assert len(env.fleets()) == 1
 
 
-def test_refused_launch_is_not_retried_when_counts_cannot_be_read(world: LaunchWorld) -> None:
-    slots = world.reserve(total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.refuses()
-    world.ec2.world.faults.add(faults.Denied(operation="DescribeCapacityReservations"))
-    (found,) = world.launch(requests)
+def test_refused_launch_is_not_retried_when_counts_cannot_be_read(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=slots.id)
+    env.refuses()
+    env.ec2.region.faults.add(faults.Denied(operation="DescribeCapacityReservations"))
+    (found,) = env.launch(requests)
     assert isinstance(found, errors.ReservationExhausted)
-    assert world.machines == []
+    assert env.machines == []
 
 
 @pytest.mark.fact("aws-5.8.2")
-def test_subnet_without_addresses_is_unavailable_for_three_minutes(world: LaunchWorld) -> None:
-    slots = world.reserve(total=2, tags=TAGS)
-    node_class = world.selecting(MINE)
-    requests = world.requests(node_class, RESERVED, slot=slots.id)
-    world.refuses(code="InsufficientFreeAddressesInSubnet")
-    world.launch(requests)
+def test_subnet_without_addresses_is_unavailable_for_three_minutes(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=2, tags=TAGS)
+    node_class = env.selecting(MINE)
+    requests = env.requests(node_class, RESERVED, slot=slots.id)
+    env.refuses(code="InsufficientFreeAddressesInSubnet")
+    env.launch(requests)
     (full,) = (subnet.id for subnet in node_class.status.subnets if subnet.zone == "us-west-2a")
-    assert world.discovery.unavailable.subnets.members(world.clock.monotonic_s()) == {full}
-    world.clock.advance(180)
-    assert not world.discovery.unavailable.subnets.members(world.clock.monotonic_s())
+    assert env.discovery.unavailable.subnets.members(env.clock.monotonic_s()) == {full}
+    env.clock.advance(180)
+    assert not env.discovery.unavailable.subnets.members(env.clock.monotonic_s())
 
 
-def test_refusal_of_the_whole_request_is_retried_while_slots_are_free(world: LaunchWorld) -> None:
-    slots = world.reserve(total=1, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, slot=slots.id)
-    world.refuses(whole=True)
-    (found,) = world.launch(requests)
+def test_refusal_of_the_whole_request_is_retried_while_slots_are_free(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=1, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, slot=slots.id)
+    env.refuses(whole=True)
+    (found,) = env.launch(requests)
     assert isinstance(found, Instance)
-    assert world.machine(found).reservation_id == slots.id
+    assert env.machine(found).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-24")
-def test_fifty_claims_for_ten_slots_launch_ten_instances_and_none_on_demand(world: LaunchWorld) -> None:
-    slots = world.reserve(total=10, tags=TAGS)
-    requests = world.requests(
-        world.selecting(MINE), capacity_type("reserved", "on-demand"), count=50, slot=slots.id
+def test_fifty_claims_for_ten_slots_launch_ten_instances_and_none_on_demand(env: LaunchEnvironment) -> None:
+    slots = env.reserve(total=10, tags=TAGS)
+    requests = env.requests(
+        env.selecting(MINE), capacity_type("reserved", "on-demand"), count=50, slot=slots.id
     )
-    found = world.launch(requests)
+    found = env.launch(requests)
     assert sum(isinstance(each, Instance) for each in found) == 10
     refused = [each for each in found if isinstance(each, errors.ReservationExhausted)]
     assert len(refused) == 40
     assert len({id(each) for each in refused}) == 40
-    assert [ec2_instance.reservation_id for ec2_instance in world.machines] == [slots.id] * 10
-    assert world.free(slots) == 0
+    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id] * 10
+    assert env.free(slots) == 0
 
 
 @pytest.mark.fact("Q-24")
 def test_slots_taken_elsewhere_during_the_launch_are_not_oversold() -> None:
-    world = LaunchWorld()
-    slots = world.reserve(total=10, tags=TAGS)
-    requests = world.requests(world.selecting(MINE), RESERVED, count=10, slot=slots.id)
-    world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, count=4, times=1))
-    found = world.launch(requests)
+    env = LaunchEnvironment()
+    slots = env.reserve(total=10, tags=TAGS)
+    requests = env.requests(env.selecting(MINE), RESERVED, count=10, slot=slots.id)
+    env.ec2.region.faults.add(faults.Taken(reservation_id=slots.id, count=4, times=1))
+    found = env.launch(requests)
     assert sum(isinstance(each, Instance) for each in found) == 6
     assert sum(isinstance(each, errors.ReservationExhausted) for each in found) == 4
-    assert len(world.machines) == 6
+    assert len(env.machines) == 6

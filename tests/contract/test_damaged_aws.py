@@ -18,8 +18,7 @@ from botocore.awsrequest import AWSResponse
 
 import damage
 from aws_calls import GROUP, named_operations, send_notice
-from aws_launch_world import SMALL, LaunchWorld, capacity_type
-from aws_world import REGION, run
+from aws_environment import REGION, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
@@ -33,6 +32,7 @@ from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_send
 from holdfast.sim.ec2 import control
+from launch_environment import SMALL, LaunchEnvironment, capacity_type
 from objects import nodeclaim
 from sim_aws import CLUSTER, QUEUE
 
@@ -87,7 +87,7 @@ def _short(body: bytes) -> bytes:
     return json.dumps(damage.shortened_json(json.loads(body))).encode()
 
 
-class DamagedWorld(LaunchWorld):
+class DamagedEnvironment(LaunchEnvironment):
     def __init__(self) -> None:
         self.wire = Wire()
         super().__init__(clients=self._clients, placement_groups=(GROUP,))
@@ -106,7 +106,7 @@ class DamagedWorld(LaunchWorld):
         self.clock.advance(60)
         self.ec2.advance()
         instance_id = self.reserved.provider_id.rpartition("/")[2]
-        control.impair(self.ec2.world, instance_id)
+        control.impair(self.ec2.region, instance_id)
         send_notice(self, self.on_demand.provider_id)
         self.requested = self.requests(self.used, capacity_type("on-demand"))
         self.wire.short = True
@@ -141,14 +141,14 @@ class DamagedWorld(LaunchWorld):
 
 
 @functools.cache
-def world() -> DamagedWorld:
-    return DamagedWorld()
+def env() -> DamagedEnvironment:
+    return DamagedEnvironment()
 
 
 # --- Functions that make the program call each operation ----------------------------------------------
 
 
-async def resolve(aws: DamagedWorld) -> EC2NodeClass:
+async def resolve(aws: DamagedEnvironment) -> EC2NodeClass:
     plain = aws.node_class(
         f"class-{aws.ids.token()[:8]}",
         role="OtherRole",
@@ -159,17 +159,17 @@ async def resolve(aws: DamagedWorld) -> EC2NodeClass:
     return plain
 
 
-async def probe(aws: DamagedWorld) -> None:
+async def probe(aws: DamagedEnvironment) -> None:
     await aws.cloud.resolve(aws.used)
 
 
-async def refresh(aws: DamagedWorld) -> None:
+async def refresh(aws: DamagedEnvironment) -> None:
     await aws.discovery.schedule.step()
     await aws.cloud.instance_types(aws.used)
     await aws.cloud.reservations()
 
 
-async def launch(aws: DamagedWorld) -> None:
+async def launch(aws: DamagedEnvironment) -> None:
     token = aws.ids.token()
     outcomes = await aws.cloud.launch([replace(request, token=token) for request in aws.requested])
     assert all(isinstance(one, Instance | errors.HoldfastError) for one in outcomes), outcomes
@@ -178,45 +178,45 @@ async def launch(aws: DamagedWorld) -> None:
             await aws.cloud.instance(one.provider_id)
 
 
-async def describe_instances(aws: DamagedWorld) -> None:
+async def describe_instances(aws: DamagedEnvironment) -> None:
     await aws.cloud.instances()
     await aws.cloud.instance(aws.reserved.provider_id)
     await aws.cloud.drift(aws.claim_of_reserved, aws.used)
 
 
-async def terminate(aws: DamagedWorld) -> None:
+async def terminate(aws: DamagedEnvironment) -> None:
     await aws.cloud.terminate(aws.on_demand.provider_id)
 
 
-async def tag(aws: DamagedWorld) -> None:
+async def tag(aws: DamagedEnvironment) -> None:
     await aws.cloud.tag(aws.claim_of_reserved)
 
 
-async def reboot(aws: DamagedWorld) -> None:
+async def reboot(aws: DamagedEnvironment) -> None:
     await aws.cloud.reboot(aws.reserved.provider_id, aws.ids.token())
 
 
-async def statuses(aws: DamagedWorld) -> None:
+async def statuses(aws: DamagedEnvironment) -> None:
     await aws.cloud.instance_statuses()
 
 
-async def notices(aws: DamagedWorld) -> None:
+async def notices(aws: DamagedEnvironment) -> None:
     for one in await aws.cloud.notices():
         await aws.cloud.acknowledge(one)
 
 
-async def release(aws: DamagedWorld) -> None:
+async def release(aws: DamagedEnvironment) -> None:
     await aws.cloud.release(aws.used)
     await aws.cloud.collect([], [])
 
 
-async def cluster(aws: DamagedWorld) -> None:
+async def cluster(aws: DamagedEnvironment) -> None:
     cluster = await Identity(aws.calls, Given(name=CLUSTER.name), aws.clock).read()
     if cluster.error is not None:
         raise cluster.error
 
 
-CallingFunction = Callable[[DamagedWorld], Awaitable[object]]
+CallingFunction = Callable[[DamagedEnvironment], Awaitable[object]]
 CALLING_FUNCTIONS: dict[str, CallingFunction] = {
     "DescribeCluster": cluster,
     **dict.fromkeys((*LONG, "DescribeCapacityReservations"), refresh),
@@ -261,7 +261,7 @@ def test_every_operation_has_a_calling_function() -> None:
 
 @pytest.mark.parametrize("operation", sorted(CALLING_FUNCTIONS))
 def test_damaged_answers_raise_only_errors_of_holdfast(operation: str) -> None:
-    aws, function = world(), CALLING_FUNCTIONS[operation]
+    aws, function = env(), CALLING_FUNCTIONS[operation]
     aws.wire.recordings = recorded(function)
     real = aws.wire.recordings.get(operation)
     assert real, f"{function.__name__} does not call {operation}"
@@ -275,13 +275,13 @@ def test_damaged_answers_raise_only_errors_of_holdfast(operation: str) -> None:
 @functools.cache
 def recorded(function: CallingFunction) -> dict[str, list[Answer]]:
     """The real answers to the calls of the function."""
-    aws = world()
+    aws = env()
     aws.wire.target, aws.wire.answer, aws.wire.recordings = LONG[0] if function is refresh else "", None, {}
     _run(aws, function)
     return aws.wire.recordings
 
 
-def _run(aws: DamagedWorld, function: CallingFunction) -> None:
+def _run(aws: DamagedEnvironment, function: CallingFunction) -> None:
     aws.restart()
     aws.wire.call_counts.clear()
 

@@ -111,10 +111,10 @@ class AccountBuilder:
             CloudSetup(throttled=False, roles=(ROLE, ADMINISTRATOR)), clock=ManualClock(), ids=SeededIds(1)
         )
         self.account = Account(cloud)
-        world = cloud.ec2.world
-        own_subnets = [subnet for subnet in world.setup.subnets if subnet.account == ACCOUNT]
+        env = cloud.ec2.region
+        own_subnets = [subnet for subnet in env.setup.subnets if subnet.account == ACCOUNT]
         self._subnet = own_subnets[0].id
-        self._image = next(image.id for image in world.setup.images if image.architecture == "x86_64")
+        self._image = next(image.id for image in env.setup.images if image.architecture == "x86_64")
         self._numbers = iter(range(1, 1000))
 
     def attempt(
@@ -300,12 +300,12 @@ def clients() -> Iterator[dict[str, sim_aws.Clients]]:
 def test_call_is_denied(clients: dict[str, sim_aws.Clients], one: Attempt) -> None:
     client = clients[one.region][one.service]
     method = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.operation).lower()
-    writes = ACCOUNT_WITH_FOREIGN.cloud.ec2.world.writes
+    writes = ACCOUNT_WITH_FOREIGN.cloud.ec2.region.writes
     with pytest.raises(ClientError) as error:
         getattr(client, method)(**one.params)
     codes = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "sqs": "AccessDenied"}
     assert error.value.response["Error"]["Code"] == codes.get(one.service, "AccessDeniedException")
-    assert ACCOUNT_WITH_FOREIGN.cloud.ec2.world.writes == writes
+    assert ACCOUNT_WITH_FOREIGN.cloud.ec2.region.writes == writes
 
 
 def standalone_accesses() -> list[Access]:

@@ -15,10 +15,10 @@ from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from kube_worlds import SETTINGS, Place, World
+from kube_servers import SETTINGS, KubeServer, Place
 
 
-def test_create_returns_the_object_as_the_server_completed_it(world: World) -> None:
+def test_create_returns_the_object_as_the_server_completed_it(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         made = await place.kube.create(nodepool(place.name("pool")))
         assert made.metadata.uid
@@ -27,19 +27,19 @@ def test_create_returns_the_object_as_the_server_completed_it(world: World) -> N
         assert made.spec.template.spec.expire_after == "720h"  # a default of the CRD
         assert await place.kube.get(NodePool, place.name("pool")) == made
 
-    world.run(program)
+    server.run(program)
 
 
-def test_create_with_an_existing_name_raises_already_exists(world: World) -> None:
+def test_create_with_an_existing_name_raises_already_exists(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         await place.kube.create(nodepool(place.name("pool")))
         with pytest.raises(errors.AlreadyExists):
             await place.kube.create(nodepool(place.name("pool")))
 
-    world.run(program)
+    server.run(program)
 
 
-def test_missing_object_raises_not_found(world: World) -> None:
+def test_missing_object_raises_not_found(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         with pytest.raises(errors.NotFound):
             await place.kube.get(NodePool, place.name("none"))
@@ -51,10 +51,10 @@ def test_missing_object_raises_not_found(world: World) -> None:
         with pytest.raises(errors.NotFound):
             await place.kube.create(Lease(metadata=nowhere))
 
-    world.run(program)
+    server.run(program)
 
 
-def test_invalid_object_is_rejected(world: World) -> None:
+def test_invalid_object_is_rejected(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         with pytest.raises(
             errors.Rejected, match="image"
@@ -65,10 +65,10 @@ def test_invalid_object_is_rejected(world: World) -> None:
             await place.kube.patch(pool, {"spec": {"weight": 1000}})
         assert await place.kube.get(NodePool, place.name("pool")) == pool
 
-    world.run(program)
+    server.run(program)
 
 
-def test_patch_changes_only_the_fields_that_it_has(world: World) -> None:
+def test_patch_changes_only_the_fields_that_it_has(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         labels = {"keep": "me", "drop": "me"}
         node = await place.kube.create(objects.node(place.name("node"), {"labels": labels}))
@@ -78,19 +78,19 @@ def test_patch_changes_only_the_fields_that_it_has(world: World) -> None:
         assert patched.metadata.uid == node.metadata.uid
         assert int(patched.metadata.resource_version) > int(node.metadata.resource_version)
 
-    world.run(program)
+    server.run(program)
 
 
-def test_patch_without_a_change_leaves_the_resource_version(world: World) -> None:
+def test_patch_without_a_change_leaves_the_resource_version(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node"), {"labels": {"a": "b"}}))
         again = await place.kube.patch(node, {"metadata": {"labels": {"a": "b"}}})
         assert again == node
 
-    world.run(program)
+    server.run(program)
 
 
-def test_two_writers_of_one_list_never_lose_an_update(world: World) -> None:
+def test_two_writers_of_one_list_never_lose_an_update(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node")))
         first = {"spec": {"taints": [{"key": "first", "effect": "NoSchedule"}]}}
@@ -101,10 +101,10 @@ def test_two_writers_of_one_list_never_lose_an_update(world: World) -> None:
         found = await place.kube.get(Node, place.name("node"))
         assert [taint.key for taint in found.spec.taints] == ["first"]
 
-    world.run(program)
+    server.run(program)
 
 
-def test_status_and_spec_are_patched_separately(world: World) -> None:
+def test_status_and_spec_are_patched_separately(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         pool = await place.kube.create(nodepool(place.name("pool")))
         change: dict[str, Any] = {"status": {"nodes": 3}, "spec": {"weight": 7}}
@@ -117,20 +117,20 @@ def test_status_and_spec_are_patched_separately(world: World) -> None:
         assert respecced.spec.weight == 7
         assert respecced.metadata.generation == pool.metadata.generation + 1
 
-    world.run(program)
+    server.run(program)
 
 
-def test_second_apply_changes_nothing(world: World) -> None:
+def test_second_apply_changes_nothing(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         wanted = nodepool(place.name("pool"), labels={"team": "a"})
         once = await place.kube.apply(wanted)
         twice = await place.kube.apply(wanted)
         assert twice == once
 
-    world.run(program)
+    server.run(program)
 
 
-def test_apply_removes_only_its_own_fields_that_it_no_longer_has(world: World) -> None:
+def test_apply_removes_only_its_own_fields_that_it_no_longer_has(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         name = place.name("node")
         await place.kube.apply(objects.node(name, {"labels": {"ours": "1", "later-not": "1"}}))
@@ -140,10 +140,10 @@ def test_apply_removes_only_its_own_fields_that_it_no_longer_has(world: World) -
         assert applied.metadata.labels == {"ours": "1"}
         assert applied.metadata.annotations["theirs"] == "1"
 
-    world.run(program)
+    server.run(program)
 
 
-def test_apply_replaces_the_status(world: World) -> None:
+def test_apply_replaces_the_status(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         made = await place.kube.create(nodepool(place.name("pool")))
         status = msgspec.convert({"nodes": 2, "resources": {"cpu": "4"}}, type(made.status))
@@ -156,10 +156,10 @@ def test_apply_replaces_the_status(world: World) -> None:
         assert applied.status.resources == {}
         assert applied.spec == made.spec
 
-    world.run(program)
+    server.run(program)
 
 
-def test_delete_has_the_uid_as_precondition(world: World) -> None:
+def test_delete_has_the_uid_as_precondition(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         old = await place.kube.create(nodepool(place.name("pool")))
         await place.kube.delete(old)
@@ -175,10 +175,10 @@ def test_delete_has_the_uid_as_precondition(world: World) -> None:
         with pytest.raises(errors.NotFound):
             await place.kube.get(NodePool, place.name("pool"))
 
-    world.run(program)
+    server.run(program)
 
 
-def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(world: World) -> None:
+def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         finalized = objects.node(place.name("node"), {"finalizers": ["karpenter.sh/termination"]})
         node = await place.kube.create(finalized)
@@ -190,4 +190,4 @@ def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(world: Wor
         with pytest.raises(errors.NotFound):
             await place.kube.get(Node, place.name("node"))
 
-    world.run(program)
+    server.run(program)

@@ -14,12 +14,12 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
-from kube_worlds import WINDOW, Place, World
+from kube_servers import WINDOW, KubeServer, Place
 
 STALE = "1"  # older than every NodePool
 
 
-def test_list_of_several_pages_is_complete(world: World) -> None:
+def test_list_of_several_pages_is_complete(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         label = {"test": place.name("list")}
         names = [place.name(f"node-{number}") for number in range(7)]
@@ -33,10 +33,10 @@ def test_list_of_several_pages_is_complete(world: World) -> None:
         newest = max(int(node.metadata.resource_version) for node in everything.items)
         assert int(everything.resource_version) >= newest
 
-    world.run(program)
+    server.run(program)
 
 
-def test_pages_of_a_list_have_one_resource_version(world: World) -> None:
+def test_pages_of_a_list_have_one_resource_version(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         early = {place.name(f"node-{number}") for number in range(7)}
         for name in sorted(early):
@@ -51,10 +51,10 @@ def test_pages_of_a_list_have_one_resource_version(world: World) -> None:
         assert len(versions) >= 3
         assert len(set(versions)) == 1
 
-    world.run(program)
+    server.run(program)
 
 
-def test_objects_of_all_namespaces_are_listed_together(world: World) -> None:
+def test_objects_of_all_namespaces_are_listed_together(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         await place.kube.create(Namespace(metadata=ObjectMeta(name=place.name("ns"))))
         await place.pod(place.name("pod"), namespace=place.name("ns"))
@@ -63,10 +63,10 @@ def test_objects_of_all_namespaces_are_listed_together(world: World) -> None:
         namespaces = {pod.metadata.namespace for pod in pods if pod.metadata.name == place.name("pod")}
         assert namespaces == {"default", place.name("ns")}
 
-    world.run(program)
+    server.run(program)
 
 
-def test_watch_continues_from_a_list_in_order_and_without_gaps(world: World) -> None:
+def test_watch_continues_from_a_list_in_order_and_without_gaps(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         before = await place.kube.list(Node)
         node = await place.kube.create(objects.node(place.name("node")))
@@ -82,10 +82,10 @@ def test_watch_continues_from_a_list_in_order_and_without_gaps(world: World) -> 
         resumed = await first(place, 2, changes[0].object.metadata.resource_version)
         assert resumed == changes[1:]
 
-    world.run(program)
+    server.run(program)
 
 
-def test_open_watch_receives_new_changes(world: World) -> None:
+def test_open_watch_receives_new_changes(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         before = await place.kube.list(Node)
         watching = asyncio.create_task(first(place, 2, before.resource_version))
@@ -94,7 +94,7 @@ def test_open_watch_receives_new_changes(world: World) -> None:
         await place.kube.delete(node)
         assert [change.kind for change in await watching] == ["ADDED", "DELETED"]
 
-    world.run(program)
+    server.run(program)
 
 
 async def first(place: Place, count: int, version: str) -> list[Change[Any]]:
@@ -108,7 +108,7 @@ async def first(place: Place, count: int, version: str) -> list[Change[Any]]:
     return found
 
 
-def test_watch_from_a_too_old_version_raises_resource_expired(world: World) -> None:
+def test_watch_from_a_too_old_version_raises_resource_expired(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         pool = await place.kube.create(nodepool(place.name("pool")))
         for number in range(2 * WINDOW):
@@ -117,4 +117,4 @@ def test_watch_from_a_too_old_version_raises_resource_expired(world: World) -> N
             async for _ in place.kube.watch(NodePool, STALE):
                 pass
 
-    world.run(program)
+    server.run(program)

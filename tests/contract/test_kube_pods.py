@@ -7,11 +7,11 @@ from holdfast import errors
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.pods import Binding, ObjectReference, Pod
-from kube_worlds import Place, World
+from kube_servers import KubeServer, Place
 
 
 @pytest.mark.fact("NC-33")
-def test_eviction_has_the_uid_as_precondition(world: World) -> None:
+def test_eviction_has_the_uid_as_precondition(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         pod = await place.pod(place.name("pod"))
         with pytest.raises(errors.NotFound):
@@ -22,10 +22,10 @@ def test_eviction_has_the_uid_as_precondition(world: World) -> None:
         with pytest.raises(errors.NotFound):
             await place.kube.evict("default", place.name("none"), pod.metadata.uid)
 
-    world.run(program)
+    server.run(program)
 
 
-def test_eviction_that_a_disruption_budget_forbids_raises_throttled(world: World) -> None:
+def test_eviction_that_a_disruption_budget_forbids_raises_throttled(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         labels = {"app": place.name("app")}
         budget = objects.budget(place.name("budget"), selector={"matchLabels": labels}, minAvailable=1)
@@ -42,10 +42,10 @@ def test_eviction_that_a_disruption_budget_forbids_raises_throttled(world: World
         await place.kube.evict("default", place.name("pod"), pod.metadata.uid)
         assert await is_terminating(place, place.name("pod"))
 
-    world.run(program)
+    server.run(program)
 
 
-def test_eviction_of_a_pod_with_two_disruption_budgets_is_rejected(world: World) -> None:
+def test_eviction_of_a_pod_with_two_disruption_budgets_is_rejected(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         labels = {"app": place.name("app")}
         for number in "12":
@@ -56,10 +56,10 @@ def test_eviction_of_a_pod_with_two_disruption_budgets_is_rejected(world: World)
         with pytest.raises(errors.Rejected, match="more than one PodDisruptionBudget"):
             await place.kube.evict("default", place.name("pod"), pod.metadata.uid)
 
-    world.run(program)
+    server.run(program)
 
 
-def test_pod_can_be_bound_only_once(world: World) -> None:
+def test_pod_can_be_bound_only_once(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         await place.kube.create(objects.node(place.name("node")))
         await place.pod(place.name("pod"))
@@ -71,10 +71,10 @@ def test_pod_can_be_bound_only_once(world: World) -> None:
         with pytest.raises(errors.Conflict):
             await place.kube.create(binding)
 
-    world.run(program)
+    server.run(program)
 
 
-def test_bound_pod_is_deleted_with_the_requested_grace_period(world: World) -> None:
+def test_bound_pod_is_deleted_with_the_requested_grace_period(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         pod = await place.pod(place.name("pod"), nodeName=place.name("node"))
         await place.kube.delete(pod, grace_period_s=17)
@@ -85,7 +85,7 @@ def test_bound_pod_is_deleted_with_the_requested_grace_period(world: World) -> N
         with pytest.raises(errors.NotFound):
             await place.kube.get(Pod, place.name("pod"), "default")
 
-    world.run(program)
+    server.run(program)
 
 
 async def is_terminating(place: Place, name: str) -> bool:

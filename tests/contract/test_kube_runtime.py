@@ -18,7 +18,7 @@ from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
 from holdfast.runtime.writes import Writer
-from kube_worlds import Place, World
+from kube_servers import KubeServer, Place
 
 
 def recorder(place: Place) -> LiveRecorder:
@@ -47,7 +47,7 @@ async def running_caches(place: Place) -> AsyncIterator[Caches]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_a_cache_follows_the_watch(world: World) -> None:
+def test_a_cache_follows_the_watch(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         early = await place.kube.create(objects.node(place.name("early")))
         async with running_caches(place) as caches:
@@ -60,11 +60,11 @@ def test_a_cache_follows_the_watch(world: World) -> None:
             assert nodes.get(("", place.name("late"))) == late
             assert nodes.get(("", place.name("early"))) is None
 
-    world.run(program)
+    server.run(program)
 
 
 @pytest.mark.fact("ST-4")
-def test_a_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
+def test_a_write_is_in_the_cache_when_the_call_returns(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         async with running_caches(place) as caches:
             kube = Writer(place.kube, caches)
@@ -90,10 +90,10 @@ def test_a_write_is_in_the_cache_when_the_call_returns(world: World) -> None:
             await place.clock.sleep(1)
             assert nodes.get(("", place.name("node"))) is None
 
-    world.run(program)
+    server.run(program)
 
 
-def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
+def test_a_replica_that_does_not_lead_writes_nothing(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         client = Client(
             transport=place.transport,
@@ -108,10 +108,10 @@ def test_a_replica_that_does_not_lead_writes_nothing(world: World) -> None:
         with pytest.raises(errors.NotFound):
             await kube.get(Node, place.name("node"))
 
-    world.run(program)
+    server.run(program)
 
 
-def test_lease_has_one_holder_until_it_is_released(world: World) -> None:
+def test_lease_has_one_holder_until_it_is_released(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         settings = LeaseSettings("default", place.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2)
         first, second = (
@@ -134,10 +134,10 @@ def test_lease_has_one_holder_until_it_is_released(world: World) -> None:
         assert held.spec.holder_identity == "second"
         assert held.spec.lease_transitions == 2
 
-    world.run(program)
+    server.run(program)
 
 
-def test_equal_events_are_sent_once(world: World) -> None:
+def test_equal_events_are_sent_once(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         node = await place.kube.create(objects.node(place.name("node")))
         live_recorder = recorder(place)
@@ -157,4 +157,4 @@ def test_equal_events_are_sent_once(world: World) -> None:
             ("Warning", "Failed", "it did not boot", "default"),
         ]
 
-    world.run(program)
+    server.run(program)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kube_worlds import Place, World
+from kube_servers import KubeServer, Place
 
 JSON = {"content-type": "application/json"}
 NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
@@ -33,7 +33,7 @@ def nodepool(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_pods_are_selected_by_label_and_by_field(world: World) -> None:
+def test_pods_are_selected_by_label_and_by_field(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         labels_by_tier = {name: {"app": place.name("web"), "tier": name} for name in ("front", "back")}
         for tier, labels in labels_by_tier.items():
@@ -57,10 +57,10 @@ def test_pods_are_selected_by_label_and_by_field(world: World) -> None:
             status, error = await ask(place, "GET", PODS, **wrong)
             assert (status, error["reason"]) == (400, "BadRequest")
 
-    world.run(program)
+    server.run(program)
 
 
-def test_defaults_are_set_and_unknown_fields_are_pruned(world: World) -> None:
+def test_defaults_are_set_and_unknown_fields_are_pruned(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         pool = nodepool(place.name("pruned"), templatee=1)
         status, made = await ask(place, "POST", NODEPOOLS, pool)
@@ -75,10 +75,10 @@ def test_defaults_are_set_and_unknown_fields_are_pruned(world: World) -> None:
             ' "spec.templatee"'
         )
 
-    world.run(program)
+    server.run(program)
 
 
-def test_a_table_has_the_columns_of_the_kind(world: World) -> None:
+def test_a_table_has_the_columns_of_the_kind(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         name = place.name("shown")
         await ask(place, "POST", NODEPOOLS, nodepool(name, weight=7))
@@ -95,10 +95,10 @@ def test_a_table_has_the_columns_of_the_kind(world: World) -> None:
         assert [one["name"] for one in table["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
         assert table["rows"][0]["cells"][:3] == [name, "0/1", "Pending"]
 
-    world.run(program)
+    server.run(program)
 
 
-def test_discovery_lists_resources_and_verbs(world: World) -> None:
+def test_discovery_lists_resources_and_verbs(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         _, groups = await ask(place, "GET", "/apis")
         karpenter_group = next(one for one in groups["groups"] if one["name"] == "karpenter.sh")
@@ -120,10 +120,10 @@ def test_discovery_lists_resources_and_verbs(world: World) -> None:
         _, core = await ask(place, "GET", "/api/v1")
         assert "po" in next(one for one in core["resources"] if one["name"] == "pods")["shortNames"]
 
-    world.run(program)
+    server.run(program)
 
 
-def test_error_status_has_reason_message_and_details(world: World) -> None:
+def test_error_status_has_reason_message_and_details(server: KubeServer) -> None:
     async def program(place: Place) -> None:
         name = place.name("refused")
         missing = await ask(place, "GET", f"{NODEPOOLS}/{name}")
@@ -143,7 +143,7 @@ def test_error_status_has_reason_message_and_details(world: World) -> None:
         assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec.weight")
         assert error["details"]["kind"] == "NodePool"
 
-    world.run(program)
+    server.run(program)
 
 
 def _status(code: int, reason: str, message: str, name: str) -> dict[str, Any]:

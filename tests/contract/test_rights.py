@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import app_world
-import aws_world
+import app_environment
+import aws_environment
 import iam_rights
-import live_world
-from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, kernel_is, pool
+import process_environment
+from app_environment import AppEnvironment
+from disruption_environment import ONE_PER_NODE, kernel_is, pool
 from holdfast.api import documents
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
@@ -26,7 +26,7 @@ from holdfast.sim.aws.policy import Access, Decision
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.setup import PlacementGroup
 from holdfast.sim.guard import Guard
-from live_world import LiveWorld
+from process_environment import ProcessEnvironment
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
@@ -62,11 +62,11 @@ AFTER_A_CONFLICT = {
     Right("karpenter.k8s.aws", "ec2nodeclasses", "get"),
 }
 WITH_NODE_REPAIR = dataclasses.replace(
-    app_world.SETTINGS,
-    interruption_queue=app_world.QUEUE,
-    disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True),
+    app_environment.SETTINGS,
+    interruption_queue=app_environment.QUEUE,
+    disruption=dataclasses.replace(app_environment.SETTINGS.disruption, node_repair=True),
 )
-TIGHT = PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=aws_world.ACCOUNT, name="tight")
+TIGHT = PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=aws_environment.ACCOUNT, name="tight")
 
 
 def rights() -> set[Right]:
@@ -109,84 +109,84 @@ def allows(right: Right, wanted: Right) -> bool:
     )
 
 
-async def run_through_lifecycle(world: LiveWorld) -> None:
+async def run_through_lifecycle(env: ProcessEnvironment) -> None:
     """Nodes are launched and drained, pods are evicted, the NodePool and the EC2NodeClass are deleted."""
-    replica = await world.start()
-    await world.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "x"}}])
-    await world.node_pool()
-    await world.deploy("web", replicas=2, cpu="1500m")
+    replica = await env.start()
+    await env.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "x"}}])
+    await env.node_pool()
+    await env.deploy("web", replicas=2, cpu="1500m")
 
     async def runs() -> bool:
-        return await world.running_pods() == 2
+        return await env.running_pods() == 2
 
-    await world.until(runs, "the pods run")
-    for claim in (await world.kube.list(NodeClaim)).items:
-        await world.kube.delete(claim)
+    await env.until(runs, "the pods run")
+    for claim in (await env.kube.list(NodeClaim)).items:
+        await env.kube.delete(claim)
 
     async def moved() -> bool:
-        claims = (await world.kube.list(NodeClaim)).items
+        claims = (await env.kube.list(NodeClaim)).items
         return bool(claims) and all(c.metadata.deletion_timestamp is None for c in claims) and await runs()
 
-    await world.until(moved, "the pods run elsewhere")
-    await world.kube.delete(await world.kube.get(NodePool, "default"))
-    for claim in (await world.kube.list(NodeClaim)).items:
-        await world.kube.delete(claim)
-    await world.kube.delete(await world.kube.get(EC2NodeClass, "default"))
+    await env.until(moved, "the pods run elsewhere")
+    await env.kube.delete(await env.kube.get(NodePool, "default"))
+    for claim in (await env.kube.list(NodeClaim)).items:
+        await env.kube.delete(claim)
+    await env.kube.delete(await env.kube.get(EC2NodeClass, "default"))
 
     async def ended() -> bool:
-        return not (await world.kube.list(EC2NodeClass)).items
+        return not (await env.kube.list(EC2NodeClass)).items
 
-    await world.until(ended, "the class is gone")
+    await env.until(ended, "the class is gone")
     assert await replica.stop() == 0
 
 
-async def repair_and_interrupt(world: AppWorld) -> None:
+async def repair_and_interrupt(env: AppEnvironment) -> None:
     """A node is rebooted; a Spot instance in a placement group is interrupted."""
-    region = world.ec2.world
+    region = env.ec2.region
     region.setup = dataclasses.replace(region.setup, placement_groups=(TIGHT,))
-    await pool(world, world.reserve(total=1), kinds=("reserved",))
-    await world.deploy("web", 1, **ONE_PER_NODE)
-    await world.until_running(1)
-    await kernel_is(world, "False")
+    await pool(env, env.reserve(total=1), kinds=("reserved",))
+    await env.deploy("web", 1, **ONE_PER_NODE)
+    await env.until_running(1)
+    await kernel_is(env, "False")
 
     async def rebooted() -> bool:
-        return world.machines[0].boots > 1
+        return env.machines[0].boots > 1
 
-    await world.until(rebooted, within_s=3600)
-    await kernel_is(world, "True")
-    await world.until_running(1)
-    await world.node_class("tight", placementGroupSelector={"name": TIGHT.name})
+    await env.until(rebooted, within_s=3600)
+    await kernel_is(env, "True")
+    await env.until_running(1)
+    await env.node_class("tight", placementGroupSelector={"name": TIGHT.name})
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "tight"}
-    spot = [app_world.instance_types("m5.large"), app_world.capacity_types("spot")]
-    await world.node_pool("tight", nodeClassRef=reference, requirements=spot)
-    await world.deploy("batch", 1, **ONE_PER_NODE)
-    await world.until_running(1, "batch")
-    (interrupted,) = [one for one in world.machines if one.lifecycle == "spot"]
+    spot = [app_environment.instance_types("m5.large"), app_environment.capacity_types("spot")]
+    await env.node_pool("tight", nodeClassRef=reference, requirements=spot)
+    await env.deploy("batch", 1, **ONE_PER_NODE)
+    await env.until_running(1, "batch")
+    (interrupted,) = [one for one in env.machines if one.lifecycle == "spot"]
     control.interrupt_spot(region, interrupted.id)
 
     async def is_terminated() -> bool:
-        return all(one.id != interrupted.id for one in world.machines)
+        return all(one.id != interrupted.id for one in env.machines)
 
-    await world.until(is_terminated)
-    await world.until_running(1, "batch")
+    await env.until(is_terminated)
+    await env.until_running(1, "batch")
 
 
 @pytest.fixture(scope="module")
-def controller_run(tmp_path_factory: pytest.TempPathFactory) -> LiveWorld:
+def controller_run(tmp_path_factory: pytest.TempPathFactory) -> ProcessEnvironment:
     """The simulated cluster and AWS after a run of the controller."""
 
-    async def main() -> LiveWorld:
-        async with live_world.serving(tmp_path_factory.mktemp("world")) as world:
-            cloud = world.cloud
+    async def main() -> ProcessEnvironment:
+        async with process_environment.serving(tmp_path_factory.mktemp("world")) as env:
+            cloud = env.cloud
             cloud.endpoint.guard = Guard(iam_rights.published(), ec2=cloud.ec2, iam=cloud.iam)
-            await run_through_lifecycle(world)
-            return world
+            await run_through_lifecycle(env)
+            return env
 
     return asyncio.run(main())
 
 
 @pytest.mark.fact("aws-10.3.2", "aws-10.3.3", "aws-10.3.4")
-def test_rbac_rules_allow_exactly_the_requests_of_the_controller(controller_run: LiveWorld) -> None:
+def test_rbac_rules_allow_exactly_the_requests_of_the_controller(controller_run: ProcessEnvironment) -> None:
     wanted = {needed_right(request) for request in controller_run.front.asked if request.path not in OPEN}
     given = rights()
     assert [one for one in sorted(wanted) if not any(allows(right, one) for right in given)] == []
@@ -195,19 +195,19 @@ def test_rbac_rules_allow_exactly_the_requests_of_the_controller(controller_run:
 
 
 @pytest.fixture(scope="module")
-def decided(controller_run: LiveWorld) -> list[tuple[Access, Decision]]:
+def decided(controller_run: ProcessEnvironment) -> list[tuple[Access, Decision]]:
     """Decisions of the policy in that run, and in one with a reboot and an interruption."""
     guards = [controller_run.cloud.endpoint.guard]
 
-    async def guarded(world: AppWorld) -> None:
-        roles = world.endpoint.services["iam"]
+    async def guarded(env: AppEnvironment) -> None:
+        roles = env.endpoint.services["iam"]
         assert isinstance(roles, Iam)
-        published = iam_rights.published(NODE_ROLE=aws_world.ROLE, QUEUE=app_world.QUEUE)
-        world.endpoint.guard = Guard(published, ec2=world.ec2, iam=roles)
-        guards.append(world.endpoint.guard)
-        await repair_and_interrupt(world)
+        published = iam_rights.published(NODE_ROLE=aws_environment.ROLE, QUEUE=app_environment.QUEUE)
+        env.endpoint.guard = Guard(published, ec2=env.ec2, iam=roles)
+        guards.append(env.endpoint.guard)
+        await repair_and_interrupt(env)
 
-    app_world.run(guarded, settings=WITH_NODE_REPAIR)
+    app_environment.run(guarded, settings=WITH_NODE_REPAIR)
     return [one for guard in guards if isinstance(guard, Guard) for one in guard.decided]
 
 

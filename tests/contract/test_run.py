@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-import live_world
+import process_environment
 import read_only
 from holdfast.api.cluster import Lease
 from holdfast.api.nodes import Node
@@ -20,7 +20,7 @@ from holdfast.app import settings
 from holdfast.cli import main
 from holdfast.core.scheduling.kernel.compiled import COMPILE_FROM_PODS
 from holdfast.runtime import lease
-from live_world import LiveWorld
+from process_environment import ProcessEnvironment
 
 MANY = """---
 apiVersion: apps/v1
@@ -33,24 +33,24 @@ spec:
     metadata: {{labels: {{app: many}}}}
     spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m, memory: 10Mi}}}}}}]}}
 """
-Program = Callable[[LiveWorld], Awaitable[None]]
+Program = Callable[[ProcessEnvironment], Awaitable[None]]
 
 
 def run(program: Program, folder: Path) -> None:
     async def main() -> None:
-        async with live_world.serving(folder) as world:
-            await program(world)
+        async with process_environment.serving(folder) as env:
+            await program(env)
 
     asyncio.run(main())
 
 
-async def create_class_and_pool(world: LiveWorld) -> None:
-    await world.node_class(capacityReservationSelectorTerms=[{"id": reservation_id(world)}])
-    await world.node_pool()
+async def create_class_and_pool(env: ProcessEnvironment) -> None:
+    await env.node_class(capacityReservationSelectorTerms=[{"id": reservation_id(env)}])
+    await env.node_pool()
 
 
-def reservation_id(world: LiveWorld) -> str:
-    return next(iter(world.cloud.ec2.world.reservations)).id
+def reservation_id(env: ProcessEnvironment) -> str:
+    return next(iter(env.cloud.ec2.region.reservations)).id
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
@@ -59,19 +59,19 @@ async def get(port: int, path: str) -> tuple[int, str]:
 
 
 def test_pending_pods_run_in_reserved_slots_first(tmp_path: Path) -> None:
-    async def program(world: LiveWorld) -> None:
-        replica = await world.start()
-        await create_class_and_pool(world)
-        await world.deploy("web", replicas=3, cpu="1500m")
+    async def program(env: ProcessEnvironment) -> None:
+        replica = await env.start()
+        await create_class_and_pool(env)
+        await env.deploy("web", replicas=3, cpu="1500m")
 
         async def all_run() -> bool:
-            return await world.running_pods() == 3
+            return await env.running_pods() == 3
 
-        await world.until(all_run, "three pods run")
-        nodes = (await world.kube.list(Node)).items
+        await env.until(all_run, "three pods run")
+        nodes = (await env.kube.list(Node)).items
         reserved = [n for n in nodes if n.metadata.labels["karpenter.sh/capacity-type"] == "reserved"]
         assert len(reserved) == 2
-        assert world.cloud.ec2.world.reservations[reservation_id(world)].available == 0
+        assert env.cloud.ec2.region.reservations[reservation_id(env)].available == 0
 
         started = await replica.says("started")
         assert await get(started["health_probe_port"], "/healthz") == (200, "ok")
@@ -88,39 +88,39 @@ def test_pending_pods_run_in_reserved_slots_first(tmp_path: Path) -> None:
         assert list(canonical[0])[:5] == ["time", "level", "message", "controller", "object"]
 
         assert await replica.stop() == 0
-        held = await world.kube.get(Lease, lease.NAME, "kube-system")
+        held = await env.kube.get(Lease, lease.NAME, "kube-system")
         assert held.spec.holder_identity == ""
 
     run(program, tmp_path)
 
 
 def test_a_second_replica_leads_after_the_first_stops(tmp_path: Path) -> None:
-    async def program(world: LiveWorld) -> None:
-        first = await world.start()
-        await create_class_and_pool(world)
+    async def program(env: ProcessEnvironment) -> None:
+        first = await env.start()
+        await create_class_and_pool(env)
         leader = await first.says("acquired lease")
-        second = await world.start()
+        second = await env.start()
         await second.says("synced caches")
         assert all(line["message"] != "acquired lease" for line in second.lines)
         assert await first.stop() == 0
         follower = await second.says("acquired lease")
-        world.replicas.remove(first)
+        env.replicas.remove(first)
         assert follower["identity"] != leader["identity"]
-        await world.deploy("web", replicas=1)
+        await env.deploy("web", replicas=1)
 
         async def it_runs() -> bool:
-            return await world.running_pods() == 1
+            return await env.running_pods() == 1
 
-        await world.until(it_runs, "the pod runs")
+        await env.until(it_runs, "the pod runs")
         assert await second.stop() == 0
 
     run(program, tmp_path)
 
 
-async def karpenter_leads(world: LiveWorld, renewed_s: int) -> None:
+async def karpenter_leads(env: ProcessEnvironment, renewed_s: int) -> None:
     renewed = datetime.fromtimestamp(renewed_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "karpenter-7c4f_1", "leaseDurationSeconds": 15, "renewTime": renewed}
-    await world.world.create(
+    await env.sandbox.create(
         {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -131,15 +131,15 @@ async def karpenter_leads(world: LiveWorld, renewed_s: int) -> None:
 
 
 def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
-    async def program(world: LiveWorld) -> None:
-        await karpenter_leads(world, world.clock.now_s())
-        refused = await world.start()
+    async def program(env: ProcessEnvironment) -> None:
+        await karpenter_leads(env, env.clock.now_s())
+        refused = await env.start()
         assert await refused.ended() == 3
         assert "karpenter-7c4f_1 holds the Lease kube-system/karpenter-leader-election" in str(
             refused.lines[-1]
         )
-        world.replicas.remove(refused)
-        with_flag = await world.start("--beside-karpenter")
+        env.replicas.remove(refused)
+        with_flag = await env.start("--beside-karpenter")
         await with_flag.says("acquired lease")
         assert await with_flag.stop() == 0
 
@@ -147,9 +147,9 @@ def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
 
 
 def test_an_expired_lease_of_karpenter_is_ignored(tmp_path: Path) -> None:
-    async def program(world: LiveWorld) -> None:
-        await karpenter_leads(world, world.clock.now_s() - 60)
-        replica = await world.start()
+    async def program(env: ProcessEnvironment) -> None:
+        await karpenter_leads(env, env.clock.now_s() - 60)
+        replica = await env.start()
         await replica.says("acquired lease")
         assert await replica.stop() == 0
 
@@ -157,15 +157,15 @@ def test_an_expired_lease_of_karpenter_is_ignored(tmp_path: Path) -> None:
 
 
 def test_run_works_on_a_read_only_filesystem(tmp_path: Path) -> None:
-    async def program(world: LiveWorld) -> None:
-        replica = await world.start(program=(read_only.__file__,))
-        await create_class_and_pool(world)
-        await world.deploy("web", replicas=1)
+    async def program(env: ProcessEnvironment) -> None:
+        replica = await env.start(program=(read_only.__file__,))
+        await create_class_and_pool(env)
+        await env.deploy("web", replicas=1)
 
         async def it_runs() -> bool:
-            return await world.running_pods() == 1
+            return await env.running_pods() == 1
 
-        await world.until(it_runs, "the pod runs")
+        await env.until(it_runs, "the pod runs")
         assert await replica.stop() == 0
         assert [line for line in replica.lines if "Read-only" in str(line)] == []
 

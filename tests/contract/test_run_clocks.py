@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import date_proxy
-import live_world
-from live_world import LiveWorld
+import process_environment
+from process_environment import ProcessEnvironment
 
 HOUR_S = 3600
 PODS = 2
 # Nodes join late enough for claims to be unregistered while wrong times arrive.
-SLOW = dataclasses.replace(live_world.QUICK, boot_s=15.0)
+SLOW = dataclasses.replace(process_environment.QUICK, boot_s=15.0)
 WRONG_DATES: dict[str, Callable[[], str]] = {
     "an hour ahead": lambda: email.utils.formatdate(time.time() + HOUR_S, usegmt=True),
     "an hour behind": lambda: email.utils.formatdate(time.time() - HOUR_S, usegmt=True),
@@ -25,18 +25,18 @@ WRONG_DATES: dict[str, Callable[[], str]] = {
 }
 
 
-async def pods_run_once(world: LiveWorld) -> None:
+async def pods_run_once(env: ProcessEnvironment) -> None:
     """Every pod gets its own instance, exactly one is launched for each, and none is terminated."""
-    replica = await world.start()
-    await world.node_class(capacityReservationSelectorTerms=[{"id": world.slots}])
-    await world.node_pool()
-    await world.deploy("web", replicas=PODS, cpu="1500m")
+    replica = await env.start()
+    await env.node_class(capacityReservationSelectorTerms=[{"id": env.slots}])
+    await env.node_pool()
+    await env.deploy("web", replicas=PODS, cpu="1500m")
 
     async def all_run() -> bool:
-        return await world.running_pods() == PODS
+        return await env.running_pods() == PODS
 
-    await world.until(all_run, "all pods run")
-    launched = list(world.cloud.ec2.world.instances)
+    await env.until(all_run, "all pods run")
+    launched = list(env.cloud.ec2.region.instances)
     assert len(launched) == PODS
     assert {one.state for one in launched} == {"running"}
     assert await replica.stop() == 0
@@ -47,11 +47,11 @@ async def pods_run_once(world: LiveWorld) -> None:
 def test_date_header_of_ec2_deletes_no_claim(tmp_path: Path, wrong: str) -> None:
     async def main() -> None:
         async with (
-            live_world.serving(tmp_path, timings=SLOW) as world,
-            date_proxy.serving(world.world.aws_url, WRONG_DATES[wrong]()) as proxy,
+            process_environment.serving(tmp_path, timings=SLOW) as env,
+            date_proxy.serving(env.sandbox.aws_url, WRONG_DATES[wrong]()) as proxy,
         ):
-            world.environ["AWS_ENDPOINT_URL"] = proxy
-            await pods_run_once(world)
+            env.environ["AWS_ENDPOINT_URL"] = proxy
+            await pods_run_once(env)
 
     asyncio.run(main())
 
@@ -59,8 +59,8 @@ def test_date_header_of_ec2_deletes_no_claim(tmp_path: Path, wrong: str) -> None
 @pytest.mark.parametrize("wrong", WRONG_DATES)
 def test_date_header_of_the_api_server_deletes_no_claim(tmp_path: Path, wrong: str) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path, timings=SLOW) as world:
-            world.front.date = WRONG_DATES[wrong]()
-            await pods_run_once(world)
+        async with process_environment.serving(tmp_path, timings=SLOW) as env:
+            env.front.date = WRONG_DATES[wrong]()
+            await pods_run_once(env)
 
     asyncio.run(main())

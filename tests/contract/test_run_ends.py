@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import live_world
+import process_environment
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import NoFaults
-from live_world import LiveWorld, Replica
+from process_environment import ProcessEnvironment, Replica
 
 EXIT_WITHIN_S = 2.0
 SLOW_PLAN = Path(__file__).parent.parent / "support" / "slow_plan.py"
@@ -29,15 +29,15 @@ async def exit_s(replica: Replica) -> float:
 
 def test_sigterm_does_not_wait_for_a_long_poll(tmp_path: Path) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path) as world:
-            replica = await world.start(f"--interruption-queue={world.cloud.queue}")
+        async with process_environment.serving(tmp_path) as env:
+            replica = await env.start(f"--interruption-queue={env.cloud.queue}")
             await replica.says("acquired lease")
 
             async def polls() -> bool:
-                return ("sqs", "GetQueueUrl", None) in world.cloud.endpoint.counts
+                return ("sqs", "GetQueueUrl", None) in env.cloud.endpoint.counts
 
-            await world.until(polls, "the queue is polled")
-            await world.clock.sleep(1)
+            await env.until(polls, "the queue is polled")
+            await env.clock.sleep(1)
             assert await exit_s(replica) < EXIT_WITHIN_S
 
     asyncio.run(main())
@@ -45,11 +45,11 @@ def test_sigterm_does_not_wait_for_a_long_poll(tmp_path: Path) -> None:
 
 def test_sigterm_does_not_wait_for_a_plan(tmp_path: Path) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path) as world:
-            replica = await world.start(program=(str(SLOW_PLAN),))
-            await world.node_class()
-            await world.node_pool()
-            await world.deploy("web", replicas=1)
+        async with process_environment.serving(tmp_path) as env:
+            replica = await env.start(program=(str(SLOW_PLAN),))
+            await env.node_class()
+            await env.node_pool()
+            await env.deploy("web", replicas=1)
             await replica.says("planning for long")
             assert await exit_s(replica) < EXIT_WITHIN_S
 
@@ -58,8 +58,8 @@ def test_sigterm_does_not_wait_for_a_plan(tmp_path: Path) -> None:
 
 def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path) as world:
-            replica = await world.start()
+        async with process_environment.serving(tmp_path) as env:
+            replica = await env.start()
             started = await replica.says("started")
             await replica.says("acquired lease")
             with contextlib.ExitStack() as stack:
@@ -71,27 +71,27 @@ def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-async def last_line(world: LiveWorld) -> str:
+async def last_line(env: ProcessEnvironment) -> str:
     """The last log line of a start that needs no call to AWS. Checks that the exit code is 1."""
-    authority = base64.b64encode(world.world.address.authority).decode()
-    replica = await world.start(
-        f"--cluster-endpoint={world.world.address.url}",
+    authority = base64.b64encode(env.sandbox.address.authority).decode()
+    replica = await env.start(
+        f"--cluster-endpoint={env.sandbox.address.url}",
         f"--cluster-ca-bundle={authority}",
         "--service-cidr=10.96.0.0/16",
     )
     assert await replica.ended() == 1
-    world.replicas.remove(replica)
+    env.replicas.remove(replica)
     assert [line["message"] for line in replica.lines] == ["starting", "exiting on an error"]
     return str(replica.lines[-1]["error"])
 
 
 def test_run_without_aws_credentials_ends_with_one_line(tmp_path: Path) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path) as world:
+        async with process_environment.serving(tmp_path) as env:
             for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-                del world.environ[name]
-            world.environ["HOME"] = str(tmp_path)
-            assert "AWS_ACCESS_KEY_ID" in await last_line(world)
+                del env.environ[name]
+            env.environ["HOME"] = str(tmp_path)
+            assert "AWS_ACCESS_KEY_ID" in await last_line(env)
 
     asyncio.run(main())
 
@@ -107,8 +107,8 @@ class Refused(NoFaults):
 @pytest.mark.parametrize("code", ["InvalidClientTokenId", "AuthFailure", "ExpiredToken"])
 def test_run_with_refused_aws_credentials_ends_with_one_line(tmp_path: Path, code: str) -> None:
     async def main() -> None:
-        async with live_world.serving(tmp_path) as world:
-            world.cloud.endpoint.faults = Refused(code)
-            assert code in await last_line(world)
+        async with process_environment.serving(tmp_path) as env:
+            env.cloud.endpoint.faults = Refused(code)
+            assert code in await last_line(env)
 
     asyncio.run(main())

@@ -183,7 +183,7 @@ def test_check_raises_an_inconsistency_of_the_simulation(tmp_path: Path) -> None
         plan = sandboxes.Plan(folder=tmp_path, setup=CloudSetup(reservations=(reserved,)))
         async with sandboxes.running(plan, clock=RealClock(), ids=RealIds()) as sandbox:
             sandbox.check()
-            ec2 = sandbox.cloud.ec2.world
+            ec2 = sandbox.cloud.ec2.region
             ec2.put_reservation(ec2.reservations["cr-0"], available=7)
             with pytest.raises(AssertionError):
                 sandbox.cloud.endpoint.call("ec2", "DescribeInstances", {}, Caller("111122223333", ""))

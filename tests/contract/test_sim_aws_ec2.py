@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-import ec2_world
+import ec2_region
 import sim_aws
-from ec2_world import Region
+from ec2_region import Region
 from holdfast.sim.aws import ssm
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.sqs import Sqs
@@ -93,7 +93,7 @@ def launch_and_terminate(region: Region, ec2: Any) -> list[Any]:
     answers.append(
         content(ec2.create_tags(Resources=ids[:1], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": "c"}]))
     )
-    region.wait(ec2_world.MINUTE_S)
+    region.wait(ec2_region.MINUTE_S)
     answers += [
         content(ec2.describe_instances(InstanceIds=ids)),
         content(ec2.describe_instances(Filters=[{"Name": "tag-key", "Values": ["Name"]}], MaxResults=5)),
@@ -103,7 +103,7 @@ def launch_and_terminate(region: Region, ec2: Any) -> list[Any]:
         refused(ec2.describe_instances, InstanceIds=["i-0123456789abcdef0"]),
         content(ec2.terminate_instances(InstanceIds=ids)),
     ]
-    region.wait(5 * ec2_world.MINUTE_S)
+    region.wait(5 * ec2_region.MINUTE_S)
     answers += [
         content(ec2.describe_instances(InstanceIds=ids)),
         content(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])),
@@ -114,8 +114,8 @@ def launch_and_terminate(region: Region, ec2: Any) -> list[Any]:
 
 def statuses(region: Region, ec2: Any, ids: list[str]) -> Iterator[Any]:
     """The statuses of one instance whose host fails and of one with a scheduled retirement, as Karpenter reads them."""
-    control.impair(region.world, ids[0], "system")
-    control.schedule_event(region.world, ids[1], "instance-retirement", region.world.now_s + 86_400)
+    control.impair(region.state, ids[0], "system")
+    control.schedule_event(region.state, ids[1], "instance-retirement", region.state.now_s + 86_400)
     for name, values, found in (
         ("instance-status.status", ["impaired"], []),
         ("system-status.status", ["impaired"], ids[:1]),
@@ -130,10 +130,10 @@ def statuses(region: Region, ec2: Any, ids: list[str]) -> Iterator[Any]:
 
 def transcript(front: str) -> list[Any]:
     region = Region()
-    world = sim_aws.endpoint({"ec2": region.ec2}, clock=sim_aws.JumpingClock())
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint({"ec2": region.ec2}, clock=sim_aws.JumpingClock())
+    with sim_aws.clients(front, env) as aws:
         answers = launch_and_terminate(region, aws["ec2"])
-    assert not world.unknown_actions()
+    assert not env.unknown_actions()
     return answers
 
 
@@ -150,7 +150,7 @@ def test_a_fleet_whose_answer_is_lost_is_found_again_by_its_token(front: str) ->
     fleet = {
         "Type": "instant",
         "ClientToken": "once",
-        "LaunchTemplateConfigs": [ec2_world.config(name, "m5.large/a")],
+        "LaunchTemplateConfigs": [ec2_region.config(name, "m5.large/a")],
         "TargetCapacitySpecification": {"TotalTargetCapacity": 2, "DefaultTargetCapacityType": "on-demand"},
     }
     with sim_aws.clients(front, sim_aws.endpoint({"ec2": region.ec2})) as aws:
@@ -158,7 +158,7 @@ def test_a_fleet_whose_answer_is_lost_is_found_again_by_its_token(front: str) ->
             aws["ec2"].create_fleet(**fleet)
         answer = aws["ec2"].create_fleet(**fleet)
     ids = [i for group in answer["Instances"] for i in group["InstanceIds"]]
-    assert sorted(ids) == sorted(instance.id for instance in region.world.instances)
+    assert sorted(ids) == sorted(instance.id for instance in region.state.instances)
     assert len(ids) == 2
 
 
@@ -176,7 +176,7 @@ def test_launch_needs_a_profile_of_iam_and_its_events_reach_the_queue() -> None:
     clock = sim_aws.JumpingClock()
     iam, sqs = Iam(["node-role"], clock), Sqs([sim_aws.QUEUE], clock)
     region = dataclasses.replace(setup.plain(), has_profile=iam.has_profile)
-    ec2 = Ec2(clock=clock, ids=ec2_world.Dice(), setup=region, sink=sqs.sink(sim_aws.QUEUE))
+    ec2 = Ec2(clock=clock, ids=ec2_region.Dice(), setup=region, sink=sqs.sink(sim_aws.QUEUE))
     launch = {
         "ImageId": region.images[0].id,
         "InstanceType": "m5.large",
@@ -189,7 +189,7 @@ def test_launch_needs_a_profile_of_iam_and_its_events_reach_the_queue() -> None:
         refused(aws["ec2"].run_instances, **launch)
         aws["iam"].create_instance_profile(InstanceProfileName="nodes")
         (instance,) = aws["ec2"].run_instances(**launch)["Instances"]
-        clock.passed_s = ec2_world.MINUTE_S
+        clock.passed_s = ec2_region.MINUTE_S
         aws["ec2"].describe_instances()
         queue = {"QueueUrl": aws["sqs"].get_queue_url(QueueName=sim_aws.QUEUE)["QueueUrl"]}
         messages = aws["sqs"].receive_message(**queue, MaxNumberOfMessages=10)["Messages"]
@@ -203,7 +203,7 @@ def test_launch_needs_a_profile_of_iam_and_its_events_reach_the_queue() -> None:
 def test_every_image_of_ssm_exists_in_ec2(kubernetes: str) -> None:
     clock = sim_aws.JumpingClock()
     region = dataclasses.replace(setup.plain(), images=eks_images.images(kubernetes))
-    ec2 = Ec2(clock=clock, ids=ec2_world.Dice(), setup=region)
+    ec2 = Ec2(clock=clock, ids=ec2_region.Dice(), setup=region)
     parameters = Ssm(eks_images.parameters(kubernetes), clock)
     with sim_aws.clients("before_call", sim_aws.endpoint({"ec2": ec2, "ssm": parameters})) as aws:
         for path in ssm.ami_paths(kubernetes):

@@ -147,8 +147,8 @@ def test_changing_an_answer_does_not_change_the_service(front: str) -> None:
 def test_answer_that_does_not_match_the_service_model_is_an_error(
     front: str, answer: dict[str, Any], problem: str
 ) -> None:
-    world = sim_aws.endpoint({"ec2": StubEc2(CreateFleet=answer)})
-    with sim_aws.clients(front, world) as aws, pytest.raises(WrongShape, match=problem):
+    env = sim_aws.endpoint({"ec2": StubEc2(CreateFleet=answer)})
+    with sim_aws.clients(front, env) as aws, pytest.raises(WrongShape, match=problem):
         aws["ec2"].create_fleet(**FLEET)
 
 
@@ -193,8 +193,8 @@ def test_errors_are_the_same_through_every_front(front: str) -> None:
 
 
 def test_action_that_is_not_simulated_is_refused_and_counted(front: str) -> None:
-    world = sim_aws.endpoint()
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint()
+    with sim_aws.clients(front, env) as aws:
         for service, method, params, code in (
             ("ec2", "describe_vpcs", {}, "InvalidAction"),
             ("iam", "list_users", {}, "InvalidAction"),
@@ -204,7 +204,7 @@ def test_action_that_is_not_simulated_is_refused_and_counted(front: str) -> None
             with pytest.raises(ClientError) as refused:
                 getattr(aws[service], method)(**params)
             assert refused.value.response["Error"]["Code"] == code
-    assert world.unknown_actions() == {
+    assert env.unknown_actions() == {
         ("ec2", "DescribeVpcs"): 1,
         ("iam", "ListUsers"): 1,
         ("sqs", "ListQueues"): 1,
@@ -213,12 +213,12 @@ def test_action_that_is_not_simulated_is_refused_and_counted(front: str) -> None
 
 
 def test_every_call_is_in_the_log(front: str) -> None:
-    world = sim_aws.endpoint()
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint()
+    with sim_aws.clients(front, env) as aws:
         aws["sts"].get_caller_identity()
         with pytest.raises(ClientError):
             aws["iam"].get_instance_profile(InstanceProfileName="x")
-    assert [(c.at_s, c.service, c.operation, c.params, c.error) for c in world.log] == [
+    assert [(c.at_s, c.service, c.operation, c.params, c.error) for c in env.log] == [
         (sim_aws.NOW_S, "sts", "GetCallerIdentity", {}, None),
         (sim_aws.NOW_S, "iam", "GetInstanceProfile", {"InstanceProfileName": "x"}, "NoSuchEntity"),
     ]
@@ -235,8 +235,8 @@ def test_every_call_is_in_the_log(front: str) -> None:
 def test_a_connection_breaks_before_or_after_the_effect(
     front: str, fault: Fault, error: type[Exception], profiles: list[str]
 ) -> None:
-    world = sim_aws.endpoint(faults=sim_aws.On("CreateInstanceProfile", fault))
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint(faults=sim_aws.On("CreateInstanceProfile", fault))
+    with sim_aws.clients(front, env) as aws:
         with pytest.raises(error):
             aws["iam"].create_instance_profile(InstanceProfileName="p")
         found = aws["iam"].list_instance_profiles()["InstanceProfiles"]
@@ -245,8 +245,8 @@ def test_a_connection_breaks_before_or_after_the_effect(
 
 def test_botocore_reads_half_of_a_json_answer_as_an_empty_one(front: str) -> None:
     """It does the same with the real AWS, so a caller must check that the answer is complete."""
-    world = sim_aws.endpoint(faults=sim_aws.Always(Fault.HALF))
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint(faults=sim_aws.Always(Fault.HALF))
+    with sim_aws.clients(front, env) as aws:
         assert "cluster" not in aws["eks"].describe_cluster(name="demo")
 
 
@@ -271,8 +271,8 @@ def test_service_may_lose_its_own_answer(front: str) -> None:
 def test_each_service_has_its_own_throttling_error(
     front: str, service: str, method: str, params: dict[str, str], code: str, status: int
 ) -> None:
-    world = sim_aws.endpoint(faults=sim_aws.Always(Fault.THROTTLED))
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint(faults=sim_aws.Always(Fault.THROTTLED))
+    with sim_aws.clients(front, env) as aws:
         call = getattr(aws[service], method)
         with pytest.raises(ClientError) as refused:
             call(**params)
@@ -282,16 +282,16 @@ def test_each_service_has_its_own_throttling_error(
 
 def test_a_fault_may_be_any_error(front: str) -> None:
     denied = ApiError("UnauthorizedOperation", "You are not authorized.", 403)
-    world = sim_aws.endpoint(faults=sim_aws.Always(denied))
-    with sim_aws.clients(front, world) as aws, pytest.raises(ClientError) as refused:
+    env = sim_aws.endpoint(faults=sim_aws.Always(denied))
+    with sim_aws.clients(front, env) as aws, pytest.raises(ClientError) as refused:
         aws["ec2"].describe_instances()
     assert refused.value.response["Error"]["Code"] == "UnauthorizedOperation"
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 
 def test_access_key_decides_the_account_of_the_caller(front: str) -> None:
-    world = sim_aws.endpoint(accounts={"AKIATEST": "210987654321"})
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint(accounts={"AKIATEST": "210987654321"})
+    with sim_aws.clients(front, env) as aws:
         assert aws["sts"].get_caller_identity()["Account"] == "210987654321"
 
 
@@ -303,48 +303,48 @@ def receive(aws: sim_aws.Clients) -> list[str]:
 @pytest.mark.parametrize("front", IN_PROCESS)
 def test_empty_long_poll_lasts_its_wait_time_on_the_clock(front: str) -> None:
     clock = sim_aws.JumpingClock()
-    world = sim_aws.endpoint(clock=clock)
-    with sim_aws.clients(front, world) as aws:
-        assert asyncio.run(Timed(world).run(lambda: receive(aws))) == []
+    env = sim_aws.endpoint(clock=clock)
+    with sim_aws.clients(front, env) as aws:
+        assert asyncio.run(Timed(env).run(lambda: receive(aws))) == []
     assert clock.passed_s == 20
-    assert [(call.operation, call.error) for call in world.log] == [("ReceiveMessage", None)]
+    assert [(call.operation, call.error) for call in env.log] == [("ReceiveMessage", None)]
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
 def test_long_poll_ends_when_a_message_arrives(front: str) -> None:
     clock = sim_aws.JumpingClock()
     services = sim_aws.small_services(clock)
-    world = Endpoint(services, clock)
+    env = Endpoint(services, clock)
     sqs: Any = services["sqs"]
 
     async def scenario(aws: sim_aws.Clients) -> list[str]:
-        polling = asyncio.create_task(Timed(world).run(lambda: receive(aws)))
+        polling = asyncio.create_task(Timed(env).run(lambda: receive(aws)))
         await asyncio.sleep(0)
         sqs.sink(sim_aws.QUEUE)({"detail-type": "EC2 Spot Instance Interruption Warning"})
         return await polling
 
-    with sim_aws.clients(front, world) as aws:
+    with sim_aws.clients(front, env) as aws:
         assert asyncio.run(scenario(aws)) == ['{"detail-type": "EC2 Spot Instance Interruption Warning"}']
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
 def test_long_poll_receives_a_message_after_its_visibility_timeout(front: str) -> None:
     clock = sim_aws.JumpingClock()
-    world = sim_aws.endpoint(clock=clock)
-    with sim_aws.clients(front, world) as aws:
+    env = sim_aws.endpoint(clock=clock)
+    with sim_aws.clients(front, env) as aws:
         queue = {"QueueUrl": f"http://x/1/{sim_aws.QUEUE}"}
         aws["sqs"].send_message(**queue, MessageBody="hello")
         aws["sqs"].receive_message(**queue, VisibilityTimeout=7)
-        assert asyncio.run(Timed(world).run(lambda: receive(aws))) == ["hello"]
+        assert asyncio.run(Timed(env).run(lambda: receive(aws))) == ["hello"]
     assert clock.passed_s == 7
 
 
 @pytest.mark.parametrize("front", IN_PROCESS)
 def test_half_of_a_calls_latency_passes_before_its_effect(front: str) -> None:
     clock = sim_aws.JumpingClock()
-    world = sim_aws.endpoint(clock=clock, faults=sim_aws.Slow(3))
-    with sim_aws.clients(front, world) as aws:
-        asyncio.run(Timed(world).run(lambda: aws["iam"].create_instance_profile(InstanceProfileName="p")))
+    env = sim_aws.endpoint(clock=clock, faults=sim_aws.Slow(3))
+    with sim_aws.clients(front, env) as aws:
+        asyncio.run(Timed(env).run(lambda: aws["iam"].create_instance_profile(InstanceProfileName="p")))
         made = aws["iam"].get_instance_profile(InstanceProfileName="p")["InstanceProfile"]
     assert made["CreateDate"].timestamp() == sim_aws.NOW_S + 1
     assert clock.passed_s == 3
@@ -382,8 +382,8 @@ def sqs(url: str, operation: str, params: Mapping[str, Any], timeout_s: float = 
 
 
 def test_latency_over_http_is_real() -> None:
-    world = sim_aws.endpoint(clock=sim_aws.LoopClock(), faults=sim_aws.Slow(0.2))
-    with sim_aws.clients("http", world) as aws:
+    env = sim_aws.endpoint(clock=sim_aws.LoopClock(), faults=sim_aws.Slow(0.2))
+    with sim_aws.clients("http", env) as aws:
         client = aws["sts"]
         began = time.monotonic()
         client.get_caller_identity()

@@ -9,8 +9,7 @@ from typing import Any
 import botocore.session
 
 from aws_calls import GROUP, named_operations, send_notice
-from aws_launch_world import LaunchWorld, capacity_type
-from aws_world import REGION, run
+from aws_environment import REGION, run
 from holdfast.cloud.aws.catalog import type_listing
 from holdfast.cloud.aws.catalog.type_listing import TypeListing
 from holdfast.cloud.aws.client import calls
@@ -20,6 +19,7 @@ from holdfast.sim.aws import eks, sqs
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_call, before_send
 from holdfast.sim.ec2 import control
+from launch_environment import LaunchEnvironment, capacity_type
 from objects import nodeclaim
 from sim_aws import CLUSTER, QUEUE, without_metadata
 
@@ -28,7 +28,7 @@ INSTALLS = {"before_call": before_call.install, "before_send": before_send.insta
 DAY_S = 86_400
 
 
-class ToldWorld(LaunchWorld):
+class RecordingEnvironment(LaunchEnvironment):
     """Records the answers that botocore's clients return to the program."""
 
     def __init__(self, front: str) -> None:
@@ -64,50 +64,48 @@ class ToldWorld(LaunchWorld):
 
 def call_every_operation(front: str) -> list[RecordedAnswer]:
     """Calls every AWS operation of the program; returns the answers."""
-    world = ToldWorld(front)
-    run(Identity(world.calls, Given(name=CLUSTER.name), world.clock).read())
-    run(world.discovery.schedule.step())
-    world.reserve(tags={"team": "ml"})
-    loose = world.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})
-    used, unused = world.selecting({"tags": {"team": "ml"}}), world.resolve(loose)
-    run(world.cloud.resolve(used))  # sends the dry runs as well
-    reserved, on_demand = (world.one(used, capacity_type(kind)) for kind in ("reserved", "on-demand"))
+    env = RecordingEnvironment(front)
+    run(Identity(env.calls, Given(name=CLUSTER.name), env.clock).read())
+    run(env.discovery.schedule.step())
+    env.reserve(tags={"team": "ml"})
+    loose = env.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})
+    used, unused = env.selecting({"tags": {"team": "ml"}}), env.resolve(loose)
+    run(env.cloud.resolve(used))  # sends the dry runs as well
+    reserved, on_demand = (env.one(used, capacity_type(kind)) for kind in ("reserved", "on-demand"))
     claim = nodeclaim(
         reserved.claim or "",
         {"labels": dict(reserved.labels), "annotations": dict(reserved.annotations)},
         {"providerID": reserved.provider_id, "nodeName": "node-1", "imageID": reserved.image_id},
     )
-    run(world.cloud.tag(claim))
-    assert run(world.cloud.drift(claim, used)) is None
-    run(world.cloud.reboot(reserved.provider_id, "first"))
-    statuses(world, reserved.provider_id)
-    notice(world, on_demand.provider_id)
-    run(world.cloud.terminate(on_demand.provider_id))
-    world.clock.advance(DAY_S)
-    assert {each.provider_id for each in world.described()} == {reserved.provider_id}
-    run(world.cloud.release(unused))
-    run(world.cloud.release(used))
-    run(world.cloud.collect([], []))
-    assert not world.endpoint.unknown_actions()
-    return world.answers
+    run(env.cloud.tag(claim))
+    assert run(env.cloud.drift(claim, used)) is None
+    run(env.cloud.reboot(reserved.provider_id, "first"))
+    statuses(env, reserved.provider_id)
+    notice(env, on_demand.provider_id)
+    run(env.cloud.terminate(on_demand.provider_id))
+    env.clock.advance(DAY_S)
+    assert {each.provider_id for each in env.described()} == {reserved.provider_id}
+    run(env.cloud.release(unused))
+    run(env.cloud.release(used))
+    run(env.cloud.collect([], []))
+    assert not env.endpoint.unknown_actions()
+    return env.answers
 
 
-def statuses(world: ToldWorld, provider_id: str) -> None:
+def statuses(env: RecordingEnvironment, provider_id: str) -> None:
     """Reads the status of an instance that fails and whose host has a scheduled maintenance."""
     instance_id = provider_id.rpartition("/")[2]
-    world.clock.advance(60)
-    world.ec2.advance()
-    control.impair(world.ec2.world, instance_id)
-    control.schedule_event(
-        world.ec2.world, instance_id, "system-maintenance", world.clock.now_s() + 2 * DAY_S
-    )
-    assert [status.instance_id for status in run(world.cloud.instance_statuses())] == [instance_id]
+    env.clock.advance(60)
+    env.ec2.advance()
+    control.impair(env.ec2.region, instance_id)
+    control.schedule_event(env.ec2.region, instance_id, "system-maintenance", env.clock.now_s() + 2 * DAY_S)
+    assert [status.instance_id for status in run(env.cloud.instance_statuses())] == [instance_id]
 
 
-def notice(world: ToldWorld, provider_id: str) -> None:
-    send_notice(world, provider_id)
-    (found,) = run(world.cloud.notices())
-    run(world.cloud.acknowledge(found))
+def notice(env: RecordingEnvironment, provider_id: str) -> None:
+    send_notice(env, provider_id)
+    (found,) = run(env.cloud.notices())
+    run(env.cloud.acknowledge(found))
 
 
 def test_every_operation_of_the_program_has_equal_answers_with_and_without_a_wire() -> None:

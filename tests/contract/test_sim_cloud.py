@@ -139,7 +139,7 @@ def run_lifecycle(cloud: Cloud, aws: sim_aws.Clients, wait: Callable[[int], None
     (interrupted, other) = ids(launched)
     wait(60)
     answers += [states(aws, [interrupted, other]), received(aws)]
-    control.interrupt_spot(cloud.ec2.world, interrupted)
+    control.interrupt_spot(cloud.ec2.region, interrupted)
     answers.append(received(aws))
     wait(120)
     answers += [states(aws, [interrupted]), received(aws), available(aws, ODCR)]
@@ -208,7 +208,7 @@ def test_capacity_block_is_announced_and_reclaimed_without_calls_to_ec2(front: s
             (end_s - 30 * 60 + 30, change, "terminated"),
             (end_s, "EC2 Capacity Reservation Expired", "expired"),
         ]
-        assert cloud.ec2.world.instances.get(instance) is not None
+        assert cloud.ec2.region.instances.get(instance) is not None
         cloud.ec2.check_all()
 
     run_in_virtual_time(scenario)
@@ -229,9 +229,9 @@ def test_inconsistent_state_ends_the_run() -> None:
     async def scenario(clock: time.VirtualClock) -> None:
         cloud = built(clock)
         async with cloud.running():
-            reservation = cloud.ec2.world.reservations[ODCR.id]
-            cloud.ec2.world.put_reservation(reservation, available=7)
-            cloud.ec2.world.at(clock.now_s() + 5, "reservation.start", ODCR.id)
+            reservation = cloud.ec2.region.reservations[ODCR.id]
+            cloud.ec2.region.put_reservation(reservation, available=7)
+            cloud.ec2.region.at(clock.now_s() + 5, "reservation.start", ODCR.id)
             await clock.sleep(HOUR_S)
 
     with pytest.raises(ExceptionGroup, match="TaskGroup") as broken:
@@ -266,10 +266,10 @@ def test_shared_reservation_is_visible_and_its_events_are_sent_only_to_the_owner
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
         with pytest.raises(ClientError, match=r"InvalidCapacityReservationId\.NotFound"):
             available(aws, shared)
-        control.share(cloud.ec2.world, shared.id, "111122223333")
+        control.share(cloud.ec2.region, shared.id, "111122223333")
         assert available(aws, shared) == 2
-        control.set_state(cloud.ec2.world, shared.id, "delayed")
-        control.set_state(cloud.ec2.world, ODCR.id, "delayed")
+        control.set_state(cloud.ec2.region, shared.id, "delayed")
+        control.set_state(cloud.ec2.region, ODCR.id, "delayed")
         assert [event["detail"]["capacity-reservation-id"] for event in received(aws)] == [ODCR.id]
     assert cloud.endpoint.caller(access_key(OTHER), "").account_id == OTHER
 
@@ -295,14 +295,14 @@ def test_page_size_of_the_setup_limits_every_page() -> None:
     with sim_aws.clients("before_call", cloud.endpoint) as aws:
         pages = list(aws["ec2"].get_paginator("describe_instance_types").paginate(MaxResults=100))
         assert {len(page["InstanceTypes"]) for page in pages[:-1]} == {7}
-        assert sum(len(page["InstanceTypes"]) for page in pages) == len(cloud.ec2.world.types)
+        assert sum(len(page["InstanceTypes"]) for page in pages) == len(cloud.ec2.region.types)
 
 
 def test_inconsistent_state_is_recorded_although_the_client_gets_only_an_error() -> None:
     cloud = built(ManualClock())
     with sim_aws.clients("http", cloud.endpoint) as aws:
         assert cloud.endpoint.broken is None
-        cloud.ec2.world.put_reservation(cloud.ec2.world.reservations[ODCR.id], available=7)
+        cloud.ec2.region.put_reservation(cloud.ec2.region.reservations[ODCR.id], available=7)
         with pytest.raises(ResponseParserError):
             available(aws, ODCR)
     assert "says 7 are available" in str(cloud.endpoint.broken)
@@ -374,10 +374,10 @@ def test_state_file_is_saved_while_the_cloud_runs(tmp_path: Path) -> None:
         cloud = built(clock, state_file=file)
         async with cloud.running():
             control.add_reservation(
-                cloud.ec2.world, owner="111122223333", instance_type="m5.large", zone_id=ZONE_A, total=1
+                cloud.ec2.region, owner="111122223333", instance_type="m5.large", zone_id=ZONE_A, total=1
             )
             await clock.sleep(31)
-            assert len(built(clock, seed=2, state_file=file).ec2.world.reservations) == 2  # as after a crash
+            assert len(built(clock, seed=2, state_file=file).ec2.region.reservations) == 2  # as after a crash
 
     run_in_virtual_time(scenario)
 

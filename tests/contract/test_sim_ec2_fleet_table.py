@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 import sim_aws
-from ec2_world import Region, config, errors, pools
+from ec2_region import Region, config, errors, pools
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2.setup import ACCOUNT
 
@@ -33,8 +33,8 @@ class Fronted(Region):
 @pytest.fixture(params=sim_aws.FRONTS)
 def region(request: pytest.FixtureRequest) -> Iterator[Region]:
     fronted = Fronted()
-    world = sim_aws.endpoint({"ec2": fronted.ec2}, clock=sim_aws.JumpingClock())
-    with sim_aws.clients(request.param, world) as aws:
+    env = sim_aws.endpoint({"ec2": fronted.ec2}, clock=sim_aws.JumpingClock())
+    with sim_aws.clients(request.param, env) as aws:
         fronted.client = aws["ec2"]
         yield fronted
 
@@ -101,7 +101,7 @@ def test_row_3_targeted_reservations_are_filled_by_price_and_then_fail_never_on_
         ("m5.large/a", "ReservationCapacityExceeded"),
         ("m5.2xlarge/b", "ReservationCapacityExceeded"),
     ]
-    inside = [instance.reservation_id for instance in region.world.instances]
+    inside = [instance.reservation_id for instance in region.state.instances]
     assert inside == [cheap.id, dear.id]
 
 
@@ -147,5 +147,5 @@ def test_fleet_with_the_same_type_and_zone_twice_is_refused_as_a_whole(
         TargetCapacitySpecification={"TotalTargetCapacity": 1},
     )
     assert refused.code == "InvalidFleetConfig"
-    assert len(region.world.instances) == 0
+    assert len(region.state.instances) == 0
     assert (region.available(one), region.available(two)) == (2, 2)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from faults import calls, damage, steps, world
+from faults import calls, damage, environment, steps
 from faults.calls import Call
 from faults.damage import Kind
+from faults.environment import FaultEnvironment
 from faults.proxy import Injection
-from faults.world import FaultWorld
 
 BATCH: Final = 3
 BATCH_OF_SLOW_STEPS: Final = 6
@@ -83,7 +83,7 @@ async def discover(
 ) -> StepCalls:
     """The calls of each step, from a run without faults."""
     found: dict[str, set[Call]] = {}
-    async with world.serving() as made:
+    async with environment.serving() as made:
         await begin(made)
         found["restart"] = set(made.current.call_counts)
         dice = random.Random(0)
@@ -99,12 +99,12 @@ async def discover(
     return {name: frozenset(made_calls) for name, made_calls in found.items()}
 
 
-async def begin(made: FaultWorld) -> None:
+async def begin(made: FaultEnvironment) -> None:
     await made.set_up()
     await made.app(steps.APP, steps.MIN_REPLICAS)
     await made.start_process()
     problems = await made.converged(SETTLES_WITHIN_S)
-    assert not problems, f"the world does not come up: {problems}"
+    assert not problems, f"the environment does not come up: {problems}"
 
 
 def pairs(step_calls: StepCalls, kinds: Iterable[Kind] = tuple(Kind)) -> list[Pair]:
@@ -146,13 +146,13 @@ class Campaign:
     async def work(self, worker: int) -> None:
         """Runs rounds in sandboxes of its own, until nothing is left or the time is over."""
         while not self.is_over:
-            async with world.serving() as made:
+            async with environment.serving() as made:
                 await begin(made)
                 healthy = True
                 while healthy and not self.is_over:
                     healthy = await self._next(made, worker)
 
-    async def _next(self, made: FaultWorld, worker: int) -> bool:
+    async def _next(self, made: FaultEnvironment, worker: int) -> bool:
         self._number += 1
         dice = random.Random(self.seed * 1_000_003 + self._number)
         chosen = self._suspect(made) or self._choose(made, dice)
@@ -166,17 +166,17 @@ class Campaign:
         self.keep(self.outcome.plain())
         text = ", ".join(f"{one.call}: {one.kind} x{one.hits}" for one in armed)
         self.tell(f"[{worker}] {chosen.step} {took_s:.1f} s, {text}: {'; '.join(problems) or 'recovered'}")
-        for line in world.lines(made.current)[-6:] if problems else ():
+        for line in environment.lines(made.current)[-6:] if problems else ():
             self.tell(f"      {line}")
         return not problems
 
-    def _suspect(self, made: FaultWorld) -> Round | None:
+    def _suspect(self, made: FaultEnvironment) -> Round | None:
         for number, one in enumerate(self.suspects):
             if steps.may_run(one.step, made):
                 return self.suspects.pop(number)
         return None
 
-    def _choose(self, made: FaultWorld, dice: random.Random) -> Round | None:
+    def _choose(self, made: FaultEnvironment, dice: random.Random) -> Round | None:
         """A step that makes calls of faults that are left, and some of those faults."""
         names = [name for name in steps.STEPS if steps.may_run(name, made)]
         met = {name: {pair for pair in self.todo if self._makes_call(name, pair[0])} for name in names}
@@ -239,10 +239,10 @@ class Campaign:
 
 
 async def run_round(
-    made: FaultWorld, chosen: Round, dice: random.Random
+    made: FaultEnvironment, chosen: Round, dice: random.Random
 ) -> tuple[list[Injection], list[str]]:
     """Runs one round; returns the armed faults and the problems after it."""
-    armed = [world.injection(kind, call, dice) for call, kind in chosen.pairs]
+    armed = [environment.injection(kind, call, dice) for call, kind in chosen.pairs]
     for one in armed:
         made.current.proxy_of(one.call).arm(one)
     await steps.STEPS[chosen.step](made, dice)
@@ -265,7 +265,7 @@ async def run_round(
     return armed, problems
 
 
-async def _until_injected(made: FaultWorld, armed: list[Injection]) -> None:
+async def _until_injected(made: FaultEnvironment, armed: list[Injection]) -> None:
     loop = asyncio.get_running_loop()
     wait_s = LONG_POLL_S if any(steps.waits_long(one) for one in armed) else INJECTED_WITHIN_S
     leads_by_s = loop.time() + LEADS_WITHIN_S
@@ -297,7 +297,7 @@ async def run(
     *,
     seed: int,
     time_s: float,
-    worlds: int = 1,
+    environments: int = 1,
     tell: Tell = lambda _: None,
     keep: Keep = lambda _: None,
 ) -> Outcome:
@@ -306,6 +306,6 @@ async def run(
     campaign.begin(chosen)
     campaign.outcome.left = len(chosen)
     async with asyncio.TaskGroup() as group:
-        for worker in range(worlds):
+        for worker in range(environments):
             group.create_task(campaign.work(worker))
     return campaign.outcome

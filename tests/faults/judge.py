@@ -170,7 +170,7 @@ class Judge:
         """Instances that are pending or running."""
         assert self._cloud is not None
         self._cloud.ec2.advance()
-        return [one for one in self._cloud.ec2.world.instances if one.live]
+        return [one for one in self._cloud.ec2.region.instances if one.live]
 
     def problems(self) -> list[str]:
         return [*self._pod_problems(), *self._pair_problems(), *self._slot_problems()]
@@ -226,7 +226,7 @@ class Judge:
     def _slot_problems(self) -> Iterator[str]:
         """Pods run in reserved capacity first: no slot is free while an instance is launched on demand."""
         assert self._cloud is not None
-        for reservation in self._cloud.ec2.world.reservations:
+        for reservation in self._cloud.ec2.region.reservations:
             inside = sum(one.reservation_id == reservation.id for one in self.instances)
             if inside > reservation.total:
                 yield f"{reservation.id} has {inside} instances in {reservation.total} slots"

@@ -10,10 +10,10 @@ import signal
 from collections import Counter
 from typing import Any, Final
 
-from faults import campaign, steps, world
+from faults import campaign, environment, steps
 from faults.calls import Call
 from faults.campaign import Keep, Tell
-from faults.world import FaultWorld, Process
+from faults.environment import FaultEnvironment, Process
 
 STEPS: Final = ("grow", "drift", "replace", "shrink")
 KILLS_A_STEP: Final = 4
@@ -24,11 +24,11 @@ _NOT_COUNTED: Final = ("leases", "events")
 
 
 async def run(
-    count: int, seed: int, tell: Tell = lambda _: None, keep: Keep = lambda _: None, *, worlds: int = 3
+    count: int, seed: int, tell: Tell = lambda _: None, keep: Keep = lambda _: None, *, environments: int = 3
 ) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     async with asyncio.TaskGroup() as group:
-        for worker in range(min(worlds, count)):
+        for worker in range(min(environments, count)):
             group.create_task(_work(results, count, seed * 1000 + worker, tell, keep))
     return {"results": results}
 
@@ -36,7 +36,7 @@ async def run(
 async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell, keep: Keep) -> None:
     dice = random.Random(seed)
     while _kills(results) < count:
-        async with world.serving() as made:
+        async with environment.serving() as made:
             await campaign.begin(made)
             problems: list[str] = []
             while not problems and _kills(results) < count:
@@ -44,7 +44,7 @@ async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell
                 step = dice.choice([name for name in STEPS if steps.may_run(name, made)])
                 problems = await killer.step(step)
                 tell(f"{step}: {killer.killed}: {'; '.join(problems) or 'recovered'}")
-                for line in world.lines(made.current)[-8:] if problems else ():
+                for line in environment.lines(made.current)[-8:] if problems else ():
                     tell(f"      {line}")
                 results += [_result(step, call, n, problems, seed) for call, n in killer.killed.items()]
                 keep({"results": results})
@@ -67,28 +67,28 @@ def _result(step: str, call: str, times: int, problems: list[str], seed: int) ->
 
 
 class Killer:
-    def __init__(self, made: FaultWorld, dice: random.Random, most: int) -> None:
-        self._world = made
+    def __init__(self, made: FaultEnvironment, dice: random.Random, most: int) -> None:
+        self._env = made
         self._dice = dice
         self._left = most
         self.killed: Counter[str] = Counter()
 
     async def step(self, name: str) -> list[str]:
         """Runs a step with kills; returns the problems after it."""
-        self._world.restarts = False  # the process is started again here, with the next kill
-        self._aim(self._world.current)
+        self._env.restarts = False  # the process is started again here, with the next kill
+        self._aim(self._env.current)
         restarting = asyncio.create_task(self._restart())
         try:
-            await steps.STEPS[name](self._world, self._dice)
+            await steps.STEPS[name](self._env, self._dice)
             await asyncio.sleep(1.0)
-            problems = await self._world.converged(SETTLES_WITHIN_S, steady_s=2.0)
+            problems = await self._env.converged(SETTLES_WITHIN_S, steady_s=2.0)
         finally:
             restarting.cancel()
             await asyncio.gather(restarting, return_exceptions=True)
-            self._world.restarts = True
-        for proxy in self._world.current.proxies:
+            self._env.restarts = True
+        for proxy in self._env.current.proxies:
             proxy.hook = _pass
-        return [*problems, *self._world.broken_rules()]
+        return [*problems, *self._env.broken_rules()]
 
     def _aim(self, process: Process) -> None:
         """Chooses one of the next writes, and kills the process right before or right after its effect."""
@@ -112,13 +112,13 @@ class Killer:
 
     async def _restart(self) -> None:
         while True:
-            process = self._world.current
+            process = self._env.current
             if process.replica is not None and not process.running.is_running:
                 await process.running.ended()
                 await asyncio.sleep(IN_FLIGHT_S)
                 process.kube.hook = process.aws.hook = _drop
-                await self._world.replace_lease()
-                following = await self._world.prepare()
+                await self._env.replace_lease()
+                following = await self._env.prepare()
                 self._aim(following)
                 await following.start()
             await asyncio.sleep(0.05)

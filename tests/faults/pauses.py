@@ -9,10 +9,10 @@ import random
 import signal
 from typing import Any, Final
 
-from faults import steps, world
+from faults import environment, steps
 from faults.calls import Call
 from faults.campaign import Keep, Tell
-from faults.world import FaultWorld, Process
+from faults.environment import FaultEnvironment, Process
 
 FIRST_WRITES: Final = 8
 LEADS_WITHIN_S: Final = 60.0
@@ -34,7 +34,7 @@ async def run(
     dice = random.Random(seed)
     results: list[dict[str, Any]] = []
     while len(results) < count:
-        async with world.serving(slots=4) as made:
+        async with environment.serving(slots=4) as made:
             await made.set_up()
             await made.app(steps.APP, steps.MIN_REPLICAS)
             await made.start_process()
@@ -49,7 +49,7 @@ async def run(
     return {"results": results}
 
 
-async def _pause(made: FaultWorld, dice: random.Random, seed: int, pause_s: float) -> dict[str, Any]:
+async def _pause(made: FaultEnvironment, dice: random.Random, seed: int, pause_s: float) -> dict[str, Any]:
     leader, step = made.current, dice.choice(("grow", "replace", "grow-and-replace"))
     standby = await made.start_process()
     await standby.running.says("synced caches")
@@ -98,9 +98,9 @@ def _stop_at_write(leader: Process, dice: random.Random, stopped: asyncio.Event)
     leader.kube.hook = leader.aws.hook = hook
 
 
-async def _leads(made: FaultWorld, standby: Process, pause_s: float) -> bool:
+async def _leads(made: FaultEnvironment, standby: Process, pause_s: float) -> bool:
     """Whether the standby holds the Lease. After a pause longer than the Lease, it waits until the standby does."""
-    if pause_s > world.LEASE_S:
+    if pause_s > environment.LEASE_S:
         async with asyncio.timeout(LEADS_WITHIN_S):
             while made.judge.holder != standby.number:
                 await made.clock.sleep(0.1)
@@ -108,7 +108,7 @@ async def _leads(made: FaultWorld, standby: Process, pause_s: float) -> bool:
     return made.judge.holder == standby.number
 
 
-async def _settle(made: FaultWorld, leader: Process, standby: Process) -> list[str]:
+async def _settle(made: FaultEnvironment, leader: Process, standby: Process) -> list[str]:
     """One of the two exits or is stopped, and the other continues alone."""
     if made.judge.holder == standby.number:
         try:

@@ -1,6 +1,6 @@
 """A proxy between one replica and one endpoint, on real sockets, which damages selected calls.
 
-`world` starts one per replica and endpoint. The proxy decodes each request, so a fault is aimed at one call. Towards the
+`environment` starts one per replica and endpoint. The proxy decodes each request, so a fault is aimed at one call. Towards the
 replica it uses TLS with its own certificate where the endpoint does. A fault is armed as an `Injection`, applies to a
 number of calls, and ends when it is removed; connections that it damaged stay damaged, as in a real network.
 """

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from faults.environment import FaultEnvironment
 from faults.proxy import Injection
-from faults.world import FaultWorld
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -24,44 +24,44 @@ EXTRA: Final = "extra"
 _DAY_S: Final = 86_400
 _TAINT: Final = {"key": "example.com/extra", "value": "yes", "effect": "NoSchedule"}
 
-Step = Callable[[FaultWorld, random.Random], Awaitable[None]]
+Step = Callable[[FaultEnvironment, random.Random], Awaitable[None]]
 
 
-async def grow(world: FaultWorld, _dice: random.Random) -> None:
+async def grow(env: FaultEnvironment, _dice: random.Random) -> None:
     """One more pod, which needs one more node: reserved while slots are free, then on demand."""
-    await world.scale(APP, world.judge.wanted[APP] + 1)
+    await env.scale(APP, env.judge.wanted[APP] + 1)
 
 
-async def shrink(world: FaultWorld, _dice: random.Random) -> None:
+async def shrink(env: FaultEnvironment, _dice: random.Random) -> None:
     """Nodes become empty and are consolidated."""
-    await world.scale(APP, MIN_REPLICAS)
+    await env.scale(APP, MIN_REPLICAS)
 
 
-async def replace(world: FaultWorld, dice: random.Random) -> None:
+async def replace(env: FaultEnvironment, dice: random.Random) -> None:
     """A user deletes a NodeClaim: its node is drained, and its pod needs another node."""
-    claims = sorted((await world.kube.list(NodeClaim)).items, key=lambda one: one.metadata.name)
+    claims = sorted((await env.kube.list(NodeClaim)).items, key=lambda one: one.metadata.name)
     if claims:
-        await world.kube.delete(dice.choice(claims))
+        await env.kube.delete(dice.choice(claims))
 
 
-async def drift(world: FaultWorld, dice: random.Random) -> None:
+async def drift(env: FaultEnvironment, dice: random.Random) -> None:
     """The EC2NodeClass changes, so every node is replaced, those in a full reservation one after another."""
-    await world.change_class(f"r{dice.getrandbits(32)}")
+    await env.change_class(f"r{dice.getrandbits(32)}")
 
 
-async def interrupt(world: FaultWorld, dice: random.Random) -> None:
+async def interrupt(env: FaultEnvironment, dice: random.Random) -> None:
     """AWS announces that an instance will stop; the notice arrives in the queue."""
-    instances = sorted(one.id for one in world.judge.instances if one.event is None)
+    instances = sorted(one.id for one in env.judge.instances if one.event is None)
     if instances:
-        at_s = world.clock.now_s() + _DAY_S
-        control.schedule_event(world.cloud.ec2.world, dice.choice(instances), "instance-stop", at_s)
+        at_s = env.clock.now_s() + _DAY_S
+        control.schedule_event(env.cloud.ec2.region, dice.choice(instances), "instance-stop", at_s)
 
 
-async def add_class(world: FaultWorld, _dice: random.Random) -> None:
+async def add_class(env: FaultEnvironment, _dice: random.Random) -> None:
     """A second EC2NodeClass with its NodePool, and a pod that only fits there."""
-    await world.node_class(EXTRA)
-    await world.pool(EXTRA, taints=[_TAINT], labels={"example.com/pool": EXTRA})
-    await world.app(
+    await env.node_class(EXTRA)
+    await env.pool(EXTRA, taints=[_TAINT], labels={"example.com/pool": EXTRA})
+    await env.app(
         EXTRA,
         1,
         tolerations=[{"key": _TAINT["key"], "operator": "Exists"}],
@@ -69,28 +69,28 @@ async def add_class(world: FaultWorld, _dice: random.Random) -> None:
     )
 
 
-async def remove_class(world: FaultWorld, _dice: random.Random) -> None:
+async def remove_class(env: FaultEnvironment, _dice: random.Random) -> None:
     """The second EC2NodeClass is deleted with everything that belongs to it."""
-    world.judge.wanted.pop(EXTRA, None)
-    await world.kube.delete(await world.kube.get(Deployment, EXTRA, "default"))
-    await world.kube.delete(await world.kube.get(NodePool, EXTRA))
-    await world.kube.delete(await world.kube.get(EC2NodeClass, EXTRA))
+    env.judge.wanted.pop(EXTRA, None)
+    await env.kube.delete(await env.kube.get(Deployment, EXTRA, "default"))
+    await env.kube.delete(await env.kube.get(NodePool, EXTRA))
+    await env.kube.delete(await env.kube.get(EC2NodeClass, EXTRA))
 
 
-async def restart(world: FaultWorld, dice: random.Random) -> None:
+async def restart(env: FaultEnvironment, dice: random.Random) -> None:
     """SIGTERM stops the process, and another is started. Sometimes the Lease is deleted in between."""
-    old = world.current
+    old = env.current
     if old.running.is_running:
         old.signal(signal.SIGTERM)
     await old.running.ended()
     if dice.random() < 0.5:
-        await world.replace_lease()
-    following = await world.prepare()
+        await env.replace_lease()
+    following = await env.prepare()
     for before, after in zip(old.proxies, following.proxies, strict=True):
         after.injections = before.injections
     await following.start()
-    if may_run("grow", world):
-        await grow(world, dice)
+    if may_run("grow", env):
+        await grow(env, dice)
 
 
 STEPS: Final[dict[str, Step]] = {
@@ -122,14 +122,14 @@ COST: Final = {
 }  # fmt: skip
 
 
-def may_run(name: str, world: FaultWorld) -> bool:
+def may_run(name: str, env: FaultEnvironment) -> bool:
     if name == "add-class":
-        return EXTRA not in world.judge.wanted
+        return EXTRA not in env.judge.wanted
     if name == "remove-class":
-        return EXTRA in world.judge.wanted
+        return EXTRA in env.judge.wanted
     if name == "shrink":
-        return world.judge.wanted[APP] > MIN_REPLICAS
-    return name != "grow" or world.judge.wanted[APP] < MAX_REPLICAS
+        return env.judge.wanted[APP] > MIN_REPLICAS
+    return name != "grow" or env.judge.wanted[APP] < MAX_REPLICAS
 
 
 def waits_long(injection: Injection) -> bool:

@@ -29,7 +29,7 @@ def test_controller_recovers_from_faults_of_single_calls() -> None:
     async def main() -> campaign.Outcome:
         step_calls = await campaign.discover(step_names=STEPS)
         chosen = campaign.sample(campaign.pairs(step_calls), FAULTS, SEED)
-        return await campaign.run(step_calls, chosen, seed=SEED, time_s=60, worlds=2)
+        return await campaign.run(step_calls, chosen, seed=SEED, time_s=60, environments=2)
 
     outcome = asyncio.run(main())
     assert not failures(outcome.plain())
@@ -41,7 +41,7 @@ def test_paused_leader_writes_nothing_to_the_cloud_after_another_replica_leads()
 
 
 def test_controller_recovers_from_kills_at_random_writes() -> None:
-    assert not failures(asyncio.run(kills.run(3, SEED, worlds=1)))
+    assert not failures(asyncio.run(kills.run(3, SEED, environments=1)))
 
 
 def test_silent_pod_watch_terminates_no_running_pod() -> None:

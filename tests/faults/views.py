@@ -7,12 +7,12 @@ import asyncio
 import random
 from typing import Any, Final
 
-from faults import calls, campaign, steps, world
+from faults import calls, campaign, environment, steps
 from faults.calls import Call
 from faults.campaign import Keep, Tell
 from faults.damage import Kind
+from faults.environment import FaultEnvironment
 from faults.proxy import Injection
-from faults.world import FaultWorld
 
 HOUR_S: Final = 3600
 SETTLES_WITHIN_S: Final = 240.0
@@ -26,7 +26,7 @@ async def run_stale(
     """Pods are bound to nodes that look empty to the controller, since its pod watch is open and silent."""
     dice, results = random.Random(seed), []
     for _ in range(count):
-        async with world.serving() as made:
+        async with environment.serving() as made:
             await campaign.begin(made)
             problems = await _stale(made, dice)
         results.append(_result("watch pods", "pod watch silent while a pod is bound", problems, seed))
@@ -35,7 +35,7 @@ async def run_stale(
     return {"results": results}
 
 
-async def _stale(made: FaultWorld, dice: random.Random) -> list[str]:
+async def _stale(made: FaultEnvironment, dice: random.Random) -> list[str]:
     await made.scale(steps.APP, steps.MIN_REPLICAS + 1)
     problems = await made.converged(SETTLES_WITHIN_S)
     await made.scale(steps.APP, steps.MIN_REPLICAS)
@@ -59,7 +59,7 @@ async def run_clocks(
     cases = [(endpoint, off_s) for off_s in (HOUR_S, -HOUR_S) for endpoint in (calls.AWS, calls.KUBERNETES)]
     for number in range(first, first + count):
         endpoint, off_s = cases[number % len(cases)]
-        async with world.serving() as made:
+        async with environment.serving() as made:
             problems = await _clocks(made, endpoint, off_s, dice)
         results.append(_result(endpoint, f"Date header off by {off_s:+d} s", problems, seed))
         tell(str(results[-1]))
@@ -67,7 +67,7 @@ async def run_clocks(
     return {"results": results}
 
 
-async def _clocks(made: FaultWorld, endpoint: str, off_s: int, dice: random.Random) -> list[str]:
+async def _clocks(made: FaultEnvironment, endpoint: str, off_s: int, dice: random.Random) -> list[str]:
     await made.set_up()
     await made.app(steps.APP, steps.MIN_REPLICAS)
     process = await made.prepare()

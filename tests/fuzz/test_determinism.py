@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checker import check, generate, harness
-from checker.world import Documents
+from checker.scenario import Documents
 from holdfast.cli.plan import plan_documents
 
 SEEDS = (1281, 1311, 2818, *range(3000, 3010))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import hostile
-import hostile_world
+import hostile_environment
 from holdfast import errors
 from holdfast.api import kinds
 from holdfast.api.cluster import PodDisruptionBudget
@@ -85,7 +85,7 @@ def test_unreadable_nodeclass_has_a_problem() -> None:
 
 @pytest.mark.parametrize("seed", range(1, SIMULATIONS + 1))
 def test_hostile_objects_block_neither_healthy_pods_nor_healthy_disruption(seed: int) -> None:
-    hostile_world.run(seed)
+    hostile_environment.run(seed)
 
 
 # --- Every conversion ---------------------------------------------------------------------------------

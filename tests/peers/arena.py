@@ -49,9 +49,9 @@ PATHS = {
 
 class Arena:
     def __init__(
-        self, world: sandbox.Sandbox, loop: asyncio.AbstractEventLoop, started_processes: Processes
+        self, env: sandbox.Sandbox, loop: asyncio.AbstractEventLoop, started_processes: Processes
     ) -> None:
-        self.world = world
+        self.sandbox = env
         self._loop = loop
         self._processes = started_processes
 
@@ -71,7 +71,7 @@ class Arena:
 
     def check(self) -> None:
         """Raises errors of the sandbox, or that Karpenter has exited."""
-        self.world.check()
+        self.sandbox.check()
         self._processes.check()
 
     def until(self, holds: Callable[[], T], what: str, within_s: float = WITHIN_S) -> T:
@@ -89,7 +89,7 @@ class Arena:
 
     def create(self, *documents: Json) -> None:
         for document in documents:
-            self.do(self.world.create(document))
+            self.do(self.sandbox.create(document))
 
     def all(self, kind: str) -> list[Json]:
         return list(self._ask("GET", PATHS[kind])["items"])
@@ -156,7 +156,7 @@ class Arena:
     def _send(self, method: str, path: str, body: Json | None) -> Answer:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         data = msgspec.json.encode(body) if body is not None else b""
-        return self.do(self.world.transport.request(method, path, {}, {"content-type": kind}, data))
+        return self.do(self.sandbox.transport.request(method, path, {}, {"content-type": kind}, data))
 
     def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
         answer = self._send(method, path, body)
@@ -169,14 +169,14 @@ class Arena:
 
     def aws(self, operation: str, **params: Any) -> Json:
         """A call to EC2 that Karpenter does not make."""
-        about = self.world.cloud.about
+        about = self.sandbox.cloud.about
         return self.now(
-            lambda: self.world.cloud.ec2.call(operation, params, Caller(about.account, user_agent="test"))
+            lambda: self.sandbox.cloud.ec2.call(operation, params, Caller(about.account, user_agent="test"))
         )
 
     def instances(self, pool: str) -> list[Instance]:
         """Pending and running instances, by the tag of their NodePool."""
-        found = self.now(lambda: list(self.world.cloud.ec2.world.instances))
+        found = self.now(lambda: list(self.sandbox.cloud.ec2.region.instances))
         return [
             one
             for one in found
@@ -185,14 +185,14 @@ class Arena:
 
     def instance(self, claim: Json) -> Instance:
         number = claim["status"]["providerID"].rpartition("/")[2]
-        return self.now(lambda: self.world.cloud.ec2.world.instances[number])
+        return self.now(lambda: self.sandbox.cloud.ec2.region.instances[number])
 
     def free_slots(self, reservation: str) -> int:
-        return self.now(lambda: self.world.cloud.ec2.world.reservations[reservation].available)
+        return self.now(lambda: self.sandbox.cloud.ec2.region.reservations[reservation].available)
 
     def calls(self, operation: str, error: str | None = None) -> list[Call]:
         """Calls of Karpenter with this error code or none."""
-        log = self.now(lambda: list(self.world.cloud.endpoint.log))
+        log = self.now(lambda: list(self.sandbox.cloud.endpoint.log))
         return [call for call in log if call.operation == operation and call.error == error]
 
     def _last_log_lines(self) -> str:
@@ -239,17 +239,17 @@ def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = Tr
 async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Arena]:
     clock = RealClock()
     async with (
-        sandbox.running(plan, clock=clock, ids=RealIds()) as world,
+        sandbox.running(plan, clock=clock, ids=RealIds()) as env,
         processes.running(plan.folder, clock, build_peers.binary) as started_processes,
     ):
         if karpenter:
-            await start_karpenter(world, started_processes, plan.folder)
-        yield Arena(world, asyncio.get_running_loop(), started_processes)
+            await start_karpenter(env, started_processes, plan.folder)
+        yield Arena(env, asyncio.get_running_loop(), started_processes)
 
 
-async def start_karpenter(world: sandbox.Sandbox, started_processes: Processes, home: Path) -> None:
+async def start_karpenter(env: sandbox.Sandbox, started_processes: Processes, home: Path) -> None:
     metrics, health = planes.free_ports(2)
-    environ = world.environment() | {
+    environ = env.environment() | {
         "METRICS_PORT": str(metrics),
         "HEALTH_PROBE_PORT": str(health),
         "LOG_LEVEL": "debug",

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from checker import case, check, generate, labels, rules_slots, world
+from checker import case, check, generate, labels, rules_slots, scenario
 from checker.case import Violation
-from checker.world import SOMETHING_ELSE, World
+from checker.scenario import SOMETHING_ELSE, Scenario
 from holdfast.cli.plan import plan_documents
 from holdfast.model.reasons import ReasonCode
 from peers import karpenter
@@ -64,7 +64,7 @@ class Compared(NamedTuple):
     oversold: list[str]
 
 
-def scenario(seed: int) -> list[dict[str, Any]]:
+def documents_of(seed: int) -> list[dict[str, Any]]:
     """Without features that Karpenter does not guarantee (a node limit of a NodePool that is not static) or does not have
     (packings, waiting for a slot)."""
     documents = generate.plain(seed)
@@ -78,9 +78,9 @@ def scenario(seed: int) -> list[dict[str, Any]]:
 
 
 def compared(seed: int) -> Compared:
-    documents = scenario(seed)
+    documents = documents_of(seed)
     theirs, ours = karpenter.ask(documents), plan_documents(documents)
-    known = world.read(documents)
+    known = scenario.read(documents)
     our_pods, karpenter_pods = placed(ours), placed(theirs.plan)
     our_cost, karpenter_cost = Fraction(ours["cost"]["perHour"]), Fraction(theirs.plan["cost"]["perHour"])
     found = faults(known, theirs.plan)
@@ -105,11 +105,11 @@ def placed(plan: Mapping[str, Any]) -> set[str]:
 # --- Faults -----------------------------------------------------------------------------------------
 
 
-def faults(known: World, plan: Mapping[str, Any]) -> frozenset[Fault | str]:
+def faults(known: Scenario, plan: Mapping[str, Any]) -> frozenset[Fault | str]:
     return frozenset(_fault(known, one) for one in check.faults(known, plan))
 
 
-def _fault(known: World, found: Violation) -> Fault | str:
+def _fault(known: Scenario, found: Violation) -> Fault | str:
     """The known fault, if the scenario meets its condition; otherwise the text of the violation."""
     for fault, rules, is_possible in _FAULTS:
         if found.rule in rules and is_possible(known):
@@ -117,7 +117,7 @@ def _fault(known: World, found: Violation) -> Fault | str:
     return f"{found.rule}: {found.what}"
 
 
-def _contradicts(known: World) -> bool:
+def _contradicts(known: Scenario) -> bool:
     return any(not _satisfiable(term) for pod in known.pending() for term in pod.shape.terms)
 
 
@@ -138,18 +138,18 @@ def _values(wanted: list[labels.Expression]) -> set[str | None]:
     return named | beside | {SOMETHING_ELSE, None}
 
 
-def _may_relax(known: World) -> bool:
+def _may_relax(known: Scenario) -> bool:
     """Whether a pod may give up something that its spread constraints depend on: an alternative, or the avoidance of
     PreferNoSchedule taints."""
     prefers = any(taint["effect"] == "PreferNoSchedule" for p in known.pools.values() for taint in p.taints)
     return prefers or any(len(pod.shape.terms) > 1 for pod in known.pending())
 
 
-def _has_affinity(known: World) -> bool:
+def _has_affinity(known: Scenario) -> bool:
     return any(pod.shape.affinity for pod in known.pending())
 
 
-_FAULTS: Final[tuple[tuple[Fault, frozenset[str], Callable[[World], bool]], ...]] = (
+_FAULTS: Final[tuple[tuple[Fault, frozenset[str], Callable[[Scenario], bool]], ...]] = (
     (Fault.CONTRADICTION, frozenset({"pod-selector", "claim-type", "claim-offering"}), _contradicts),
     (Fault.COUNTED_ANEW, frozenset({"spread"}), _may_relax),
     (Fault.CONTRADICTION, frozenset({"spread", "topology-pinned"}), _contradicts),

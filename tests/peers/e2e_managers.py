@@ -34,7 +34,7 @@ def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def launch(arena: Arena, count: int) -> None:
-    address = arena.world.address
+    address = arena.sandbox.address
     joins = Cluster(
         name=setup.CLUSTER,
         endpoint=address.url,
@@ -43,7 +43,7 @@ def launch(arena: Arena, count: int) -> None:
         dns_ip="",
     )
     text = userdata.text("AL2023", Bootstrap(cluster=joins, max_pods=29))
-    image = arena.now(lambda: arena.world.cloud.ec2.world.setup.images[0].id)
+    image = arena.now(lambda: arena.sandbox.cloud.ec2.region.setup.images[0].id)
     encoded = base64.b64encode(text.encode()).decode()
     wanted = {"ImageId": image, "InstanceType": "m5.large", "UserData": encoded}
     arena.aws("RunInstances", MinCount=count, MaxCount=count, **wanted)

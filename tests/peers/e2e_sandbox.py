@@ -27,7 +27,7 @@ CONSOLIDATION_INTERVAL_S = 300  # Karpenter's interval after a consolidation pas
 UNDERUSED = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
 
 
-def world() -> Json:
+def env() -> Json:
     """Instances that boot fast, pages smaller than Karpenter requests, and throttling of the important calls."""
     soon = datetime.fromtimestamp(RealClock().now_s() + 5 * 3600, UTC)  # long before the drain of the block
     tags = {"team": "e2e"}
@@ -86,7 +86,7 @@ WORK = {
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     """A sandbox with the EC2NodeClass and the NodePools of this file, all Ready."""
     folder = tmp_path_factory.mktemp(request.param)
-    with arenas.opened(folder, world(), request.param) as opened:
+    with arenas.opened(folder, env(), request.param) as opened:
         opened.create(node_class())
         opened.until(
             lambda: is_true(opened.get("EC2NodeClass", "default") or {}, "Ready"), "the class is ready"
@@ -113,7 +113,7 @@ def disturbed(launched: Arena) -> dict[str, Json]:
     """Starts every kind of disruption; returns the NodeClaims before it, by NodePool."""
     before = {name: launched.claims(name)[0] for name in POOLS}
     spot_instance = launched.instance(before["spot"])
-    launched.now(lambda: control.interrupt_spot(launched.world.cloud.ec2.world, spot_instance.id))
+    launched.now(lambda: control.interrupt_spot(launched.sandbox.cloud.ec2.region, spot_instance.id))
     launched.aws(
         "UpdateInterruptibleCapacityReservationAllocation",
         CapacityReservationId=SOURCE,
@@ -378,7 +378,7 @@ def test_all_objects_can_be_deleted_and_all_slots_are_free_again(launched: Arena
 
 @pytest.mark.usefixtures("disturbed")
 def test_karpenter_makes_no_unknown_calls_and_decodes_every_response(launched: Arena) -> None:
-    cloud = launched.world.cloud
+    cloud = launched.sandbox.cloud
     launched.now(cloud.ec2.check_all)
     launched.now(launched.check)
     assert launched.now(cloud.endpoint.unknown_actions) == {}
@@ -403,4 +403,4 @@ def is_unexpected(line: Json) -> bool:
 
 def queue(arena: Arena) -> list[str]:
     """The messages that are still in the queue."""
-    return arena.now(lambda: arena.world.cloud.sqs.dump().decode(errors="replace")).split('"')
+    return arena.now(lambda: arena.sandbox.cloud.sqs.dump().decode(errors="replace")).split('"')

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from aws_launch_world import LaunchWorld, capacity_type
 from holdfast import errors
 from holdfast.model.instances import Instance
 from holdfast.ports import LaunchRequest
 from holdfast.sim.ec2 import faults
+from launch_environment import LaunchEnvironment, capacity_type
 
 CLAIMS = 12
 ROUNDS_MAX = 60
@@ -42,12 +42,12 @@ def random_faults(dice: random.Random) -> list[faults.Fault]:
 
 
 class Controller:
-    def __init__(self, world: LaunchWorld, dice: random.Random, *requirements: dict[str, object]) -> None:
-        self._world = world
+    def __init__(self, env: LaunchEnvironment, dice: random.Random, *requirements: dict[str, object]) -> None:
+        self._env = env
         self._dice = dice
-        node_class = world.selecting({"tags": {"team": "ml"}})
+        node_class = env.selecting({"tags": {"team": "ml"}})
         self.claims = [
-            StoredClaim(request) for request in world.requests(node_class, *requirements, count=CLAIMS)
+            StoredClaim(request) for request in env.requests(node_class, *requirements, count=CLAIMS)
         ]
 
     @property
@@ -58,28 +58,28 @@ class Controller:
         """Launches some of the waiting NodeClaims, in one call or in several, and stores the answers."""
         batch = [claim for claim in self.waiting if self._dice.random() < 0.8]
         owned = [claim.provider_id for claim in self.claims if claim.provider_id]
-        outcomes = self._world.launch([claim.request for claim in batch], owned)
-        new_token = self._world.ids.token()
+        outcomes = self._env.launch([claim.request for claim in batch], owned)
+        new_token = self._env.ids.token()
         for claim, outcome in zip(batch, outcomes, strict=True):
             if self._dice.random() < 0.05:
-                self._world.new_process()  # the rest of this batch is not stored
+                self._env.new_process()  # the rest of this batch is not stored
                 return
             if isinstance(outcome, Instance):
                 claim.provider_id = outcome.provider_id
             elif not isinstance(outcome, errors.Unreachable):
                 claim.request = replace(claim.request, token=new_token)
-        self._world.clock.advance(self._dice.choice((0, 1, 5)))
+        self._env.clock.advance(self._dice.choice((0, 1, 5)))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_claim_gets_one_instance_and_every_instance_one_claim(seed: int) -> None:
     dice = random.Random(seed)
-    world = LaunchWorld()
+    env = LaunchEnvironment()
     reserved = seed % 2 == 0
-    slots = world.reserve(total=CLAIMS, tags={"team": "ml"})
-    controller = Controller(world, dice, capacity_type("reserved" if reserved else "on-demand"))
+    slots = env.reserve(total=CLAIMS, tags={"team": "ml"})
+    controller = Controller(env, dice, capacity_type("reserved" if reserved else "on-demand"))
     for fault in random_faults(dice):
-        world.ec2.world.faults.add(fault)
+        env.ec2.region.faults.add(fault)
     for _ in range(ROUNDS_MAX):
         if not controller.waiting:
             break
@@ -88,7 +88,7 @@ def test_every_claim_gets_one_instance_and_every_instance_one_claim(seed: int) -
     assert None not in provider_ids, f"seed {seed}: a NodeClaim has no instance"
     assert len(set(provider_ids)) == CLAIMS, f"seed {seed}: two NodeClaims have the same instance"
     instance_ids = {name.rpartition("/")[2] for name in provider_ids if name}
-    assert {instance.id for instance in world.machines} == instance_ids, (
+    assert {instance.id for instance in env.machines} == instance_ids, (
         f"seed {seed}: an instance without a NodeClaim"
     )
-    assert {instance.reservation_id for instance in world.machines} == ({slots.id} if reserved else {""})
+    assert {instance.reservation_id for instance in env.machines} == ({slots.id} if reserved else {""})

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import objects
-from app_world import AppWorld
+from app_environment import AppEnvironment
 from holdfast import names
 from holdfast.api.cluster import Namespace
 from holdfast.api.meta import Object
@@ -153,7 +153,7 @@ def nodes_and_claims(app: App) -> set[tuple[str, str | None]]:
 @pytest.mark.parametrize("seed", range(20))
 def test_incremental_snapshot_equals_snapshot_from_scratch(seed: int) -> None:
     async def program() -> None:
-        app = AppWorld().app
+        app = AppEnvironment().app
         cluster = Cluster(app, random.Random(seed))
         for _ in range(STEPS):
             cluster.step()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, pdb, world
+from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, machine, pdb
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand
 from holdfast.core.disruption.decide import decide
@@ -87,7 +87,7 @@ def clusters(draw: st.DrawFn) -> DisruptionInput:
     budgets = tuple(
         pdb(app, allowed=draw(st.sampled_from((0, 1, 1, 2, 3)))) for app in APPS if draw(SOMETIMES)
     )
-    return world(
+    return disruption_input(
         *nodes,
         facts=facts,
         reservations=reservations,

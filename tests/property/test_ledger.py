@@ -30,7 +30,7 @@ USE_ELSEWHERE = st.tuples(st.just("take"), st.integers(1, TOTAL))
 
 
 @dataclass
-class World:
+class Environment:
     elsewhere: int
     now_s: int = 1000
     running: list[ClaimView] = field(default_factory=list)  # in a slot
@@ -114,20 +114,20 @@ def instance(one: ClaimView, state: InstanceState) -> Instance:
 def test_ledger_never_reports_more_free_slots_than_exist_with_stale_counts(
     elsewhere: int, steps: list[tuple[str, int]]
 ) -> None:
-    world = World(elsewhere)
+    env = Environment(elsewhere)
     for what, number in steps:
-        world.step(what, number)
-        assert world.entry().free <= world.free
+        env.step(what, number)
+        assert env.entry().free <= env.free
 
 
 @given(elsewhere=st.integers(0, TOTAL), steps=st.lists(st.one_of(STEPS, USE_ELSEWHERE), max_size=40))
 def test_ledger_is_wrong_by_at_most_the_slots_that_other_accounts_used(
     elsewhere: int, steps: list[tuple[str, int]]
 ) -> None:
-    world = World(elsewhere)
+    env = Environment(elsewhere)
     for what, number in steps:
-        world.step(what, number)
-        assert world.entry().free <= world.free + world.taken
+        env.step(what, number)
+        assert env.entry().free <= env.free + env.taken
 
 
 @given(
@@ -140,13 +140,13 @@ def test_current_counts_report_every_free_slot_at_once(
     elsewhere: int, steps: list[tuple[int, int, int]]
 ) -> None:
     """Includes slots of our own terminated instances, as when all nodes of a reservation are replaced."""
-    world = World(elsewhere)
+    env = Environment(elsewhere)
     for ended, launched, pause_s in steps:
         for _ in range(ended):
-            world.step("end", 0)
-        world.step("wait", 1)
-        world.step("read", 0)
-        world.step("launch", launched)
-        world.step("wait", pause_s)
-        world.step("read", 0)
-        assert world.entry().free == world.free
+            env.step("end", 0)
+        env.step("wait", 1)
+        env.step("read", 0)
+        env.step("launch", launched)
+        env.step("wait", pause_s)
+        env.step("read", 0)
+        assert env.entry().free == env.free

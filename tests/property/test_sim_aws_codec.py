@@ -185,7 +185,7 @@ def forms() -> st.SearchStrategy[bytes]:
 
 
 @pytest.fixture(scope="module")
-def world() -> Endpoint:
+def endpoint() -> Endpoint:
     class Empty:
         def call(self, *_: Any) -> dict[str, Any]:
             return {}
@@ -203,10 +203,10 @@ def world() -> Endpoint:
     body=forms(),
 )
 def test_every_malformed_request_gets_a_response_below_500(
-    world: Endpoint, service: str, method: str, path: str, query: str, target: str, body: bytes
+    endpoint: Endpoint, service: str, method: str, path: str, query: str, target: str, body: bytes
 ) -> None:
     scope = f"AWS4-HMAC-SHA256 Credential=A/20270101/us-west-2/{service}/aws4_request"
     request = Request(method, path, query, {"authorization": scope, "x-amz-target": target}, body)
-    answer = dispatch.answer(world, request)
+    answer = dispatch.answer(endpoint, request)
     assert 200 <= answer.status < 500
     assert answer.headers["x-amzn-requestid"]

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from class_world import ClassWorld, run
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from nodeclass_environment import NodeClassEnvironment, run
 from objects import nodeclaim
 
 WRITES = 16  # until the objects below are reconciled and the deleted class is removed
@@ -20,26 +20,26 @@ KARPENTER_HASHES = {
 }
 
 
-async def run_controllers(world: ClassWorld) -> None:
+async def run_controllers(env: NodeClassEnvironment) -> None:
     """NodeClaims with the hashes of Karpenter, and a class that is deleted while the controllers run."""
-    await world.stop()
+    await env.stop()
     meta = {"annotations": KARPENTER_HASHES, "labels": {"karpenter.sh/nodepool": "default"}}
     launched = {"providerID": "aws:///a/i-1", "capacity": {"cpu": "4"}}
-    reserved = world.aws.reserve()
-    deleted_class = await world.node_class("ending")
-    await world.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
-    await world.pool()
+    reserved = env.aws.reserve()
+    deleted_class = await env.node_class("ending")
+    await env.node_class(capacityReservationSelectorTerms=[{"id": reserved.id}])
+    await env.pool()
     for name in ("one", "two"):
-        await world.create(nodeclaim(name, meta, launched | {"providerID": f"aws:///a/{name}"}))
-    await world.start()
-    await world.kube.delete(deleted_class)
-    await world.settle(30)
+        await env.create(nodeclaim(name, meta, launched | {"providerID": f"aws:///a/{name}"}))
+    await env.start()
+    await env.kube.delete(deleted_class)
+    await env.settle(30)
 
 
-async def final_objects(world: ClassWorld) -> list[dict[str, Any]]:
+async def final_objects(env: NodeClassEnvironment) -> list[dict[str, Any]]:
     """All objects, without the fields that differ between runs."""
     kinds: tuple[type[Object], ...] = (EC2NodeClass, NodePool, NodeClaim)
-    found = [to_wire(obj) for kind in kinds for obj in (await world.kube.list(kind)).items]
+    found = [to_wire(obj) for kind in kinds for obj in (await env.kube.list(kind)).items]
     for document in found:
         for field in ("resourceVersion", "uid", "creationTimestamp", "generation"):
             document["metadata"].pop(field, None)
@@ -56,16 +56,16 @@ def outcome(crash_after: int | None) -> tuple[list[dict[str, Any]], set[str], in
     """The final objects, the instance profiles, and the number of writes; with a crash after `crash_after` writes."""
     result: list[tuple[list[dict[str, Any]], set[str], int]] = []
 
-    async def test(world: ClassWorld) -> None:
-        world.wire.lives_for = crash_after
-        await run_controllers(world)
+    async def test(env: NodeClassEnvironment) -> None:
+        env.wire.lives_for = crash_after
+        await run_controllers(env)
         if crash_after is not None:
-            assert len(world.wire.writes) == crash_after
-            await world.stop()
-            world.wire.lives_for = None
-            await world.start()
-            await world.settle(30)
-        result.append((await final_objects(world), world.profiles(), len(world.wire.writes)))
+            assert len(env.wire.writes) == crash_after
+            await env.stop()
+            env.wire.lives_for = None
+            await env.start()
+            await env.settle(30)
+        result.append((await final_objects(env), env.profiles(), len(env.wire.writes)))
 
     run(test)
     return result[0]

@@ -7,30 +7,30 @@ from typing import Any
 
 import pytest
 
-import app_world
-import aws_world
-from app_world import AppWorld, capacity_types, instance_types
-from disruption_world import ONE_PER_NODE, said
+import app_environment
+import aws_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
+from disruption_environment import ONE_PER_NODE, said
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2.entities import Instance
 
-OLD, NEW = [image.id for image in aws_world.images() if image.name.startswith("AL2023-x86_64")][:2]
+OLD, NEW = [image.id for image in aws_environment.images() if image.name.startswith("AL2023-x86_64")][:2]
 
 
-async def start(world: AppWorld) -> NodeClaim:
-    await world.node_class(amiFamily="AL2023", amiSelectorTerms=[{"id": OLD}])
+async def start(env: AppEnvironment) -> NodeClaim:
+    await env.node_class(amiFamily="AL2023", amiSelectorTerms=[{"id": OLD}])
     wanted = [instance_types("m5.large"), capacity_types("on-demand")]
-    await world.node_pool(requirements=wanted, disruption={"consolidateAfter": "Never"})
-    await world.deploy("web", 1, **ONE_PER_NODE)
-    await world.until_running(1)
-    (claim,) = await world.claims()
+    await env.node_pool(requirements=wanted, disruption={"consolidateAfter": "Never"})
+    await env.deploy("web", 1, **ONE_PER_NODE)
+    await env.until_running(1)
+    (claim,) = await env.claims()
     return claim
 
 
-def change(world: AppWorld, field: str) -> dict[str, Any]:
+def change(env: AppEnvironment, field: str) -> dict[str, Any]:
     """A patch of the class's spec that makes its node drift."""
-    setup, (instance,) = world.ec2.world.setup, world.machines
+    setup, (instance,) = env.ec2.region.setup, env.machines
     other_subnets = [
         one for one in setup.subnets if one.account == instance.account and one.id != instance.subnet_id
     ]
@@ -58,25 +58,25 @@ def value_of(instance: Instance, field: str) -> Any:
     ],
 )
 def test_node_that_drifted_from_its_class_is_replaced(field: str, reason: str) -> None:
-    async def program(world: AppWorld) -> None:
-        old, (before,) = await start(world), world.machines
-        await world.sleep(600)
-        assert [one.metadata.name for one in await world.claims()] == [old.metadata.name]
-        found = await world.kube.get(EC2NodeClass, "default")
-        await world.kube.patch(found, {"spec": change(world, field)}, only_if_unchanged=True)
+    async def program(env: AppEnvironment) -> None:
+        old, (before,) = await start(env), env.machines
+        await env.sleep(600)
+        assert [one.metadata.name for one in await env.claims()] == [old.metadata.name]
+        found = await env.kube.get(EC2NodeClass, "default")
+        await env.kube.patch(found, {"spec": change(env, field)}, only_if_unchanged=True)
 
         async def replaced() -> bool:
-            return await world.gone(NodeClaim, old.metadata.name)
+            return await env.gone(NodeClaim, old.metadata.name)
 
-        await world.until(replaced, within_s=900)
-        await world.until_running(1)
-        assert reason in {(said(one, "Drifted") or ("", ""))[1] for one in world.ever(NodeClaim)}
-        (after,), (claim,) = world.machines, await world.claims()
+        await env.until(replaced, within_s=900)
+        await env.until_running(1)
+        assert reason in {(said(one, "Drifted") or ("", ""))[1] for one in env.ever(NodeClaim)}
+        (after,), (claim,) = env.machines, await env.claims()
         assert said(claim, "Drifted") is None
         assert value_of(after, field) != value_of(before, field)
-        await world.sleep(600)
-        assert [one.metadata.name for one in await world.claims()] == [
+        await env.sleep(600)
+        assert [one.metadata.name for one in await env.claims()] == [
             claim.metadata.name
         ]  # no further replacement
 
-    app_world.run(program)
+    app_environment.run(program)

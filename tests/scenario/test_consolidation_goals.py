@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-import app_world
-from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, pool
+import app_environment
+from app_environment import AppEnvironment
+from disruption_environment import ONE_PER_NODE, pool
 from holdfast import names
 from holdfast.core.disruption.inputs import ReleaseSlots
 from holdfast.sim.cluster.kinds import Pod
@@ -18,28 +18,31 @@ RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 TAGS = {"team": "ml"}
 BY_TAG: dict[str, Any] = {"capacityReservationSelectorTerms": [{"tags": TAGS}]}
 ALWAYS = dataclasses.replace(
-    app_world.SETTINGS,
-    disruption=dataclasses.replace(app_world.SETTINGS.disruption, release_slots=ReleaseSlots.ALWAYS),
+    app_environment.SETTINGS,
+    disruption=dataclasses.replace(app_environment.SETTINGS.disruption, release_slots=ReleaseSlots.ALWAYS),
 )
 
 
-async def mixed_pool(world: AppWorld, *kinds: str, types: tuple[str, ...] = ("m5.large",)) -> None:
+async def mixed_pool(env: AppEnvironment, *kinds: str, types: tuple[str, ...] = ("m5.large",)) -> None:
     """A NodePool that allows reserved and these capacity types, of a class that selects reservations by their tags."""
-    await world.node_class(**BY_TAG)
-    await world.node_pool(
-        requirements=[app_world.instance_types(*types), app_world.capacity_types("reserved", *kinds)],
+    await env.node_class(**BY_TAG)
+    await env.node_pool(
+        requirements=[
+            app_environment.instance_types(*types),
+            app_environment.capacity_types("reserved", *kinds),
+        ],
         disruption={"budgets": [{"nodes": "100%"}], "consolidateAfter": "30s"},
     )
 
 
-async def is_reserved(world: AppWorld, slots: Reservation, count: int) -> bool:
+async def is_reserved(env: AppEnvironment, slots: Reservation, count: int) -> bool:
     """Whether all nodes are in the reservation, on EC2 and by their labels, and all pods run there."""
-    nodes = await world.nodes()
+    nodes = await env.nodes()
     labels = {(n.metadata.labels[names.CAPACITY_TYPE], n.metadata.labels.get(RESERVATION)) for n in nodes}
     return (
         labels == {("reserved", slots.id)}
-        and world.in_reservation(slots) == len(world.machines) == len(nodes) == count
-        and len(await world.running()) == count
+        and env.in_reservation(slots) == len(env.machines) == len(nodes) == count
+        and len(await env.running()) == count
     )
 
 
@@ -51,28 +54,28 @@ def test_on_demand_and_spot_nodes_move_into_a_reservation_that_becomes_available
 ) -> None:
     """Goal 5."""
 
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2, tags=TAGS, elsewhere=2) if becomes == "freed" else None
-        await mixed_pool(world, kind)
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.until_running(2)
-        assert {node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes()} == {kind}
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2, tags=TAGS, elsewhere=2) if becomes == "freed" else None
+        await mixed_pool(env, kind)
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        assert {node.metadata.labels[names.CAPACITY_TYPE] for node in await env.nodes()} == {kind}
         if slots is None:
-            slots = world.reserve(total=2, tags=TAGS)
+            slots = env.reserve(total=2, tags=TAGS)
         else:
-            control.give(world.ec2.world, slots.id, 2)
+            control.give(env.ec2.region, slots.id, 2)
 
         async def moved() -> bool:
             assert slots is not None
-            return await is_reserved(world, slots, 2)
+            return await is_reserved(env, slots, 2)
 
-        await world.until(moved, within_s=900)
-        await world.sleep(1800)
+        await env.until(moved, within_s=900)
+        await env.sleep(1800)
         assert await moved()
-        assert len(world.all_machines()) == 4  # each node moved once
-        assert len({pod.metadata.uid for pod in world.ever(Pod)}) == 4
+        assert len(env.all_machines()) == 4  # each node moved once
+        assert len({pod.metadata.uid for pod in env.ever(Pod)}) == 4
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("Q-28")
@@ -89,28 +92,28 @@ def test_on_demand_and_spot_nodes_move_into_a_reservation_that_becomes_available
 def test_nodes_do_not_move_into_a_reservation_of_another_platform_zone_or_type(
     fields: dict[str, Any], pods: dict[str, Any]
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        await mixed_pool(world, "on-demand", types=("m5.large", "m5.xlarge"))
-        await world.deploy("web", 1, **ONE_PER_NODE | pods)
-        await world.until_running(1)
-        (before,) = world.machines
+    async def program(env: AppEnvironment) -> None:
+        await mixed_pool(env, "on-demand", types=("m5.large", "m5.xlarge"))
+        await env.deploy("web", 1, **ONE_PER_NODE | pods)
+        await env.until_running(1)
+        (before,) = env.machines
         wanted: dict[str, Any] = {"total": 1, "tags": TAGS}
-        slots = world.reserve(**wanted | fields)
-        await world.sleep(900)
-        assert [instance.id for instance in world.machines] == [before.id]
-        assert world.free(slots) == 1
+        slots = env.reserve(**wanted | fields)
+        await env.sleep(900)
+        assert [instance.id for instance in env.machines] == [before.id]
+        assert env.free(slots) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
-async def node_in_larger_reservation(world: AppWorld) -> tuple[Reservation, Reservation]:
+async def node_in_larger_reservation(env: AppEnvironment) -> tuple[Reservation, Reservation]:
     """Two reservations of one slot, and a node in the larger one whose pods would fit the smaller one now."""
-    large, small = world.reserve("m5.2xlarge", 1, tags=TAGS), world.reserve("m5.large", 1, tags=TAGS)
-    await pool(world, large, small, types=("m5.2xlarge", "m5.large"), kinds=("reserved",))
-    await world.deploy("web", 4, **ONE_PER_NODE)
-    await world.until_running(4)
-    assert (world.in_reservation(large), world.in_reservation(small)) == (1, 0)
-    await world.scale("web", 1)
+    large, small = env.reserve("m5.2xlarge", 1, tags=TAGS), env.reserve("m5.large", 1, tags=TAGS)
+    await pool(env, large, small, types=("m5.2xlarge", "m5.large"), kinds=("reserved",))
+    await env.deploy("web", 4, **ONE_PER_NODE)
+    await env.until_running(4)
+    assert (env.in_reservation(large), env.in_reservation(small)) == (1, 0)
+    await env.scale("web", 1)
     return large, small
 
 
@@ -118,35 +121,35 @@ async def node_in_larger_reservation(world: AppWorld) -> tuple[Reservation, Rese
 def test_node_in_a_larger_reservation_moves_to_a_smaller_one_with_release_slots_always() -> None:
     """Goal 6, as the design has it and as Karpenter does it."""
 
-    async def program(world: AppWorld) -> None:
-        large, small = await node_in_larger_reservation(world)
+    async def program(env: AppEnvironment) -> None:
+        large, small = await node_in_larger_reservation(env)
 
         async def moved() -> bool:
-            return await is_reserved(world, small, 1)
+            return await is_reserved(env, small, 1)
 
-        await world.until(moved, within_s=900)
-        await world.sleep(1800)
+        await env.until(moved, within_s=900)
+        await env.sleep(1800)
         assert await moved()
-        assert world.free(large) == 1
-        assert len(world.all_machines()) == 2
+        assert env.free(large) == 1
+        assert len(env.all_machines()) == 2
 
-    app_world.run(program, settings=ALWAYS)
+    app_environment.run(program, settings=ALWAYS)
 
 
 @pytest.mark.fact("Q-10", "D-31")
 def test_node_in_a_larger_reservation_moves_by_default_once_a_pod_needs_that_slot() -> None:
     """Goal 6 by default: unused slots are paid for as well, so a move that no pod needs saves nothing."""
 
-    async def program(world: AppWorld) -> None:
-        large, small = await node_in_larger_reservation(world)
-        await world.sleep(1800)
-        assert (world.in_reservation(large), world.in_reservation(small)) == (1, 0)
-        await world.deploy("big", 1, cpu="7")
+    async def program(env: AppEnvironment) -> None:
+        large, small = await node_in_larger_reservation(env)
+        await env.sleep(1800)
+        assert (env.in_reservation(large), env.in_reservation(small)) == (1, 0)
+        await env.deploy("big", 1, cpu="7")
 
         async def moved() -> bool:
-            return bool(await world.running("big")) and len(await world.running()) == 1
+            return bool(await env.running("big")) and len(await env.running()) == 1
 
-        await world.until(moved, within_s=900)
-        assert (world.in_reservation(large), world.in_reservation(small)) == (1, 1)
+        await env.until(moved, within_s=900)
+        assert (env.in_reservation(large), env.in_reservation(small)) == (1, 1)
 
-    app_world.run(program)
+    app_environment.run(program)

@@ -7,66 +7,65 @@ from typing import Any
 import msgspec
 import pytest
 
-import app_world
-from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, drift_all, pool
+import app_environment
+from app_environment import AppEnvironment
+from disruption_environment import ONE_PER_NODE, drift_all, pool
 from holdfast import names
 from holdfast.api.nodes import Node
 from holdfast.state.conversion import times
 
 REPAIR = dataclasses.replace(
-    app_world.SETTINGS, disruption=dataclasses.replace(app_world.SETTINGS.disruption, node_repair=True)
+    app_environment.SETTINGS,
+    disruption=dataclasses.replace(app_environment.SETTINGS.disruption, node_repair=True),
 )
 TOLERATED_S = 30 * 60
 UNHEALTHY = "karpenter_nodeclaims_unhealthy_disrupted_total"
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
-async def set_kernel_ready(world: AppWorld, node: Node, status: str) -> None:
-    node = await world.kube.get(Node, node.metadata.name)
-    now = times.text(world.clock.now_s())
+async def set_kernel_ready(env: AppEnvironment, node: Node, status: str) -> None:
+    node = await env.kube.get(Node, node.metadata.name)
+    now = times.text(env.clock.now_s())
     found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
     others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
     change = {"status": {"conditions": [*others, found]}}
-    await world.kube.patch(node, change, status=True, only_if_unchanged=True)
+    await env.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
 @pytest.mark.fact("NC-39", "M-9", "E-4")
 def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_when_it_begins() -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.until_running(2)
-        before = {claim.metadata.name for claim in await world.claims()}
-        for node in await world.nodes():
-            await set_kernel_ready(world, node, "False")
-        await world.sleep(TOLERATED_S + 120)
-        assert {claim.metadata.name for claim in await world.claims()} == before
-        blocked = await world.events("NodeRepairBlocked")
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        before = {claim.metadata.name for claim in await env.claims()}
+        for node in await env.nodes():
+            await set_kernel_ready(env, node, "False")
+        await env.sleep(TOLERATED_S + 120)
+        assert {claim.metadata.name for claim in await env.claims()} == before
+        blocked = await env.events("NodeRepairBlocked")
         about = {(event.involved_object.kind, event.involved_object.name) for event in blocked}
         assert about == {
-            *(("Node", node.metadata.name) for node in await world.nodes()),
+            *(("Node", node.metadata.name) for node in await env.nodes()),
             *(("NodeClaim", name) for name in before),
             ("NodePool", "default"),
         }
-        healthy, unhealthy = await world.nodes()
-        (claim,) = [c for c in await world.claims() if c.status.node_name == unhealthy.metadata.name]
-        await set_kernel_ready(world, healthy, "True")
+        healthy, unhealthy = await env.nodes()
+        (claim,) = [c for c in await env.claims() if c.status.node_name == unhealthy.metadata.name]
+        await set_kernel_ready(env, healthy, "True")
 
         async def replaced() -> bool:
-            return {c.metadata.name for c in await world.claims()} != before and len(
-                await world.claims()
-            ) == 2
+            return {c.metadata.name for c in await env.claims()} != before and len(await env.claims()) == 2
 
-        await world.until(replaced, within_s=600)
-        await world.until_running(2)
+        await env.until(replaced, within_s=600)
+        await env.until_running(2)
         labels = {"nodepool": "default", "capacity_type": "on-demand", "termination_mode": "graceful"}
         condition = {"condition": "kernel_ready", "image_id": claim.status.image_id or ""}
-        assert world.app.metrics.value(UNHEALTHY, labels | condition) == 1
+        assert env.app.metrics.value(UNHEALTHY, labels | condition) == 1
         why = {"reason": "unhealthy", "consolidation_policy": ""}
-        assert world.app.metrics.value(DISRUPTED, labels | why) == 1
+        assert env.app.metrics.value(DISRUPTED, labels | why) == 1
 
-    app_world.run(program, settings=REPAIR)
+    app_environment.run(program, settings=REPAIR)
 
 
 @pytest.mark.fact("D-6", "E-1")
@@ -77,22 +76,22 @@ def test_repair_is_blocked_while_too_many_nodes_are_unhealthy_and_is_counted_whe
 def test_do_not_disrupt_of_a_pod_accepts_true_or_a_duration(
     value: str, protected_s: int | None, *, is_invalid: bool
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 1, **ONE_PER_NODE, annotations={names.DO_NOT_DISRUPT: value})
-        await world.until_running(1)
-        (old,), (pod,) = await world.claims(), await world.running()
-        await drift_all(world)
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE, annotations={names.DO_NOT_DISRUPT: value})
+        await env.until_running(1)
+        (old,), (pod,) = await env.claims(), await env.running()
+        await drift_all(env)
 
         async def replaced() -> bool:
-            return old.metadata.name not in {claim.metadata.name for claim in await world.claims()}
+            return old.metadata.name not in {claim.metadata.name for claim in await env.claims()}
 
         if protected_s is None:
-            await world.sleep(1800)
+            await env.sleep(1800)
             assert not await replaced()
         else:
-            assert protected_s - 30 < await world.until(replaced, within_s=1200) < protected_s + 300
-        invalid_events = await world.events("InvalidDoNotDisruptAnnotation")
+            assert protected_s - 30 < await env.until(replaced, within_s=1200) < protected_s + 300
+        invalid_events = await env.events("InvalidDoNotDisruptAnnotation")
         assert bool(invalid_events) is is_invalid
         assert {
             event.involved_object.name
@@ -100,38 +99,38 @@ def test_do_not_disrupt_of_a_pod_accepts_true_or_a_duration(
             if event.involved_object.uid == pod.metadata.uid
         } == ({pod.metadata.name} if is_invalid else set())
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("D-6")
 @pytest.mark.parametrize(("value", "stays"), [("true", True), ("10m", False)])
 def test_do_not_disrupt_of_a_node_accepts_only_true(value: str, *, stays: bool) -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        (old,), (node,) = await world.claims(), await world.nodes()
-        await world.kube.patch(node, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: value}}})
-        await drift_all(world)
-        await world.sleep(300)
-        assert await world.gone(type(old), old.metadata.name) is not stays
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        (old,), (node,) = await env.claims(), await env.nodes()
+        await env.kube.patch(node, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: value}}})
+        await drift_all(env)
+        await env.sleep(300)
+        assert await env.gone(type(old), old.metadata.name) is not stays
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("D-13")
 @pytest.mark.parametrize("allowed", ["0", "1"])
 def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         budgets: list[dict[str, Any]] = [{"nodes": allowed}]
-        await pool(world, kinds=("on-demand",), budgets=budgets)
-        await world.sleep(30)
-        assert await world.events("DisruptionBlocked") == []  # there are no nodes
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        await world.sleep(300)
+        await pool(env, kinds=("on-demand",), budgets=budgets)
+        await env.sleep(30)
+        assert await env.events("DisruptionBlocked") == []  # there are no nodes
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        await env.sleep(300)
         pool_events = [
-            e for e in await world.events("DisruptionBlocked") if e.involved_object.kind == "NodePool"
+            e for e in await env.events("DisruptionBlocked") if e.involved_object.kind == "NodePool"
         ]
         if allowed == "1":
             assert pool_events == []
@@ -145,22 +144,22 @@ def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -
         assert len(drifted) >= 2
         assert all(later - earlier >= 120 for earlier, later in itertools.pairwise(drifted))
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("M-9", "X-5")
 @pytest.mark.parametrize("reason", ["drifted", "empty", "underutilized"])
 def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(reason: str) -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, types=("m5.large", "m5.2xlarge"), kinds=("on-demand",))
-        await world.deploy("web", 4, **ONE_PER_NODE)
-        await world.until_running(4)
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, types=("m5.large", "m5.2xlarge"), kinds=("on-demand",))
+        await env.deploy("web", 4, **ONE_PER_NODE)
+        await env.until_running(4)
         if reason == "drifted":
-            await drift_all(world)
-        await world.scale("web", {"drifted": 4, "empty": 0, "underutilized": 1}[reason])
+            await drift_all(env)
+        await env.scale("web", {"drifted": 4, "empty": 0, "underutilized": 1}[reason])
 
         async def counted() -> bool:
-            return bool(world.app.metrics.value(DISRUPTED, labels))
+            return bool(env.app.metrics.value(DISRUPTED, labels))
 
         labels = {
             "reason": reason,
@@ -169,11 +168,11 @@ def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(re
             "consolidation_policy": "",
             "termination_mode": "graceful",
         }
-        await world.until(counted, within_s=900)
+        await env.until(counted, within_s=900)
         created = {"nodepool": "default", "min_values_relaxed": "false"}
         name = "karpenter_nodeclaims_created_total"
-        assert world.app.metrics.value(name, created | {"reason": "provisioned"})
-        replaced = world.app.metrics.value(name, created | {"reason": reason})
+        assert env.app.metrics.value(name, created | {"reason": "provisioned"})
+        replaced = env.app.metrics.value(name, created | {"reason": reason})
         assert bool(replaced) is (reason != "empty")
 
-    app_world.run(program)
+    app_environment.run(program)

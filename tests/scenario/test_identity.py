@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import app_world
-import aws_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+import aws_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.app.settings import Settings
@@ -21,13 +21,13 @@ from holdfast.sim.aws.service import Caller
 
 # As in a usual deployment: the CA bundle comes from the service account, everything else from EKS.
 READ_FROM_EKS = dataclasses.replace(
-    app_world.SETTINGS,
+    app_environment.SETTINGS,
     cluster_endpoint="",
     cluster_ca_bundle="",
     service_cidr=None,
-    api_server_ca_bundle=aws_world.CA_BUNDLE,
+    api_server_ca_bundle=aws_environment.CA_BUNDLE,
 )
-CLUSTER = aws_world.eks_cluster(app_world.NAME)
+CLUSTER = aws_environment.eks_cluster(app_environment.NAME)
 HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
 VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 
@@ -49,7 +49,7 @@ class Garbage(eks.Eks):
         return {}
 
 
-REWRAPPED = base64.b64encode(base64.b64decode(aws_world.CA_BUNDLE).replace(b"\n", b"\r\n")).decode()
+REWRAPPED = base64.b64encode(base64.b64decode(aws_environment.CA_BUNDLE).replace(b"\n", b"\r\n")).decode()
 DENIED = Refused(ApiError("AccessDeniedException", "not authorized to perform: eks:DescribeCluster", 403))
 THROTTLED = Refused(Fault.THROTTLED)
 KNOWN = eks.Eks([CLUSTER])
@@ -78,102 +78,102 @@ PROBLEMS = {
     ),
     "another cluster": (
         NoFaults(),
-        eks.Eks([dataclasses.replace(CLUSTER, certificate_authority=aws_world.ca_bundle("another"))]),
+        eks.Eks([dataclasses.replace(CLUSTER, certificate_authority=aws_environment.ca_bundle("another"))]),
         "False",
         "ClusterMismatch",
     ),
 }
 
 
-def set_eks(world: AppWorld, faults: Any, service: eks.Eks) -> None:
+def set_eks(env: AppEnvironment, faults: Any, service: eks.Eks) -> None:
     """Replace the faults and the answers of EKS."""
-    world.endpoint.faults = faults
-    world.endpoint.services = {**world.endpoint.services, "eks": service}
+    env.endpoint.faults = faults
+    env.endpoint.services = {**env.endpoint.services, "eks": service}
 
 
-async def ready(world: AppWorld) -> str:
-    node_class = await world.kube.get(EC2NodeClass, "default")
+async def ready(env: AppEnvironment) -> str:
+    node_class = await env.kube.get(EC2NodeClass, "default")
     found = conditions.find(node_class.status.conditions, conditions.READY)
     return found.status if found else ""
 
 
-async def validation(world: AppWorld) -> tuple[str, str, str]:
-    node_class = await world.kube.get(EC2NodeClass, "default")
+async def validation(env: AppEnvironment) -> tuple[str, str, str]:
+    node_class = await env.kube.get(EC2NodeClass, "default")
     found = conditions.find(node_class.status.conditions, "ValidationSucceeded")
     assert found is not None
     return found.status, found.reason or "", found.message or ""
 
 
-async def pool(world: AppWorld) -> None:
+async def pool(env: AppEnvironment) -> None:
     requirements = [instance_types("m5.large"), capacity_types("on-demand")]
-    await world.node_pool(requirements=requirements, disruption={"consolidateAfter": "Never"})
+    await env.node_pool(requirements=requirements, disruption={"consolidateAfter": "Never"})
 
 
-async def no_claim_drifted(world: AppWorld) -> bool:
+async def no_claim_drifted(env: AppEnvironment) -> bool:
     return all(
         not conditions.holds(claim.status.conditions, claim_conditions.DRIFTED)
-        for claim in await world.claims()
+        for claim in await env.claims()
     )
 
 
 def test_endpoint_and_service_cidr_are_read_from_eks_once() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 2, cpu="1500m")
-        await world.until_running(2)
-        await world.sleep(3600)
-        assert world.asked("DescribeCluster") == 1
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 2, cpu="1500m")
+        await env.until_running(2)
+        await env.sleep(3600)
+        assert env.asked("DescribeCluster") == 1
 
-    app_world.run(program, settings=READ_FROM_EKS)
+    app_environment.run(program, settings=READ_FROM_EKS)
 
 
 @pytest.mark.fact("aws-9.2.2", "aws-1.5.1")
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(problem: str) -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         faults, service, status, reason = PROBLEMS[problem]
-        set_eks(world, faults, service)
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 2, cpu="1500m")
-        await world.sleep(900)
-        assert world.all_machines() == []
-        assert await ready(world) == status
-        found = await validation(world)
+        set_eks(env, faults, service)
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 2, cpu="1500m")
+        await env.sleep(900)
+        assert env.all_machines() == []
+        assert await ready(env) == status
+        found = await validation(env)
         assert found[:2] == (status, reason)
-        assert app_world.NAME in found[2]
-        assert world.asked("DescribeCluster") <= 4 * 25  # each read is tried four times
-        set_eks(world, NoFaults(), KNOWN)
-        await world.until_running(2, within_s=200)
+        assert app_environment.NAME in found[2]
+        assert env.asked("DescribeCluster") <= 4 * 25  # each read is tried four times
+        set_eks(env, NoFaults(), KNOWN)
+        await env.until_running(2, within_s=200)
 
-    app_world.run(program, settings=READ_FROM_EKS)
+    app_environment.run(program, settings=READ_FROM_EKS)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes(problem: str) -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 2, cpu="1500m")
-        await world.until_running(2)
-        before = {one.id for one in world.machines}
-        hashes = {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()}
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 2, cpu="1500m")
+        await env.until_running(2)
+        before = {one.id for one in env.machines}
+        hashes = {c.metadata.name: c.metadata.annotations[HASH] for c in await env.claims()}
         faults, service, status, reason = PROBLEMS[problem]
-        set_eks(world, faults, service)
-        await world.restart()
-        await world.deploy("more", 1, cpu="1500m")
+        set_eks(env, faults, service)
+        await env.restart()
+        await env.deploy("more", 1, cpu="1500m")
         for _ in range(30):
-            await world.sleep(30)
-            assert await no_claim_drifted(world)
-        assert {one.id for one in world.all_machines()} == before
-        assert (await validation(world))[:2] == (status, reason)
-        assert {c.metadata.name: c.metadata.annotations[HASH] for c in await world.claims()} == hashes
-        set_eks(world, NoFaults(), KNOWN)
-        await world.until_running(1, "more", within_s=200)
-        assert before < {one.id for one in world.machines}
+            await env.sleep(30)
+            assert await no_claim_drifted(env)
+        assert {one.id for one in env.all_machines()} == before
+        assert (await validation(env))[:2] == (status, reason)
+        assert {c.metadata.name: c.metadata.annotations[HASH] for c in await env.claims()} == hashes
+        set_eks(env, NoFaults(), KNOWN)
+        await env.until_running(1, "more", within_s=200)
+        assert before < {one.id for one in env.machines}
 
-    app_world.run(program, settings=READ_FROM_EKS)
+    app_environment.run(program, settings=READ_FROM_EKS)
 
 
 @pytest.mark.fact("aws-1.6.1")
@@ -182,59 +182,59 @@ def test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes(problem
     [
         dataclasses.replace(READ_FROM_EKS, api_server_ca_bundle=""),  # the CA bundle comes from EKS
         dataclasses.replace(READ_FROM_EKS, api_server_ca_bundle=REWRAPPED),
-        dataclasses.replace(READ_FROM_EKS, cluster_ca_bundle=aws_world.CA_BUNDLE),
-        dataclasses.replace(app_world.SETTINGS, cluster_endpoint=aws_world.CLUSTER_ENDPOINT),
+        dataclasses.replace(READ_FROM_EKS, cluster_ca_bundle=aws_environment.CA_BUNDLE),
+        dataclasses.replace(app_environment.SETTINGS, cluster_endpoint=aws_environment.CLUSTER_ENDPOINT),
     ],
     ids=["EKS", "other line ends", "setting", "all set"],
 )
 def test_source_of_the_identity_does_not_change_the_hash(settings: Settings) -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 1)
-        await world.until_running(1)
-        (claim,) = await world.claims()
-        world.settings = settings
-        await world.restart()
-        await world.sleep(700)
-        (after,) = await world.claims()
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 1)
+        await env.until_running(1)
+        (claim,) = await env.claims()
+        env.settings = settings
+        await env.restart()
+        await env.sleep(700)
+        (after,) = await env.claims()
         assert after.metadata.annotations[HASH] == claim.metadata.annotations[HASH]
-        assert await no_claim_drifted(world)
-        assert await ready(world) == "True"
+        assert await no_claim_drifted(env)
+        assert await ready(env) == "True"
 
-    app_world.run(program, settings=READ_FROM_EKS)
+    app_environment.run(program, settings=READ_FROM_EKS)
 
 
 def test_eks_is_not_called_if_all_settings_are_set() -> None:
-    async def program(world: AppWorld) -> None:
-        set_eks(world, DENIED, eks.Eks([]))
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 1)
-        await world.until_running(1)
-        assert world.asked("DescribeCluster") == 0
+    async def program(env: AppEnvironment) -> None:
+        set_eks(env, DENIED, eks.Eks([]))
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 1)
+        await env.until_running(1)
+        assert env.asked("DescribeCluster") == 0
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("aws-1.6.2")
 def test_nodeclaims_with_a_hash_of_an_older_version_get_a_new_hash_and_do_not_drift() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await pool(world)
-        await world.deploy("web", 1)
-        await world.until_running(1)
-        (claim,) = await world.claims()
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await pool(env)
+        await env.deploy("web", 1)
+        await env.until_running(1)
+        (claim,) = await env.claims()
         older = {"metadata": {"annotations": {HASH: "with the CA bundle", VERSION: "holdfast-v1"}}}
-        world.crash()
-        await world.kube.patch(claim, older)
-        await world.kube.patch(await world.kube.get(EC2NodeClass, "default"), older)
-        await world.restart()
-        await world.sleep(700)
-        (after,) = await world.claims()
+        env.crash()
+        await env.kube.patch(claim, older)
+        await env.kube.patch(await env.kube.get(EC2NodeClass, "default"), older)
+        await env.restart()
+        await env.sleep(700)
+        (after,) = await env.claims()
         assert after.metadata.annotations[VERSION] == class_hash.VERSION
         assert after.metadata.annotations[HASH] == claim.metadata.annotations[HASH]
-        assert await no_claim_drifted(world)
-        assert len(world.all_machines()) == 1
+        assert await no_claim_drifted(env)
+        assert len(env.all_machines()) == 1
 
-    app_world.run(program)
+    app_environment.run(program)

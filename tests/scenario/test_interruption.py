@@ -6,82 +6,82 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-import app_world
-import aws_world
-from app_world import AppWorld
+import app_environment
+import aws_environment
+from app_environment import AppEnvironment
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control
 from holdfast.state.conversion import times
 
-SETTINGS = dataclasses.replace(app_world.SETTINGS, interruption_queue=app_world.QUEUE)
+SETTINGS = dataclasses.replace(app_environment.SETTINGS, interruption_queue=app_environment.QUEUE)
 UNKNOWN_INSTANCE_ID = "i-0123456789abcdef0"
-CALLER = Caller(aws_world.ACCOUNT, "", "")
-Program = Callable[[AppWorld], Awaitable[None]]
+CALLER = Caller(aws_environment.ACCOUNT, "", "")
+Program = Callable[[AppEnvironment], Awaitable[None]]
 
 
 def run(program: Program) -> None:
-    app_world.run(program, settings=SETTINGS)
+    app_environment.run(program, settings=SETTINGS)
 
 
-async def is_deleting(world: AppWorld, claim: NodeClaim) -> bool:
-    found = [one for one in await world.claims() if one.metadata.name == claim.metadata.name]
+async def is_deleting(env: AppEnvironment, claim: NodeClaim) -> bool:
+    found = [one for one in await env.claims() if one.metadata.name == claim.metadata.name]
     return not found or found[0].metadata.deletion_timestamp is not None
 
 
-async def until_deleting(world: AppWorld, claim: NodeClaim, within_s: float = 5) -> None:
+async def until_deleting(env: AppEnvironment, claim: NodeClaim, within_s: float = 5) -> None:
     async def deleting() -> bool:
-        return await is_deleting(world, claim)
+        return await is_deleting(env, claim)
 
-    await world.until(deleting, within_s=within_s)
+    await env.until(deleting, within_s=within_s)
 
 
-def messages(world: AppWorld) -> int:
+def messages(env: AppEnvironment) -> int:
     """The number of messages in the queue, visible or not."""
     attributes = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    url = world.sqs.call("GetQueueUrl", {"QueueName": app_world.QUEUE}, CALLER)["QueueUrl"]
+    url = env.sqs.call("GetQueueUrl", {"QueueName": app_environment.QUEUE}, CALLER)["QueueUrl"]
     request = {"QueueUrl": url, "AttributeNames": attributes}
-    answer = world.sqs.call("GetQueueAttributes", request, CALLER)["Attributes"]
+    answer = env.sqs.call("GetQueueAttributes", request, CALLER)["Attributes"]
     return sum(int(answer[name]) for name in attributes)
 
 
-async def until_queue_is_empty(world: AppWorld) -> None:
+async def until_queue_is_empty(env: AppEnvironment) -> None:
     async def is_empty() -> bool:
-        return messages(world) == 0
+        return messages(env) == 0
 
-    await world.until(is_empty, within_s=60)
+    await env.until(is_empty, within_s=60)
 
 
-async def reasons(world: AppWorld, about: str) -> set[str]:
-    events = [*await world.events(about), *await world.events("TerminatingOnInterruption")]
+async def reasons(env: AppEnvironment, about: str) -> set[str]:
+    events = [*await env.events(about), *await env.events("TerminatingOnInterruption")]
     return {f"{event.involved_object.kind} {event.reason}" for event in events}
 
 
-def disrupted(world: AppWorld, reason: str) -> float:
-    page = world.app.metrics.text().decode()
+def disrupted(env: AppEnvironment, reason: str) -> float:
+    page = env.app.metrics.text().decode()
     lines = [line for line in page.splitlines() if line.startswith("karpenter_nodeclaims_disrupted_total{")]
     return sum(float(line.split()[-1]) for line in lines if f'reason="{reason}"' in line)
 
 
 @pytest.mark.fact("aws-6.4.2", "aws-6.4.5")
 def test_interrupted_spot_instance_is_drained_in_time_despite_a_disruption_budget() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("spot")
-        await world.forbid_evictions()
-        warned_s = world.clock.now_s()
-        control.interrupt_spot(world.ec2.world, instance.id)
-        await until_deleting(world, claim)
-        (found,) = [one for one in await world.claims() if one.metadata.name == claim.metadata.name]
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("spot")
+        await env.forbid_evictions()
+        warned_s = env.clock.now_s()
+        control.interrupt_spot(env.ec2.region, instance.id)
+        await until_deleting(env, claim)
+        (found,) = [one for one in await env.claims() if one.metadata.name == claim.metadata.name]
         assert found.metadata.annotations[names.TERMINATION_TIMESTAMP] == times.text(warned_s + 120)
-        await until_queue_is_empty(world)
-        assert disrupted(world, "spot_interrupted") == 1
-        await world.sleep(warned_s + 118 - world.clock.now_s())
-        ended = next(one for one in world.all_machines() if one.id == instance.id)
+        await until_queue_is_empty(env)
+        assert disrupted(env, "spot_interrupted") == 1
+        await env.sleep(warned_s + 118 - env.clock.now_s())
+        ended = next(one for one in env.all_machines() if one.id == instance.id)
         assert ended.state in ("shutting-down", "terminated")
         assert not ended.state_reason[0].startswith("Server.")
-        await world.until_running(1)  # on another node
-        assert await reasons(world, "SpotInterrupted") == {
+        await env.until_running(1)  # on another node
+        assert await reasons(env, "SpotInterrupted") == {
             "NodeClaim SpotInterrupted",
             "Node SpotInterrupted",
             "NodeClaim TerminatingOnInterruption",
@@ -93,13 +93,13 @@ def test_interrupted_spot_instance_is_drained_in_time_despite_a_disruption_budge
 
 @pytest.mark.fact("aws-6.4.2")
 def test_rebalance_recommendation_causes_only_an_event() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("spot")
-        control.recommend_rebalance(world.ec2.world, instance.id)
-        await until_queue_is_empty(world)
-        await world.sleep(60)
-        assert not await is_deleting(world, claim)
-        assert await reasons(world, "SpotRebalanceRecommendation") == {
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("spot")
+        control.recommend_rebalance(env.ec2.region, instance.id)
+        await until_queue_is_empty(env)
+        await env.sleep(60)
+        assert not await is_deleting(env, claim)
+        assert await reasons(env, "SpotRebalanceRecommendation") == {
             "NodeClaim SpotRebalanceRecommendation",
             "Node SpotRebalanceRecommendation",
         }
@@ -109,23 +109,23 @@ def test_rebalance_recommendation_causes_only_an_event() -> None:
 
 @pytest.mark.fact("aws-6.4.4", "aws-6.4.5", "aws-6.4.7", "aws-10.5.5")
 def test_instance_of_an_interruptible_reservation_is_drained_within_two_minutes() -> None:
-    async def program(world: AppWorld) -> None:
-        source = world.reserve(total=2)
-        interruptible = control.lend(world.ec2.world, source.id, 2)
+    async def program(env: AppEnvironment) -> None:
+        source = env.reserve(total=2)
+        interruptible = control.lend(env.ec2.region, source.id, 2)
         terms = [{"id": interruptible.id}]
-        claim, instance = await world.one_node("reserved", capacityReservationSelectorTerms=terms)
+        claim, instance = await env.one_node("reserved", capacityReservationSelectorTerms=terms)
         assert instance.reservation_id == interruptible.id
-        await world.forbid_evictions()
-        warned_s = world.clock.now_s()
+        await env.forbid_evictions()
+        warned_s = env.clock.now_s()
         request = {"CapacityReservationId": source.id, "TargetInstanceCount": 0}
-        world.ec2.call("UpdateInterruptibleCapacityReservationAllocation", request, CALLER)
-        await until_deleting(world, claim)
-        await world.sleep(warned_s + 118 - world.clock.now_s())
-        ended = next(one for one in world.all_machines() if one.id == instance.id)
+        env.ec2.call("UpdateInterruptibleCapacityReservationAllocation", request, CALLER)
+        await until_deleting(env, claim)
+        await env.sleep(warned_s + 118 - env.clock.now_s())
+        ended = next(one for one in env.all_machines() if one.id == instance.id)
         assert ended.state in ("shutting-down", "terminated")
         assert not ended.state_reason[0].startswith("Server.")
-        assert disrupted(world, "capacity_reservation_interrupted") == 1
-        assert await reasons(world, "CapacityReservationInstanceInterrupted") == {
+        assert disrupted(env, "capacity_reservation_interrupted") == 1
+        assert await reasons(env, "CapacityReservationInstanceInterrupted") == {
             "NodeClaim CapacityReservationInstanceInterrupted",
             "Node CapacityReservationInstanceInterrupted",
             "NodeClaim TerminatingOnInterruption",
@@ -137,67 +137,65 @@ def test_instance_of_an_interruptible_reservation_is_drained_within_two_minutes(
 
 @pytest.mark.fact("aws-6.4.2")
 def test_scheduled_change_and_instance_termination_delete_the_nodeclaim() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("on-demand")
-        control.schedule_event(
-            world.ec2.world, instance.id, "instance-retirement", world.clock.now_s() + 9999
-        )
-        await until_deleting(world, claim)
-        assert disrupted(world, "scheduled_change") == 1
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("on-demand")
+        control.schedule_event(env.ec2.region, instance.id, "instance-retirement", env.clock.now_s() + 9999)
+        await until_deleting(env, claim)
+        assert disrupted(env, "scheduled_change") == 1
 
         async def replaced() -> bool:
-            claim_names = [one.metadata.name for one in await world.claims()]
+            claim_names = [one.metadata.name for one in await env.claims()]
             return len(claim_names) == 1 and claim.metadata.name not in claim_names
 
-        await world.until(replaced)
-        await world.until_running(1)
-        (second,), (other,) = await world.claims(), world.machines
-        control.kill(world.ec2.world, other.id)
-        await until_deleting(world, second)
-        await world.until_running(1)
+        await env.until(replaced)
+        await env.until_running(1)
+        (second,), (other,) = await env.claims(), env.machines
+        control.kill(env.ec2.region, other.id)
+        await until_deleting(env, second)
+        await env.until_running(1)
 
     run(program)
 
 
 @pytest.mark.fact("aws-6.4.3")
 def test_notice_for_an_unknown_instance_is_ignored() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, _ = await world.one_node("spot")
-        ec2 = world.ec2.world
+    async def program(env: AppEnvironment) -> None:
+        claim, _ = await env.one_node("spot")
+        ec2 = env.ec2.region
         detail = {"instance-id": UNKNOWN_INSTANCE_ID, "instance-action": "terminate"}
-        about = ec2.arn(aws_world.ACCOUNT, f"instance/{UNKNOWN_INSTANCE_ID}")
-        ec2.emit(aws_world.ACCOUNT, "EC2 Spot Instance Interruption Warning", detail, (about,))
-        await until_queue_is_empty(world)
-        assert not await is_deleting(world, claim)
+        about = ec2.arn(aws_environment.ACCOUNT, f"instance/{UNKNOWN_INSTANCE_ID}")
+        ec2.emit(aws_environment.ACCOUNT, "EC2 Spot Instance Interruption Warning", detail, (about,))
+        await until_queue_is_empty(env)
+        assert not await is_deleting(env, claim)
 
     run(program)
 
 
 def test_notice_is_read_again_after_a_crash_and_a_repeated_notice_counts_once() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("spot")
-        world.hands.die_at(len(world.hands.writes), after_effect=False)  # before its next write
-        control.interrupt_spot(world.ec2.world, instance.id)
-        await world.hands.dead.wait()
-        assert messages(world) == 1
-        assert not await is_deleting(world, claim)
-        await world.restart()
-        await until_deleting(world, claim, within_s=30)  # SQS delivers it again
-        await until_queue_is_empty(world)
-        control.interrupt_spot(world.ec2.world, instance.id)
-        await until_queue_is_empty(world)
-        assert disrupted(world, "spot_interrupted") == 1
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("spot")
+        env.hands.die_at(len(env.hands.writes), after_effect=False)  # before its next write
+        control.interrupt_spot(env.ec2.region, instance.id)
+        await env.hands.dead.wait()
+        assert messages(env) == 1
+        assert not await is_deleting(env, claim)
+        await env.restart()
+        await until_deleting(env, claim, within_s=30)  # SQS delivers it again
+        await until_queue_is_empty(env)
+        control.interrupt_spot(env.ec2.region, instance.id)
+        await until_queue_is_empty(env)
+        assert disrupted(env, "spot_interrupted") == 1
 
     run(program)
 
 
 def test_unreadable_queue_is_logged_once_and_retried() -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         with capture_logs() as logged:
-            await world.sleep(300)
+            await env.sleep(300)
         errors = [line for line in logged if line["event"] == "notices cannot be read"]
         assert len(errors) == 1
         assert "queue" in errors[0]["error"]
-        assert 4 <= world.asked("GetQueueUrl") <= 20
+        assert 4 <= env.asked("GetQueueUrl") <= 20
 
-    app_world.run(program, settings=dataclasses.replace(SETTINGS, interruption_queue="no-such-queue"))
+    app_environment.run(program, settings=dataclasses.replace(SETTINGS, interruption_queue="no-such-queue"))

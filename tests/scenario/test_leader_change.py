@@ -4,21 +4,21 @@ import dataclasses
 
 import pytest
 
-import app_world
+import app_environment
 from api_lines import Line
-from app_world import AppWorld, capacity_types, instance_types
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.cluster import Lease
 from holdfast.runtime import lease
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.serving import faults
 from holdfast.sim.api.serving.front import Request
 
-SETTINGS = dataclasses.replace(app_world.SETTINGS, election=LeaseSettings("kube-system"))
+SETTINGS = dataclasses.replace(app_environment.SETTINGS, election=LeaseSettings("kube-system"))
 ONE_PER_NODE = {"cpu": "1500m"}
 
 
-async def leader(world: AppWorld) -> str | None:
-    return (await world.kube.get(Lease, lease.NAME, "kube-system")).spec.holder_identity
+async def leader(env: AppEnvironment) -> str | None:
+    return (await env.kube.get(Lease, lease.NAME, "kube-system")).spec.holder_identity
 
 
 def disconnect_after(line: Line, writes: int) -> None:
@@ -37,29 +37,29 @@ def disconnect_after(line: Line, writes: int) -> None:
 
 @pytest.mark.parametrize("writes", [*range(8), 12, 16, 24])
 def test_new_leader_replaces_a_disconnected_one_without_duplicate_launches(writes: int) -> None:
-    async def program(world: AppWorld) -> None:
-        first, world.line = world.line, Line(world.server, world.clock)
-        world.stand_by()
-        slots = world.reserve(total=2)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(
+    async def program(env: AppEnvironment) -> None:
+        first, env.line = env.line, Line(env.server, env.clock)
+        env.stand_by()
+        slots = env.reserve(total=2)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(
             requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")]
         )
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        before = await leader(world)
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        before = await leader(env)
         disconnect_after(first, writes)
-        await world.scale("web", 4)
-        await world.until_running(4)
-        await world.sleep(30)
-        assert await leader(world) != before
+        await env.scale("web", 4)
+        await env.until_running(4)
+        await env.sleep(30)
+        assert await leader(env) != before
         first.come_back()  # the old leader has exited, or learns that it lost the Lease
-        await world.scale("web", 5)
-        await world.until_running(5)
-        await world.sleep(300)  # garbage collection runs meanwhile
-        assert world.in_reservation(slots) == 2
-        owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await world.claims()}
-        assert owned == {instance.id for instance in world.machines}
-        assert len(owned) == 5 == len(world.all_machines())
+        await env.scale("web", 5)
+        await env.until_running(5)
+        await env.sleep(300)  # garbage collection runs meanwhile
+        assert env.in_reservation(slots) == 2
+        owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await env.claims()}
+        assert owned == {instance.id for instance in env.machines}
+        assert len(owned) == 5 == len(env.all_machines())
 
-    app_world.run(program, settings=SETTINGS)
+    app_environment.run(program, settings=SETTINGS)

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-import app_world
-import aws_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+import aws_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
@@ -23,174 +23,174 @@ NEVER = {"consolidateAfter": "Never"}
 WRITES = (*range(4), *range(18, 22))  # of the NodeClaim; those between launch the new node
 
 
-async def started(world: AppWorld) -> tuple[NodeClaim, Node]:
+async def started(env: AppEnvironment) -> tuple[NodeClaim, Node]:
     """One pod on one node, in the only slot of a reservation."""
-    slots = world.reserve(total=1)
-    await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    slots = env.reserve(total=1)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
     wanted = [instance_types("m5.large"), capacity_types("reserved", "on-demand")]
-    await world.node_pool(requirements=wanted, disruption=NEVER)
-    await world.deploy("web", 1, cpu="1500m")
-    await world.until_running(1)
-    await world.sleep(60)
-    (claim,), (node,) = await world.claims(), await world.nodes()
+    await env.node_pool(requirements=wanted, disruption=NEVER)
+    await env.deploy("web", 1, cpu="1500m")
+    await env.until_running(1)
+    await env.sleep(60)
+    (claim,), (node,) = await env.claims(), await env.nodes()
     return claim, node
 
 
-async def remove_by_force(world: AppWorld, node: Node) -> None:
-    now = await world.kube.get(Node, node.metadata.name)
-    await world.kube.delete(
-        await world.kube.patch(now, {"metadata": {"finalizers": []}}, only_if_unchanged=True)
-    )
+async def remove_by_force(env: AppEnvironment, node: Node) -> None:
+    now = await env.kube.get(Node, node.metadata.name)
+    await env.kube.delete(await env.kube.patch(now, {"metadata": {"finalizers": []}}, only_if_unchanged=True))
 
 
-async def restart_if_crashed(world: AppWorld) -> None:
-    if world.hands.dead.is_set():
-        await world.restart()
+async def restart_if_crashed(env: AppEnvironment) -> None:
+    if env.hands.dead.is_set():
+        await env.restart()
 
 
-async def until_replaced(world: AppWorld, claim: NodeClaim, within_s: float) -> None:
+async def until_replaced(env: AppEnvironment, claim: NodeClaim, within_s: float) -> None:
     async def replaced() -> bool:
-        await restart_if_crashed(world)
-        return await world.gone(NodeClaim, claim.metadata.name) and len(await world.running()) == 1
+        await restart_if_crashed(env)
+        return await env.gone(NodeClaim, claim.metadata.name) and len(await env.running()) == 1
 
-    await world.until(replaced, within_s=within_s)
+    await env.until(replaced, within_s=within_s)
 
 
-async def assert_replaced(world: AppWorld, claim: NodeClaim) -> None:
-    (remaining,), (instance,) = await world.claims(), world.machines
+async def assert_replaced(env: AppEnvironment, claim: NodeClaim) -> None:
+    (remaining,), (instance,) = await env.claims(), env.machines
     assert remaining.metadata.name != claim.metadata.name
     assert (remaining.status.provider_id or "").endswith(instance.id)
-    assert len(world.all_machines()) == 2
-    world.ec2.check_all()
+    assert len(env.all_machines()) == 2
+    env.ec2.check_all()
 
 
 def test_nodeclaim_of_a_missing_node_is_deleted_after_the_bound() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
-        await remove_by_force(world, node)
-        await world.sleep(BOUND_S - 1)
-        assert not await world.gone(NodeClaim, claim.metadata.name)
-        assert [event.involved_object.name for event in await world.events("NodeNotFound")] == [
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
+        await remove_by_force(env, node)
+        await env.sleep(BOUND_S - 1)
+        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert [event.involved_object.name for event in await env.events("NodeNotFound")] == [
             claim.metadata.name
         ]
-        await until_replaced(world, claim, LATE_S)
-        await world.sleep(150)
-        await assert_replaced(world, claim)
+        await until_replaced(env, claim, LATE_S)
+        await env.sleep(150)
+        await assert_replaced(env, claim)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_pods_do_not_wait_for_a_missing_node() -> None:
-    async def program(world: AppWorld) -> None:
-        _, node = await started(world)
-        await remove_by_force(world, node)
-        await world.sleep(ORPHAN_S + 5)
-        assert await world.until_running(1) < 60
-        (pod,) = await world.running()
+    async def program(env: AppEnvironment) -> None:
+        _, node = await started(env)
+        await remove_by_force(env, node)
+        await env.sleep(ORPHAN_S + 5)
+        assert await env.until_running(1) < 60
+        (pod,) = await env.running()
         assert pods.node_of(pod) != node.metadata.name
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_pending_pods_are_not_planned_on_a_missing_node() -> None:
-    async def program(world: AppWorld) -> None:
-        _, node = await started(world)
-        await world.scale("web", 0)
-        await world.sleep(30)
-        await remove_by_force(world, node)
-        await world.scale("web", 1)
-        assert await world.until_running(1) < 60
+    async def program(env: AppEnvironment) -> None:
+        _, node = await started(env)
+        await env.scale("web", 0)
+        await env.sleep(30)
+        await remove_by_force(env, node)
+        await env.scale("web", 1)
+        assert await env.until_running(1) < 60
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_restarts_do_not_extend_the_bound() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
-        await remove_by_force(world, node)
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
+        await remove_by_force(env, node)
         for _ in range(int(BOUND_S // 60)):
-            await world.sleep(60)
-            await world.restart()
-        await until_replaced(world, claim, LATE_S)
-        await world.sleep(150)
-        await assert_replaced(world, claim)
+            await env.sleep(60)
+            await env.restart()
+        await until_replaced(env, claim, LATE_S)
+        await env.sleep(150)
+        await assert_replaced(env, claim)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_nodeclaim_of_a_restored_node_is_not_deleted() -> None:
     """As after a restore from a backup: the Node is created again with its labels and its finalizer."""
 
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
-        await remove_by_force(world, node)
-        await world.sleep(20)
-        (current,) = await world.claims()
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
+        await remove_by_force(env, node)
+        await env.sleep(20)
+        (current,) = await env.claims()
         assert conditions.holds(current.status.conditions, claim_conditions.NODE_NOT_FOUND)
-        await world.create("/api/v1/nodes", as_before(node))
-        await world.sleep(2 * BOUND_S)
-        remaining = await world.kube.get(NodeClaim, claim.metadata.name)
+        await env.create("/api/v1/nodes", as_before(node))
+        await env.sleep(2 * BOUND_S)
+        remaining = await env.kube.get(NodeClaim, claim.metadata.name)
         assert remaining.metadata.deletion_timestamp is None
         assert conditions.find(remaining.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_nodeclaim_of_a_node_that_registers_again_is_replaced() -> None:
     """A kubelet that starts again creates its Node with the taint that only registration removes."""
 
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
-        (instance,) = world.machines
-        await remove_by_force(world, node)
-        world.ec2.call("RebootInstances", {"InstanceIds": [instance.id]}, Caller(aws_world.ACCOUNT, "", ""))
-        await world.sleep(ORPHAN_S + 5)
-        assert await world.until_running(1) < 60
-        await until_replaced(world, claim, BOUND_S + LATE_S)
-        await world.sleep(150)
-        await assert_replaced(world, claim)
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
+        (instance,) = env.machines
+        await remove_by_force(env, node)
+        env.ec2.call(
+            "RebootInstances", {"InstanceIds": [instance.id]}, Caller(aws_environment.ACCOUNT, "", "")
+        )
+        await env.sleep(ORPHAN_S + 5)
+        assert await env.until_running(1) < 60
+        await until_replaced(env, claim, BOUND_S + LATE_S)
+        await env.sleep(150)
+        await assert_replaced(env, claim)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_node_that_is_missing_only_in_the_cache_deletes_no_nodeclaim(*, answers: bool) -> None:
     """Only an answer that the Node does not exist deletes its NodeClaim, never the cache or an error."""
 
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
         if not answers:
-            world.line.add(Refuse(), lambda request: request.path.endswith(node.metadata.name), times=10_000)
+            env.line.add(Refuse(), lambda request: request.path.endswith(node.metadata.name), times=10_000)
         version = str(int(node.metadata.resource_version) + 10_000)
         stale = msgspec.structs.replace(
             node, metadata=msgspec.structs.replace(node.metadata, resource_version=version)
         )
-        world.app.caches.of(Node).apply(Change("DELETED", stale))
-        await world.sleep(2 * BOUND_S)
-        (remaining,) = await world.claims()
+        env.app.caches.of(Node).apply(Change("DELETED", stale))
+        await env.sleep(2 * BOUND_S)
+        (remaining,) = await env.claims()
         assert remaining.metadata.name == claim.metadata.name
         assert conditions.find(remaining.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
-        assert len(world.all_machines()) == 1
+        assert len(env.all_machines()) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
 @pytest.mark.parametrize("write", WRITES)
 def test_crash_at_any_write_does_not_change_the_outcome(write: int, *, after_effect: bool) -> None:
-    async def program(world: AppWorld) -> None:
-        claim, node = await started(world)
-        await remove_by_force(world, node)
-        first = world.hands
+    async def program(env: AppEnvironment) -> None:
+        claim, node = await started(env)
+        await remove_by_force(env, node)
+        first = env.hands
         first.die_at(len(first.writes) + write, after_effect=after_effect)
-        await until_replaced(world, claim, BOUND_S + 60 + LATE_S)
+        await until_replaced(env, claim, BOUND_S + 60 + LATE_S)
         for _ in range(15):
-            await world.sleep(10)
-            await restart_if_crashed(world)
+            await env.sleep(10)
+            await restart_if_crashed(env)
         assert first.dead.is_set()
-        await assert_replaced(world, claim)
+        await assert_replaced(env, claim)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def as_before(node: Node) -> dict[str, Any]:

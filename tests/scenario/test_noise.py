@@ -4,9 +4,9 @@ import dataclasses
 import random
 from datetime import datetime, timedelta
 
-import app_world
-from app_world import AppWorld
-from disruption_world import pool
+import app_environment
+from app_environment import AppEnvironment
+from disruption_environment import pool
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.cluster.kinds import Pod
@@ -14,7 +14,7 @@ from holdfast.sim.ec2 import control
 
 LASTS_S = 24 * 3600
 STEP_S = 900
-QUIET = dataclasses.replace(app_world.FAST, heartbeat_s=60, grace_s=180, poll_s=5)
+QUIET = dataclasses.replace(app_environment.FAST, heartbeat_s=60, grace_s=180, poll_s=5)
 COOLDOWN = timedelta(minutes=10)
 APPS = {"web": ("1500m", 5), "api": ("700m", 6)}
 
@@ -22,11 +22,11 @@ APPS = {"web": ("1500m", 5), "api": ("700m", 6)}
 class History:
     """Every NodeClaim and every pod that ever existed."""
 
-    def __init__(self, world: AppWorld) -> None:
-        self.claims = {claim.metadata.name: claim for claim in world.ever(NodeClaim)}
+    def __init__(self, env: AppEnvironment) -> None:
+        self.claims = {claim.metadata.name: claim for claim in env.ever(NodeClaim)}
         self.created_at: dict[str, datetime | None] = {}  # pods
         self.used_nodes: set[str] = set()  # nodes
-        for pod in world.ever(Pod):
+        for pod in env.ever(Pod):
             self.created_at[pod.metadata.name] = pod.metadata.creation_timestamp
             self.used_nodes |= {pod.spec["nodeName"]} if "nodeName" in pod.spec else set()
 
@@ -36,9 +36,9 @@ class History:
         return [claim for claim in deleted if claim.status.node_name not in self.used_nodes]
 
 
-async def moved_twice(world: AppWorld, history: History) -> list[str]:
+async def moved_twice(env: AppEnvironment, history: History) -> list[str]:
     """Pods that replaced an evicted pod and were themselves evicted within the cool-down."""
-    evicted = {e.involved_object.name: e.first_timestamp for e in await world.events("Evicted")}
+    evicted = {e.involved_object.name: e.first_timestamp for e in await env.events("Evicted")}
     found = []
     for name, at in evicted.items():
         created_at = history.created_at[name]
@@ -56,32 +56,32 @@ def _app(pod: str) -> str:
 
 
 def test_a_day_of_scaling_moves_no_pod_twice_and_launches_no_unused_node() -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         dice = random.Random(9)  # the same sequence in every run
-        slots = world.reserve(total=3)
-        await pool(world, slots, types=("m5.large", "m5.xlarge"), consolidate_after="60s")
+        slots = env.reserve(total=3)
+        await pool(env, slots, types=("m5.large", "m5.xlarge"), consolidate_after="60s")
         for app, (cpu, most) in APPS.items():
-            await world.deploy(app, most // 2, cpu=cpu)
+            await env.deploy(app, most // 2, cpu=cpu)
         taken = 0
         for _ in range(LASTS_S // STEP_S):
             app = dice.choice(sorted(APPS))
-            await world.scale(app, dice.randint(1, APPS[app][1]))
+            await env.scale(app, dice.randint(1, APPS[app][1]))
             if dice.random() < 0.3:
-                reservation = world.ec2.world.reservations[slots.id]
+                reservation = env.ec2.region.reservations[slots.id]
                 if reservation.elsewhere:
-                    control.give(world.ec2.world, slots.id, 1)
+                    control.give(env.ec2.region, slots.id, 1)
                 elif reservation.available:
-                    control.take(world.ec2.world, slots.id, 1)
+                    control.take(env.ec2.region, slots.id, 1)
                     taken += 1
-            await world.sleep(STEP_S)
-        history = History(world)
-        assert len(history.claims) > len(await world.claims())  # nodes were launched and deleted
-        assert await world.events("Evicted")  # at least one pod was moved
-        assert await moved_twice(world, history) == []
+            await env.sleep(STEP_S)
+        history = History(env)
+        assert len(history.claims) > len(await env.claims())  # nodes were launched and deleted
+        assert await env.events("Evicted")  # at least one pod was moved
+        assert await moved_twice(env, history) == []
         # If a slot is taken after the count, EC2 refuses the launch: that costs a NodeClaim but no instance.
         unused = history.unused()
         assert [claim.metadata.name for claim in unused if claim.status.provider_id] == []
         assert {claim.metadata.annotations.get(names.RESERVATION_ID) for claim in unused} <= {slots.id}
         assert len(unused) <= taken
 
-    app_world.run(program, timings=QUIET)
+    app_environment.run(program, timings=QUIET)

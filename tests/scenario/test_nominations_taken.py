@@ -7,8 +7,8 @@ import dataclasses
 
 import pytest
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Packing
 from holdfast.sim.ec2 import faults
@@ -18,77 +18,77 @@ PACKINGS = pytest.mark.parametrize("packing", list(Packing))
 
 
 def packed(packing: Packing) -> Settings:
-    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
-    return dataclasses.replace(app_world.SETTINGS, planning=planning)
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, packing=packing)
+    return dataclasses.replace(app_environment.SETTINGS, planning=planning)
 
 
-async def one_full_node(world: AppWorld) -> None:
+async def one_full_node(env: AppEnvironment) -> None:
     """An on-demand node that `filler` fills, and a reservation whose slot another cluster uses."""
-    slots = world.reserve(total=1, elsewhere=1)
-    await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-    await world.node_pool(
+    slots = env.reserve(total=1, elsewhere=1)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    await env.node_pool(
         requirements=[LARGE, capacity_types("reserved", "on-demand")],
         disruption={"consolidateAfter": "Never"},
     )
-    await world.deploy("filler", 1, cpu="1500m")
-    await world.until_running(1, "filler")
+    await env.deploy("filler", 1, cpu="1500m")
+    await env.until_running(1, "filler")
 
 
 @PACKINGS
 def test_nodeclaim_is_not_launched_once_its_pods_run_on_another_node(packing: Packing) -> None:
-    async def program(world: AppWorld) -> None:
-        await one_full_node(world)
-        until_s = world.clock.now_s() + 60
-        world.ec2.world.faults.add(faults.Denied(operation="CreateFleet", until_s=until_s))
-        await world.deploy("web", 1, cpu="1500m")
+    async def program(env: AppEnvironment) -> None:
+        await one_full_node(env)
+        until_s = env.clock.now_s() + 60
+        env.ec2.region.faults.add(faults.Denied(operation="CreateFleet", until_s=until_s))
+        await env.deploy("web", 1, cpu="1500m")
 
         async def written() -> bool:
-            return len(await world.claims()) == 2
+            return len(await env.claims()) == 2
 
-        await world.until(written)
-        await world.scale("filler", 0)
-        await world.until_running(1, within_s=30)
-        await world.sleep(200)
-        assert len(world.all_machines()) == 1
-        assert len(await world.claims()) == 1
-        assert len(await world.running()) == 1
+        await env.until(written)
+        await env.scale("filler", 0)
+        await env.until_running(1, within_s=30)
+        await env.sleep(200)
+        assert len(env.all_machines()) == 1
+        assert len(await env.claims()) == 1
+        assert len(await env.running()) == 1
 
-    app_world.run(program, settings=packed(packing))
+    app_environment.run(program, settings=packed(packing))
 
 
 @PACKINGS
 def test_a_claim_that_another_pod_needs_is_launched_for_that_pod(packing: Packing) -> None:
-    async def program(world: AppWorld) -> None:
-        await one_full_node(world)
-        until_s = world.clock.now_s() + 60
-        world.ec2.world.faults.add(faults.Denied(operation="CreateFleet", until_s=until_s))
-        await world.deploy("web", 1, cpu="1500m")
+    async def program(env: AppEnvironment) -> None:
+        await one_full_node(env)
+        until_s = env.clock.now_s() + 60
+        env.ec2.region.faults.add(faults.Denied(operation="CreateFleet", until_s=until_s))
+        await env.deploy("web", 1, cpu="1500m")
 
         async def written() -> bool:
-            return len(await world.claims()) == 2
+            return len(await env.claims()) == 2
 
-        await world.until(written)
-        await world.scale("filler", 0)
-        await world.until_running(1, within_s=30)
-        await world.deploy("other", 1, cpu="1500m")
-        await world.until_running(1, "other", within_s=200)
-        assert len(world.all_machines()) == 2
+        await env.until(written)
+        await env.scale("filler", 0)
+        await env.until_running(1, within_s=30)
+        await env.deploy("other", 1, cpu="1500m")
+        await env.until_running(1, "other", within_s=200)
+        assert len(env.all_machines()) == 2
 
-    app_world.run(program, settings=packed(packing))
+    app_environment.run(program, settings=packed(packing))
 
 
 @PACKINGS
 def test_no_claim_is_written_for_a_pod_that_was_bound_while_the_plan_was_made(packing: Packing) -> None:
-    async def program(world: AppWorld) -> None:
-        await one_full_node(world)
-        before = world.claims_ever()
-        await world.sleep(10)
-        await world.deploy("web", 1, cpu="1500m")
-        await world.sleep(2.5)  # the batch is closed, and the plan is being made
-        await world.scale("filler", 0)
-        await world.until_running(1, within_s=30)
-        await world.sleep(60)
-        assert world.claims_ever() == before
-        assert len(world.all_machines()) == 1
+    async def program(env: AppEnvironment) -> None:
+        await one_full_node(env)
+        before = env.claims_ever()
+        await env.sleep(10)
+        await env.deploy("web", 1, cpu="1500m")
+        await env.sleep(2.5)  # the batch is closed, and the plan is being made
+        await env.scale("filler", 0)
+        await env.until_running(1, within_s=30)
+        await env.sleep(60)
+        assert env.claims_ever() == before
+        assert len(env.all_machines()) == 1
 
-    app_world.run(program, settings=packed(packing), plans_take_s=8)
+    app_environment.run(program, settings=packed(packing), plans_take_s=8)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-import app_world
+import app_environment
 import builders
-from app_world import AppWorld, capacity_types, instance_types
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.pods import Pod
 
@@ -35,40 +35,40 @@ REJECTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.fact("S-7", "E-1")
 def test_pods_with_unsupported_constraints_are_counted_and_have_an_event() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await world.node_pool(requirements=[LARGE])
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool(requirements=[LARGE])
         for name, spec in REJECTED.items():
-            await world.deploy(name, 1, cpu="100m", **spec)
+            await env.deploy(name, 1, cpu="100m", **spec)
         elsewhere = required(builders.requirement(names.NODEPOOL, "DoesNotExist"))
-        await world.deploy("elsewhere", 1, cpu="100m", affinity=elsewhere)
-        await world.sleep(20)
-        assert await world.claims() == []
-        assert world.app.metrics.value(IGNORED, {}) == len(REJECTED) + 1
-        assert world.app.metrics.value(UNSCHEDULABLE, PROVISIONER) == 0
-        app_of = {pod.metadata.name: pod.metadata.labels["app"] for pod in await world.all(Pod)}
+        await env.deploy("elsewhere", 1, cpu="100m", affinity=elsewhere)
+        await env.sleep(20)
+        assert await env.claims() == []
+        assert env.app.metrics.value(IGNORED, {}) == len(REJECTED) + 1
+        assert env.app.metrics.value(UNSCHEDULABLE, PROVISIONER) == 0
+        app_of = {pod.metadata.name: pod.metadata.labels["app"] for pod in await env.all(Pod)}
         ours = [
-            event for event in await world.events("FailedScheduling") if event.source.component == "holdfast"
+            event for event in await env.events("FailedScheduling") if event.source.component == "holdfast"
         ]
         assert {app_of[event.involved_object.name] for event in ours} == set(REJECTED)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_pod_that_requests_a_resource_of_no_nodepool_has_an_event_that_names_it() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await world.node_pool(requirements=[LARGE])  # which excludes types with GPUs
-        await world.deploy("web", 1, cpu="100m", limits={"nvidia.com/gpu": "1"})
-        await world.sleep(20)
-        assert await world.claims() == []
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool(requirements=[LARGE])  # which excludes types with GPUs
+        await env.deploy("web", 1, cpu="100m", limits={"nvidia.com/gpu": "1"})
+        await env.sleep(20)
+        assert await env.claims() == []
         (event,) = [
-            event for event in await world.events("FailedScheduling") if event.source.component == "holdfast"
+            event for event in await env.events("FailedScheduling") if event.source.component == "holdfast"
         ]
         text = "no instance type of any ready NodePool has the extended resource nvidia.com/gpu"
         assert (event.type, event.message) == ("Warning", f"NodePool default: {text}")
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("S-14")
@@ -87,54 +87,54 @@ def test_pod_that_requests_a_resource_of_no_nodepool_has_an_event_that_names_it(
 def test_nodepool_without_compatible_instance_types_has_an_event(
     requirement: dict[str, Any], message: str | None
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await world.node_pool("other", requirements=[LARGE])
-        await world.deploy("first", 1, cpu="1", nodeSelector={names.NODEPOOL: "other"})
-        await world.until_running(1, "first")
-        await world.node_pool("tested", requirements=[requirement])
-        await world.deploy("small", 1, cpu="100m")
-        await world.until_running(1, "small")  # on the node that exists, whatever the NodePools can launch
-        assert len(await world.claims()) == 1
-        await world.deploy("web", 1, cpu="100m", nodeSelector={names.NODEPOOL: "tested"})
-        await world.sleep(30)
-        found = await world.events("NoCompatibleInstanceTypes")
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool("other", requirements=[LARGE])
+        await env.deploy("first", 1, cpu="1", nodeSelector={names.NODEPOOL: "other"})
+        await env.until_running(1, "first")
+        await env.node_pool("tested", requirements=[requirement])
+        await env.deploy("small", 1, cpu="100m")
+        await env.until_running(1, "small")  # on the node that exists, whatever the NodePools can launch
+        assert len(await env.claims()) == 1
+        await env.deploy("web", 1, cpu="100m", nodeSelector={names.NODEPOOL: "tested"})
+        await env.sleep(30)
+        found = await env.events("NoCompatibleInstanceTypes")
         assert {(e.involved_object.kind, e.involved_object.name, e.message) for e in found} == (
             {("NodePool", "tested", message)} if message else set()
         )
-        assert len(await world.claims()) == (1 if message else 2)
+        assert len(await env.claims()) == (1 if message else 2)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("S-14")
 def test_nodepool_whose_reservation_is_full_has_compatible_instance_types() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1, elsewhere=1)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
-        await world.deploy("web", 1, cpu="1")
-        await world.sleep(30)
-        assert await world.events("NoCompatibleInstanceTypes") == []
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1, elsewhere=1)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await env.deploy("web", 1, cpu="1")
+        await env.sleep(30)
+        assert await env.events("NoCompatibleInstanceTypes") == []
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("S-86")
 def test_pending_pods_are_counted_by_zone() -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         def counted(zone: str) -> float | None:
-            return world.app.metrics.value(BY_ZONE, PROVISIONER | {"zone": zone})
+            return env.app.metrics.value(BY_ZONE, PROVISIONER | {"zone": zone})
 
-        await world.node_class()
-        await world.node_pool(requirements=[LARGE], limits={"cpu": "0"})
-        await world.deploy("a", 2, cpu="1", nodeSelector={names.ZONE: "us-west-2a"})
-        await world.deploy("anywhere", 3, cpu="1")
-        await world.deploy("nowhere", 1, cpu="1", nodeSelector={names.ZONE: "us-west-2x"})
-        await world.sleep(20)
+        await env.node_class()
+        await env.node_pool(requirements=[LARGE], limits={"cpu": "0"})
+        await env.deploy("a", 2, cpu="1", nodeSelector={names.ZONE: "us-west-2a"})
+        await env.deploy("anywhere", 3, cpu="1")
+        await env.deploy("nowhere", 1, cpu="1", nodeSelector={names.ZONE: "us-west-2x"})
+        await env.sleep(20)
         assert (counted("us-west-2a"), counted("flexible"), counted("none")) == (2, 3, 1)
-        await world.scale("a", 0)
-        await world.sleep(20)
+        await env.scale("a", 0)
+        await env.sleep(20)
         assert (counted("us-west-2a"), counted("flexible"), counted("none")) == (0, 3, 1)
 
-    app_world.run(program)
+    app_environment.run(program)

@@ -5,8 +5,8 @@ Two cases: another listed slot is free and the NodeClaim moves there, or none is
 
 import pytest
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.sim.ec2 import faults
 
 SLOTS = {"another is free": 2, "none is free": 1}
@@ -21,39 +21,39 @@ def writes_after_lost_race(kind: str, crash_at: int | None) -> int:
     """The number of writes; the process crashes once, after the effect of write `crash_at` and before its answer."""
     write_counts: list[int] = []
 
-    async def program(world: AppWorld) -> None:
-        slots = [world.reserve(total=1) for _ in range(SLOTS[kind])]
-        await world.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+    async def program(env: AppEnvironment) -> None:
+        slots = [env.reserve(total=1) for _ in range(SLOTS[kind])]
+        await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
         wanted = [instance_types("m5.large"), capacity_types("reserved", "on-demand")]
         # Otherwise consolidation moves an on-demand node into a slot that becomes free.
-        await world.node_pool(requirements=wanted, disruption={"consolidateAfter": "Never"})
-        await world.sleep(20)
+        await env.node_pool(requirements=wanted, disruption={"consolidateAfter": "Never"})
+        await env.sleep(20)
         planned = min(slots, key=lambda one: one.id)
-        world.ec2.world.faults.add(faults.Taken(reservation_id=planned.id, times=1))
-        hands, first = world.hands, len(world.hands.writes)
+        env.ec2.region.faults.add(faults.Taken(reservation_id=planned.id, times=1))
+        hands, first = env.hands, len(env.hands.writes)
         if crash_at is not None:
             hands.die_at(first + crash_at, after_effect=True)
-        await world.deploy("web", 1, cpu="1500m")
+        await env.deploy("web", 1, cpu="1500m")
 
         async def pod_runs() -> bool:
-            if world.hands.dead.is_set():
-                await world.restart()
-            return len(await world.running()) == 1
+            if env.hands.dead.is_set():
+                await env.restart()
+            return len(await env.running()) == 1
 
-        await world.until(pod_runs)
+        await env.until(pod_runs)
         write_counts.append(len(hands.writes) - first)
         assert hands.dead.is_set() == (crash_at is not None)
         for _ in range(26):  # garbage collection runs meanwhile
-            await world.sleep(5)
+            await env.sleep(5)
             assert await pod_runs()
-        (claim,), (node,), (instance,) = await world.claims(), await world.nodes(), world.machines
+        (claim,), (node,), (instance,) = await env.claims(), await env.nodes(), env.machines
         assert (claim.status.provider_id or "").endswith(instance.id)
         assert node.spec.provider_id == claim.status.provider_id
-        assert len(world.all_machines()) == 1  # no duplicate launch
+        assert len(env.all_machines()) == 1  # no duplicate launch
         assert instance.reservation_id == (max(one.id for one in slots) if len(slots) > 1 else "")
-        world.ec2.check_all()
+        env.ec2.check_all()
 
-    app_world.run(program)
+    app_environment.run(program)
     return write_counts[0]
 
 

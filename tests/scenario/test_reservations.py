@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-import app_world
-import cluster_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+import cluster_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import names
 from holdfast.api import aws, conditions
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -25,17 +25,19 @@ AVAILABLE = "CapacityReservationAvailable"
 DAY_S = 24 * 3600
 
 
-async def with_slots(world: AppWorld, *slots: Reservation, kinds: tuple[str, ...]) -> None:
-    await world.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
-    await world.node_pool(requirements=[LARGE, capacity_types(*kinds)])
+async def with_slots(env: AppEnvironment, *slots: Reservation, kinds: tuple[str, ...]) -> None:
+    await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+    await env.node_pool(requirements=[LARGE, capacity_types(*kinds)])
 
 
-async def kinds_of_nodes(world: AppWorld) -> list[str]:
-    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
+async def kinds_of_nodes(env: AppEnvironment) -> list[str]:
+    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await env.nodes())
 
 
-async def availability(world: AppWorld, kind: type[Object], name: str = "default") -> tuple[str, str] | None:
-    found = conditions.find(conditions.of(await world.kube.get(kind, name)), AVAILABLE)
+async def availability(
+    env: AppEnvironment, kind: type[Object], name: str = "default"
+) -> tuple[str, str] | None:
+    found = conditions.find(conditions.of(await env.kube.get(kind, name)), AVAILABLE)
     return None if found is None else (found.status, found.reason or "")
 
 
@@ -44,42 +46,42 @@ async def availability(world: AppWorld, kind: type[Object], name: str = "default
 
 @pytest.mark.fact("Q-7")
 def test_reservation_that_no_pod_needs_stays_empty_for_a_day() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=10)
-        await with_slots(world, slots, kinds=("reserved",))
-        await world.sleep(DAY_S)
-        assert world.all_machines() == []
-        assert await world.claims() == []
-        assert world.free(slots) == 10
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=10)
+        await with_slots(env, slots, kinds=("reserved",))
+        await env.sleep(DAY_S)
+        assert env.all_machines() == []
+        assert await env.claims() == []
+        assert env.free(slots) == 10
 
-    app_world.run(program, timings=Timings(poll_s=600))
+    app_environment.run(program, timings=Timings(poll_s=600))
 
 
 def test_later_pods_use_the_remaining_slots_of_a_reservation() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=6)
-        await with_slots(world, slots, kinds=("reserved", "on-demand"))
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.until_running(2)
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=6)
+        await with_slots(env, slots, kinds=("reserved", "on-demand"))
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
         for replicas in (4, 6):
-            await world.sleep(61)  # until a count shows the launches, which are less than two minutes old
-            await world.scale("web", replicas)
-            await world.until_running(replicas)
-        assert world.in_reservation(slots) == 6 == len(world.all_machines())
+            await env.sleep(61)  # until a count shows the launches, which are less than two minutes old
+            await env.scale("web", replicas)
+            await env.until_running(replicas)
+        assert env.in_reservation(slots) == 6 == len(env.all_machines())
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("Q-7", "W-13")
 def test_two_clusters_share_a_reservation_without_overselling_it() -> None:
-    async def program(blue: AppWorld) -> None:
-        settings = dataclasses.replace(app_world.SETTINGS, cluster_name="green")
-        green = AppWorld(seed=2, settings=settings, beside=blue)
+    async def program(blue: AppEnvironment) -> None:
+        settings = dataclasses.replace(app_environment.SETTINGS, cluster_name="green")
+        green = AppEnvironment(seed=2, settings=settings, beside=blue)
         await green.start()
         slots = blue.reserve(total=10)
-        for world in (blue, green):
-            await with_slots(world, slots, kinds=("reserved", "on-demand"))
-            await world.deploy("web", 8, **ONE_PER_NODE)
+        for env in (blue, green):
+            await with_slots(env, slots, kinds=("reserved", "on-demand"))
+            await env.deploy("web", 8, **ONE_PER_NODE)
         await blue.until_running(8)  # the simulated EC2 checks its invariants after every write
         await green.until_running(8)
         assert blue.in_reservation(slots) == 10
@@ -90,7 +92,7 @@ def test_two_clusters_share_a_reservation_without_overselling_it() -> None:
         assert len(await blue.claims()) == len(await green.claims()) == 8
         await green.stop()
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 # --- Reserved, then spot, then on-demand ------------------------------------------------------------
@@ -98,45 +100,45 @@ def test_two_clusters_share_a_reservation_without_overselling_it() -> None:
 
 @pytest.mark.fact("Q-12", "aws-10.5.2")
 def test_capacity_types_are_used_in_the_order_reserved_spot_on_demand() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await with_slots(world, slots, kinds=("reserved", "spot", "on-demand"))
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.until_running(2)
-        assert await kinds_of_nodes(world) == ["reserved"] * 2
-        await world.scale("web", 4)
-        await world.until_running(4)
-        assert await kinds_of_nodes(world) == ["reserved"] * 2 + ["spot"] * 2
-        world.ec2.world.faults.add(faults.NoCapacity(market="spot"))
-        await world.scale("web", 6)
-        await world.until_running(6)
-        assert await kinds_of_nodes(world) == ["on-demand"] * 2 + ["reserved"] * 2 + ["spot"] * 2
-        assert world.in_reservation(slots) == 2
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await with_slots(env, slots, kinds=("reserved", "spot", "on-demand"))
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        assert await kinds_of_nodes(env) == ["reserved"] * 2
+        await env.scale("web", 4)
+        await env.until_running(4)
+        assert await kinds_of_nodes(env) == ["reserved"] * 2 + ["spot"] * 2
+        env.ec2.region.faults.add(faults.NoCapacity(market="spot"))
+        await env.scale("web", 6)
+        await env.until_running(6)
+        assert await kinds_of_nodes(env) == ["on-demand"] * 2 + ["reserved"] * 2 + ["spot"] * 2
+        assert env.in_reservation(slots) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_nodepools_of_one_capacity_type_serve_the_pods_that_select_it() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=3)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=3)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
         for kind in ("reserved", "spot", "on-demand"):
-            await world.node_pool(kind, requirements=[LARGE, capacity_types(kind)])
+            await env.node_pool(kind, requirements=[LARGE, capacity_types(kind)])
             chosen = {"nodeSelector": {names.CAPACITY_TYPE: kind}}
-            await world.deploy(f"on-{kind}", 2, **ONE_PER_NODE, **chosen)
+            await env.deploy(f"on-{kind}", 2, **ONE_PER_NODE, **chosen)
         for kind in ("reserved", "spot", "on-demand"):
-            await world.until_running(2, f"on-{kind}")
-        await world.deploy("anywhere", 1, **ONE_PER_NODE)  # it fits on no node of another pod
-        await world.until_running(1, "anywhere")
+            await env.until_running(2, f"on-{kind}")
+        await env.deploy("anywhere", 1, **ONE_PER_NODE)  # it fits on no node of another pod
+        await env.until_running(1, "anywhere")
         by_pool: dict[str, set[str]] = {}
-        for claim in await world.claims():
+        for claim in await env.claims():
             labels = claim.metadata.labels
             by_pool.setdefault(labels[names.NODEPOOL], set()).add(labels[names.CAPACITY_TYPE])
         assert by_pool == {kind: {kind} for kind in ("reserved", "spot", "on-demand")}
-        assert world.in_reservation(slots) == 3  # no selector: the free slot is used first
-        assert len(world.machines) == 7
+        assert env.in_reservation(slots) == 3  # no selector: the free slot is used first
+        assert len(env.machines) == 7
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 # --- Full, and free again ---------------------------------------------------------------------------
@@ -144,164 +146,164 @@ def test_nodepools_of_one_capacity_type_serve_the_pods_that_select_it() -> None:
 
 @pytest.mark.fact("Q-42", "AW-11")
 def test_capacity_reservation_available_is_false_while_full_and_true_when_a_slot_is_free() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await with_slots(world, slots, kinds=("reserved",))
-        await world.sleep(20)
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await with_slots(env, slots, kinds=("reserved",))
+        await env.sleep(20)
         assert (
-            await availability(world, EC2NodeClass)
-            == await availability(world, NodePool)
+            await availability(env, EC2NodeClass)
+            == await availability(env, NodePool)
             == ("True", "Available")
         )
-        world.ec2.world.faults.add(faults.Taken(reservation_id=slots.id, times=1))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.sleep(90)
+        env.ec2.region.faults.add(faults.Taken(reservation_id=slots.id, times=1))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.sleep(90)
         full = ("False", "LimitExceeded")
-        assert await availability(world, EC2NodeClass) == await availability(world, NodePool) == full
+        assert await availability(env, EC2NodeClass) == await availability(env, NodePool) == full
         claim_versions = [
-            one for one in cluster_world.history(world) if AVAILABLE in one and '"NodeClaim"' in one
+            one for one in cluster_environment.history(env) if AVAILABLE in one and '"NodeClaim"' in one
         ]
         assert claim_versions, "the NodeClaim was deleted before its condition was set"
         assert all("LimitExceeded" in one for one in claim_versions)
-        assert await world.claims() == []
-        assert world.machines == []
-        control.give(world.ec2.world, slots.id, 1)
-        assert await world.until_running(1) < 60 + 45
-        (claim,) = await world.claims()
-        assert await availability(world, NodeClaim, claim.metadata.name) == ("True", "Available")
-        await world.scale("web", 0)
-        await world.kube.delete(claim)
-        await world.sleep(240)
-        assert world.free(slots) == 1
+        assert await env.claims() == []
+        assert env.machines == []
+        control.give(env.ec2.region, slots.id, 1)
+        assert await env.until_running(1) < 60 + 45
+        (claim,) = await env.claims()
+        assert await availability(env, NodeClaim, claim.metadata.name) == ("True", "Available")
+        await env.scale("web", 0)
+        await env.kube.delete(claim)
+        await env.sleep(240)
+        assert env.free(slots) == 1
         assert (
-            await availability(world, EC2NodeClass)
-            == await availability(world, NodePool)
+            await availability(env, EC2NodeClass)
+            == await availability(env, NodePool)
             == ("True", "Available")
         )
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.fact("Q-11", "W-16")
 def test_reserved_only_pods_wait_for_a_full_reservation_and_get_an_event() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await with_slots(world, slots, kinds=("reserved",))
-        await world.deploy("web", 3, **ONE_PER_NODE)
-        await world.sleep(300)
-        assert len(await world.running()) == len(world.all_machines()) == world.in_reservation(slots) == 1
-        assert len(await world.claims()) == 1
-        waiting = {event.involved_object.name for event in await world.events("FailedScheduling")}
-        assert {pod.metadata.name for pod in await world.pods()} - {
-            pod.metadata.name for pod in await world.running()
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await with_slots(env, slots, kinds=("reserved",))
+        await env.deploy("web", 3, **ONE_PER_NODE)
+        await env.sleep(300)
+        assert len(await env.running()) == len(env.all_machines()) == env.in_reservation(slots) == 1
+        assert len(await env.claims()) == 1
+        waiting = {event.involved_object.name for event in await env.events("FailedScheduling")}
+        assert {pod.metadata.name for pod in await env.pods()} - {
+            pod.metadata.name for pod in await env.running()
         } <= waiting
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_event_of_a_pod_that_waits_for_a_slot_does_not_depend_on_the_counts() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await with_slots(world, slots, kinds=("reserved", "spot"))
-        world.ec2.world.faults.add(faults.NoCapacity(market="spot"))
-        await world.deploy("first", 2, **ONE_PER_NODE)
-        await world.until_running(2, "first")
-        await world.deploy("second", 1, **ONE_PER_NODE)
-        await world.sleep(300)
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await with_slots(env, slots, kinds=("reserved", "spot"))
+        env.ec2.region.faults.add(faults.NoCapacity(market="spot"))
+        await env.deploy("first", 2, **ONE_PER_NODE)
+        await env.until_running(2, "first")
+        await env.deploy("second", 1, **ONE_PER_NODE)
+        await env.sleep(300)
         texts = {
             event.message
-            for event in await world.events("FailedScheduling")
+            for event in await env.events("FailedScheduling")
             if event.involved_object.name.startswith("second") and event.source.component == "holdfast"
         }
         full = f"reservation {slots.id} has no free slot; one becomes free when an instance in it terminates"
         no_spot = "spot is not available at the moment for any instance type that suits the pod"
         assert texts == {f"{full}; NodePool default: {no_spot}"}
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_slots_that_one_deployment_frees_are_used_by_the_next() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await with_slots(world, slots, kinds=("reserved",))
-        await world.deploy("first", 2, **ONE_PER_NODE)
-        await world.until_running(2, "first")
-        await world.deploy("second", 2, **ONE_PER_NODE)
-        await world.sleep(30)
-        await world.scale("first", 0)
-        for claim in await world.claims():
-            await world.kube.delete(claim)
-        await world.until_running(2, "second", within_s=400)
-        assert world.in_reservation(slots) == len(world.machines) == 2
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await with_slots(env, slots, kinds=("reserved",))
+        await env.deploy("first", 2, **ONE_PER_NODE)
+        await env.until_running(2, "first")
+        await env.deploy("second", 2, **ONE_PER_NODE)
+        await env.sleep(30)
+        await env.scale("first", 0)
+        for claim in await env.claims():
+            await env.kube.delete(claim)
+        await env.until_running(2, "second", within_s=400)
+        assert env.in_reservation(slots) == len(env.machines) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 # --- Waiting for a releasing slot -------------------------------------------------------------------
 
 
-async def with_releasing_slot(world: AppWorld) -> Reservation:
+async def with_releasing_slot(env: AppEnvironment) -> Reservation:
     """Its instance is terminated, EC2 does not count the slot as free yet, and a pod waits up to ten minutes for it."""
-    slots = world.reserve(total=1)
-    await with_slots(world, slots, kinds=("reserved", "on-demand"))
+    slots = env.reserve(total=1)
+    await with_slots(env, slots, kinds=("reserved", "on-demand"))
     wait = {"metadata": {"annotations": {names.RESERVATION_WAIT: "10m"}}}
-    await world.kube.patch(await world.kube.get(NodePool, "default"), wait)
-    await world.deploy("web", 1, **ONE_PER_NODE)
-    await world.until_running(1)
-    (claim,) = await world.claims()
-    await world.kube.delete(claim)
+    await env.kube.patch(await env.kube.get(NodePool, "default"), wait)
+    await env.deploy("web", 1, **ONE_PER_NODE)
+    await env.until_running(1)
+    (claim,) = await env.claims()
+    await env.kube.delete(claim)
 
     async def is_removed() -> bool:
-        return claim.metadata.name not in {one.metadata.name for one in await world.claims()}
+        return claim.metadata.name not in {one.metadata.name for one in await env.claims()}
 
-    await world.until(is_removed)
-    assert (world.machines, world.free(slots)) == ([], 0)
+    await env.until(is_removed)
+    assert (env.machines, env.free(slots)) == ([], 0)
     return slots
 
 
 def test_pod_waits_for_a_releasing_slot_and_no_on_demand_node_is_launched() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await with_releasing_slot(world)
-        await world.until_running(1)
-        assert (world.in_reservation(slots), len(world.all_machines())) == (1, 2)
+    async def program(env: AppEnvironment) -> None:
+        slots = await with_releasing_slot(env)
+        await env.until_running(1)
+        assert (env.in_reservation(slots), len(env.all_machines())) == (1, 2)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_pod_stops_waiting_for_a_slot_that_another_account_takes() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await with_releasing_slot(world)
+    async def program(env: AppEnvironment) -> None:
+        slots = await with_releasing_slot(env)
 
         async def free() -> bool:
-            return world.free(slots) == 1
+            return env.free(slots) == 1
 
-        await world.until(free)
-        control.take(world.ec2.world, slots.id, 1)
-        await world.until_running(1)
-        assert await kinds_of_nodes(world) == ["on-demand"]
+        await env.until(free)
+        control.take(env.ec2.region, slots.id, 1)
+        await env.until_running(1)
+        assert await kinds_of_nodes(env) == ["on-demand"]
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize("wait_s", [0, 120])
 def test_pod_waits_for_a_slot_no_longer_than_the_reservation_wait(
     wait_s: int,
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await with_slots(world, slots, kinds=("reserved", "on-demand"))
-        await world.deploy("held", 1, **ONE_PER_NODE)
-        await world.until_running(1, "held")
-        await world.forbid_evictions("held")
-        (claim,) = await world.claims()
-        await world.kube.delete(claim)  # its drain does not end
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        assert wait_s <= await world.until_running(1) < wait_s + 45
-        assert world.in_reservation(slots) == 1  # the draining instance still runs
-        assert set(await kinds_of_nodes(world)) == {"on-demand", "reserved"}
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await with_slots(env, slots, kinds=("reserved", "on-demand"))
+        await env.deploy("held", 1, **ONE_PER_NODE)
+        await env.until_running(1, "held")
+        await env.forbid_evictions("held")
+        (claim,) = await env.claims()
+        await env.kube.delete(claim)  # its drain does not end
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        assert wait_s <= await env.until_running(1) < wait_s + 45
+        assert env.in_reservation(slots) == 1  # the draining instance still runs
+        assert set(await kinds_of_nodes(env)) == {"on-demand", "reserved"}
 
-    planning = dataclasses.replace(app_world.SETTINGS.planning, reservation_wait_s=wait_s)
-    app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, planning=planning))
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, reservation_wait_s=wait_s)
+    app_environment.run(program, settings=dataclasses.replace(app_environment.SETTINGS, planning=planning))
 
 
 # --- Feature gate -----------------------------------------------------------------------------------
@@ -312,25 +314,25 @@ def test_pod_waits_for_a_slot_no_longer_than_the_reservation_wait(
 @pytest.mark.parametrize("on", ["true", "false"])
 def test_feature_gate_has_two_names_and_disables_reservations(gate: str, on: str) -> None:
     read = settings_table.read({}, {"CLUSTER_NAME": "x", "FEATURE_GATES": f"{gate}={on}"}).app
-    settings = dataclasses.replace(app_world.SETTINGS, planning=read.planning, capacity=read.capacity)
+    settings = dataclasses.replace(app_environment.SETTINGS, planning=read.planning, capacity=read.capacity)
 
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await with_slots(world, slots, kinds=("reserved", "on-demand"))
-        await world.deploy("web", 2, **ONE_PER_NODE)
-        await world.until_running(2)
-        (node_class,) = (await world.kube.list(EC2NodeClass)).items
-        inside, listed = world.in_reservation(slots), len(node_class.status.capacity_reservations)
-        pinned = [c for c in await world.claims() if names.RESERVATION_ID in c.metadata.annotations]
-        targets = [one.spec.targets for one in world.machines]
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await with_slots(env, slots, kinds=("reserved", "on-demand"))
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        (node_class,) = (await env.kube.list(EC2NodeClass)).items
+        inside, listed = env.in_reservation(slots), len(node_class.status.capacity_reservations)
+        pinned = [c for c in await env.claims() if names.RESERVATION_ID in c.metadata.annotations]
+        targets = [one.spec.targets for one in env.machines]
         if on == "true":
             assert (inside, listed, len(pinned), targets) == (2, 1, 2, [True, True])
         else:
             assert (inside, listed, len(pinned), targets) == (0, 0, 0, [False, False])
-            assert await kinds_of_nodes(world) == ["on-demand"] * 2
-            assert {one.spec.preference for one in world.machines} == {""}
+            assert await kinds_of_nodes(env) == ["on-demand"] * 2
+            assert {one.spec.preference for one in env.machines} == {""}
 
-    app_world.run(program, settings=settings)
+    app_environment.run(program, settings=settings)
 
 
 @pytest.mark.parametrize(("tenancies", "used"), [((), 0), (("dedicated",), 1), (("default", "dedicated"), 1)])
@@ -338,16 +340,16 @@ def test_feature_gate_has_two_names_and_disables_reservations(gate: str, on: str
 def test_dedicated_reservation_is_used_by_nodepools_that_require_dedicated_tenancy(
     packing: Packing, tenancies: tuple[str, ...], used: int
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1, tenancy="dedicated")
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1, tenancy="dedicated")
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
         tenancy = {"key": aws.INSTANCE_TENANCY, "operator": "In", "values": list(tenancies)}
         wanted = [LARGE, capacity_types("reserved", "on-demand"), *([tenancy] if tenancies else [])]
-        await world.node_pool(requirements=wanted)
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        assert world.in_reservation(slots) == used
-        assert {one.spec.tenancy for one in world.machines} == {"dedicated" if used else "default"}
+        await env.node_pool(requirements=wanted)
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        assert env.in_reservation(slots) == used
+        assert {one.spec.tenancy for one in env.machines} == {"dedicated" if used else "default"}
 
-    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
-    app_world.run(program, settings=dataclasses.replace(app_world.SETTINGS, planning=planning))
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, packing=packing)
+    app_environment.run(program, settings=dataclasses.replace(app_environment.SETTINGS, planning=planning))

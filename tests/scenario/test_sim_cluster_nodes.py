@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cluster_world import World, reason, run
+from cluster_environment import Environment, reason, run
 from holdfast import names
 from holdfast.model.taints import Effect, Taint
 from holdfast.sim.cluster import amounts, pods
@@ -14,8 +14,8 @@ MIB = 2**20 * 1000
 
 @pytest.mark.parametrize("family", ["AL2023", "AL2", "Bottlerocket", "Windows2022"])
 def test_labels_taints_and_sizes_of_a_node_come_from_the_user_data_of_its_family(family: str) -> None:
-    async def program(world: World) -> None:
-        (instance,) = world.launch(
+    async def program(env: Environment) -> None:
+        (instance,) = env.launch(
             family=family,
             labels={"team": "ml", "karpenter.sh/nodepool": "default", names.ARCH: "dropped by the writer"},
             taints=(
@@ -28,8 +28,8 @@ def test_labels_taints_and_sizes_of_a_node_come_from_the_user_data_of_its_family
                 "evictionHard": {"memory.available": "512Mi"},
             },
         )
-        await world.nodes_ready(1)
-        node = await world.node_of(instance)
+        await env.nodes_ready(1)
+        node = await env.node_of(instance)
         labels = node.metadata.labels
         assert (labels["team"], labels["karpenter.sh/nodepool"]) == ("ml", "default")
         assert labels[names.ARCH] == "amd64"
@@ -50,77 +50,77 @@ def test_labels_taints_and_sizes_of_a_node_come_from_the_user_data_of_its_family
 
 
 def test_node_is_unschedulable_until_it_is_ready() -> None:
-    async def program(world: World) -> None:
-        await world.deploy(replicas=1)
-        (instance,) = world.launch()
+    async def program(env: Environment) -> None:
+        await env.deploy(replicas=1)
+        (instance,) = env.launch()
 
         async def registered() -> bool:
-            return any(lease.metadata.namespace == "kube-node-lease" for lease in await world.all(Lease))
+            return any(lease.metadata.namespace == "kube-node-lease" for lease in await env.all(Lease))
 
-        await world.until(registered)
-        await world.sleep(3)
-        node = await world.node_of(instance)
+        await env.until(registered)
+        await env.sleep(3)
+        node = await env.node_of(instance)
         assert pods.condition(node.status, "Ready")["status"] == "False"
-        (pod,) = await world.pods()
+        (pod,) = await env.pods()
         assert reason(pod) == (
             "Unschedulable",
             "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
         )
-        await world.until_running(1)
-        assert "taints" not in (await world.node_of(instance)).spec
-        (storage,) = await world.all(CSINode)
+        await env.until_running(1)
+        assert "taints" not in (await env.node_of(instance)).spec
+        (storage,) = await env.all(CSINode)
         assert [driver["name"] for driver in storage.spec["drivers"]] == ["ebs.csi.aws.com"]
 
     run(program)
 
 
 def test_devices_appear_after_the_node_is_ready_and_pods_wait_for_them() -> None:
-    async def program(world: World) -> None:
-        (instance,) = world.launch("g4dn.xlarge")
-        await world.nodes_ready(1)
-        assert "nvidia.com/gpu" not in (await world.node_of(instance)).status["allocatable"]
-        await world.deploy(limits={"nvidia.com/gpu": "1"}, replicas=2)
-        await world.sleep(3)
-        assert {reason(pod)[1] for pod in await world.pods()} == {
+    async def program(env: Environment) -> None:
+        (instance,) = env.launch("g4dn.xlarge")
+        await env.nodes_ready(1)
+        assert "nvidia.com/gpu" not in (await env.node_of(instance)).status["allocatable"]
+        await env.deploy(limits={"nvidia.com/gpu": "1"}, replicas=2)
+        await env.sleep(3)
+        assert {reason(pod)[1] for pod in await env.pods()} == {
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
         }
-        await world.sleep(30)
-        assert (await world.node_of(instance)).status["capacity"]["nvidia.com/gpu"] == "1"
-        assert len(await world.running()) == 1
+        await env.sleep(30)
+        assert (await env.node_of(instance)).status["capacity"]["nvidia.com/gpu"] == "1"
+        assert len(await env.running()) == 1
 
     run(program)
 
 
 def test_agents_remove_their_startup_taints() -> None:
-    async def program(world: World) -> None:
-        (instance,) = world.launch(taints=(Taint("ebs.csi.aws.com/agent-not-ready", Effect.NO_EXECUTE),))
-        await world.nodes_ready(1)
-        assert [t["key"] for t in (await world.node_of(instance)).spec["taints"]] == [
+    async def program(env: Environment) -> None:
+        (instance,) = env.launch(taints=(Taint("ebs.csi.aws.com/agent-not-ready", Effect.NO_EXECUTE),))
+        await env.nodes_ready(1)
+        assert [t["key"] for t in (await env.node_of(instance)).spec["taints"]] == [
             "ebs.csi.aws.com/agent-not-ready"
         ]
-        await world.sleep(30)
-        assert "taints" not in (await world.node_of(instance)).spec
+        await env.sleep(30)
+        assert "taints" not in (await env.node_of(instance)).spec
 
     run(program)
 
 
 def test_deleted_node_is_not_created_again_while_its_instance_runs() -> None:
-    async def program(world: World) -> None:
-        (instance,) = world.launch()
-        await world.nodes_ready(1)
-        await world.kube.delete(await world.node_of(instance))
-        await world.sleep(600)
-        assert await world.all(Node) == ()
-        assert await world.all(Lease) == ()
+    async def program(env: Environment) -> None:
+        (instance,) = env.launch()
+        await env.nodes_ready(1)
+        await env.kube.delete(await env.node_of(instance))
+        await env.sleep(600)
+        assert await env.all(Node) == ()
+        assert await env.all(Lease) == ()
 
     run(program)
 
 
 def test_node_without_a_kubelet_is_unreachable() -> None:
-    async def program(world: World) -> None:
-        await world.create("/api/v1/nodes", {"metadata": {"name": "lonely"}})
-        await world.sleep(60)
-        node = await world.kube.get(Node, "lonely")
+    async def program(env: Environment) -> None:
+        await env.create("/api/v1/nodes", {"metadata": {"name": "lonely"}})
+        await env.sleep(60)
+        node = await env.kube.get(Node, "lonely")
         assert pods.condition(node.status, "Ready")["status"] == "Unknown"
         assert {taint["key"] for taint in node.spec["taints"]} == {names.UNREACHABLE_TAINT}
 
@@ -128,15 +128,14 @@ def test_node_without_a_kubelet_is_unreachable() -> None:
 
 
 def test_raid0_of_local_disks_replaces_the_root_volume_as_ephemeral_storage() -> None:
-    async def program(world: World) -> None:
+    async def program(env: Environment) -> None:
         gib = 2**30 * 1000
-        (plain,) = world.launch()
-        (raided,) = world.launch("m5d.large", raid0=True)
-        await world.nodes_ready(2)
-        assert amounts.parse((await world.node_of(plain)).status["capacity"]["ephemeral-storage"]) == 20 * gib
+        (plain,) = env.launch()
+        (raided,) = env.launch("m5d.large", raid0=True)
+        await env.nodes_ready(2)
+        assert amounts.parse((await env.node_of(plain)).status["capacity"]["ephemeral-storage"]) == 20 * gib
         assert (
-            amounts.parse((await world.node_of(raided)).status["capacity"]["ephemeral-storage"])
-            == 75 * 10**12
+            amounts.parse((await env.node_of(raided)).status["capacity"]["ephemeral-storage"]) == 75 * 10**12
         )
 
     run(program)
@@ -145,10 +144,10 @@ def test_raid0_of_local_disks_replaces_the_root_volume_as_ephemeral_storage() ->
 def test_a_node_has_its_capacity_from_its_first_version_on() -> None:
     """A real kubelet registers with its status. A controller that reads the Node without it records a capacity of 0."""
 
-    async def program(world: World) -> None:
-        world.launch()
-        await world.nodes_ready(1)
-        changes = world.server.registry.store.bucket("/nodes").changes(0)
+    async def program(env: Environment) -> None:
+        env.launch()
+        await env.nodes_ready(1)
+        changes = env.server.registry.store.bucket("/nodes").changes(0)
         first = msgspec.json.decode(changes[0].after.body)["status"]
         assert first["capacity"]["cpu"] == "2"
         assert amounts.of(first["allocatable"])["memory"] > 0

@@ -4,7 +4,7 @@ import asyncio
 import base64
 from dataclasses import replace
 
-import cluster_world
+import cluster_environment
 from holdfast.api.meta import ObjectMeta
 from holdfast.cloud.aws.launch import userdata
 from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
@@ -41,7 +41,7 @@ def test_a_deployment_runs_within_seconds_of_real_time() -> None:
             cluster = Cluster(api=kube, cloud=ec2, clock=clock, ids=ids, timings=AT_ONCE)
             try:
                 await cluster.start()
-                text = userdata.text("AL2023", Bootstrap(cluster=cluster_world.JOINS, max_pods=29))
+                text = userdata.text("AL2023", Bootstrap(cluster=cluster_environment.JOINS, max_pods=29))
                 wanted = {
                     "ImageId": plain.images[0].id,
                     "InstanceType": "m5.large",
@@ -50,7 +50,7 @@ def test_a_deployment_runs_within_seconds_of_real_time() -> None:
                     "UserData": base64.b64encode(text.encode()).decode(),
                 }
                 ec2.call("RunInstances", wanted, Caller(setup.ACCOUNT, user_agent="test"))
-                spec = cluster_world.workload("web", replicas=2)["spec"]
+                spec = cluster_environment.workload("web", replicas=2)["spec"]
                 await kube.create(Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=spec))
                 async with asyncio.timeout(60):
                     while sum(pods.ready(pod) for pod in (await kube.list(Pod)).items) < 2:

@@ -6,31 +6,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster_world import World, history, run, workload
+from cluster_environment import Environment, history, run, workload
 from holdfast.sim.ec2 import control
 
 
-async def fifteen_minutes_of_changes(world: World) -> None:
-    first, second = world.launch(count=2)
-    world.launch("c5.large", zone="b")
-    await world.deploy(replicas=6, cpu="300m")
+async def fifteen_minutes_of_changes(env: Environment) -> None:
+    first, second = env.launch(count=2)
+    env.launch("c5.large", zone="b")
+    await env.deploy(replicas=6, cpu="300m")
     claims = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    await world.create(
+    await env.create(
         "/apis/apps/v1/namespaces/default/statefulsets",
         workload("db", replicas=2, cpu="100m", volumeClaimTemplates=[claims]),
     )
-    await world.create(
-        "/apis/batch/v1/namespaces/default/jobs", workload("sum", completions=3, parallelism=2)
-    )
-    await world.create(
+    await env.create("/apis/batch/v1/namespaces/default/jobs", workload("sum", completions=3, parallelism=2))
+    await env.create(
         "/apis/apps/v1/namespaces/default/daemonsets", workload("agent", cpu="10m", hostNetwork=True)
     )
-    await world.sleep(200)
-    control.kill(world.ec2.world, first)
-    await world.sleep(100)
-    await world.scale("web", 3)
-    world.aws.reboot_instances(InstanceIds=[second])
-    await world.sleep(600)
+    await env.sleep(200)
+    control.kill(env.ec2.region, first)
+    await env.sleep(100)
+    await env.scale("web", 3)
+    env.aws.reboot_instances(InstanceIds=[second])
+    await env.sleep(600)
 
 
 def digest(seed: int) -> str:

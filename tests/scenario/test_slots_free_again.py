@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.app.settings import Settings
 from holdfast.controllers.provisioning.slots import KEY, Slots
 from holdfast.core.scheduling.input.request import Packing
@@ -19,8 +19,8 @@ LARGE = instance_types("m5.large")
 
 
 def packed(packing: Packing) -> Settings:
-    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
-    return dataclasses.replace(app_world.SETTINGS, planning=planning)
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, packing=packing)
+    return dataclasses.replace(app_environment.SETTINGS, planning=planning)
 
 
 @pytest.mark.parametrize("packing", list(Packing))
@@ -28,58 +28,58 @@ def packed(packing: Packing) -> Settings:
 def test_a_scale_up_seconds_after_slots_are_free_again_launches_nothing_on_demand(
     packing: Packing, running_s: float
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
-        await world.deploy("web", 2, cpu="1500m")
-        await world.until_running(2)
-        await world.sleep(running_s)
-        await world.scale("web", 0)
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await env.deploy("web", 2, cpu="1500m")
+        await env.until_running(2)
+        await env.sleep(running_s)
+        await env.scale("web", 0)
 
         async def both_free() -> bool:
-            return world.free(slots) == 2
+            return env.free(slots) == 2
 
-        await world.until(both_free)
-        await world.scale("web", 2)
-        await world.until_running(2)
-        assert {instance.reservation_id for instance in world.machines} == {slots.id}
-        assert len(world.all_machines()) == 4
+        await env.until(both_free)
+        await env.scale("web", 2)
+        await env.until_running(2)
+        assert {instance.reservation_id for instance in env.machines} == {slots.id}
+        assert len(env.all_machines()) == 4
 
-    app_world.run(program, settings=packed(packing))
+    app_environment.run(program, settings=packed(packing))
 
 
 def test_a_scale_to_zero_and_back_five_seconds_later_keeps_both_nodes() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=2)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
-        await world.deploy("web", 2, cpu="1500m")
-        await world.until_running(2)
-        await world.sleep(120)
-        await world.scale("web", 0)
-        await world.sleep(5)
-        await world.scale("web", 2)
-        await world.sleep(300)
-        assert len(await world.running()) == 2
-        assert len(world.all_machines()) == 2
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await env.deploy("web", 2, cpu="1500m")
+        await env.until_running(2)
+        await env.sleep(120)
+        await env.scale("web", 0)
+        await env.sleep(5)
+        await env.scale("web", 2)
+        await env.sleep(300)
+        assert len(await env.running()) == 2
+        assert len(env.all_machines()) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=8)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
-        await world.sleep(90)
-        cloud, discovery = world.app.cloud, world.app.discovery
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=8)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        await env.sleep(90)
+        cloud, discovery = env.app.cloud, env.app.discovery
         instance_types = cloud.instance_types
 
         async def read_again() -> None:
-            control.take(world.ec2.world, slots.id, 1)
+            control.take(env.ec2.region, slots.id, 1)
             await discovery.count_again()
 
         async def read_around(*arguments: Any) -> Any:
@@ -90,8 +90,8 @@ def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
 
         monkeypatch.setattr(cloud, "instance_types", read_around)
         for _ in range(3):
-            await world.sleep(1)
-            snapshot = (await world.app.cluster_state.snapshot()).snapshot
+            await env.sleep(1)
+            snapshot = (await env.app.cluster_state.snapshot()).snapshot
             offered = {
                 offering.reservation_id: offering.count
                 for pool in snapshot.node_pools
@@ -103,92 +103,92 @@ def test_the_catalog_and_the_ledger_of_a_snapshot_come_from_one_reading(
             before = snapshot.count_before
             assert before is None or before.read_s < snapshot.counts_read_s
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_counts_are_read_at_a_bounded_rate_while_a_slot_is_released() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
-        await world.deploy("web", 1, cpu="1500m")
-        await world.until_running(1)
-        await world.sleep(120)
-        await world.scale("web", 0)
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await env.deploy("web", 1, cpu="1500m")
+        await env.until_running(1)
+        await env.sleep(120)
+        await env.scale("web", 0)
 
         async def has_no_instance() -> bool:
-            return not world.machines
+            return not env.machines
 
-        await world.until(has_no_instance)
-        before = world.asked("DescribeCapacityReservations")
-        await world.deploy("waiting", 20, cpu="1500m")  # nineteen of them stay pending
-        await world.sleep(60)
-        assert world.asked("DescribeCapacityReservations") - before <= 30
-        assert world.asked("DescribeCapacityReservations") - before >= 5
+        await env.until(has_no_instance)
+        before = env.asked("DescribeCapacityReservations")
+        await env.deploy("waiting", 20, cpu="1500m")  # nineteen of them stay pending
+        await env.sleep(60)
+        assert env.asked("DescribeCapacityReservations") - before <= 30
+        assert env.asked("DescribeCapacityReservations") - before >= 5
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_provisioning_is_triggered_once_for_each_slot_that_becomes_free() -> None:
-    async def program(world: AppWorld) -> None:
-        now_s = world.clock.now_s()
-        slots = world.reserve(total=2)
-        later = world.reserve(total=1, start_s=now_s + 600)
-        control.take(world.ec2.world, slots.id, 2)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}, {"id": later.id}])
-        await world.sleep(70)  # counts are read once a minute
+    async def program(env: AppEnvironment) -> None:
+        now_s = env.clock.now_s()
+        slots = env.reserve(total=2)
+        later = env.reserve(total=1, start_s=now_s + 600)
+        control.take(env.ec2.region, slots.id, 2)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}, {"id": later.id}])
+        await env.sleep(70)  # counts are read once a minute
         triggered: list[int] = []
         watcher = Slots(
-            cluster_state=world.app.cluster_state,
-            clock=world.own_clock,
-            trigger=lambda: triggered.append(world.clock.now_s()),
+            cluster_state=env.app.cluster_state,
+            clock=env.own_clock,
+            trigger=lambda: triggered.append(env.clock.now_s()),
         )
 
         async def after(seconds: float) -> int:
             """How often provisioning is triggered until this many seconds later."""
-            await world.sleep(seconds)
+            await env.sleep(seconds)
             before = len(triggered)
             result = await watcher.reconcile(KEY)
             assert bool(result.did) == (len(triggered) > before)
             return len(triggered)
 
         assert await after(0) == 0
-        control.give(world.ec2.world, slots.id, 1)
+        control.give(env.ec2.region, slots.id, 1)
         assert await after(70) == 1
         assert await after(70) == 1
-        control.take(world.ec2.world, slots.id, 1)
+        control.take(env.ec2.region, slots.id, 1)
         assert await after(70) == 1
-        await world.sleep(later.start_s - world.clock.now_s() - 1)
+        await env.sleep(later.start_s - env.clock.now_s() - 1)
         assert await after(0) == 1
         assert await after(1) == 2
-        world.reserve(total=1)
+        env.reserve(total=1)
         assert await after(70) == 3
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize(
     "phase_s", [1, 4, 7]
 )  # of the ten seconds after which pending pods are planned again
 def test_a_pending_pod_gets_a_slot_within_seconds_of_the_count_that_shows_it(phase_s: float) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = world.reserve(total=1)
-        control.take(world.ec2.world, slots.id, 1)
-        await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-        await world.node_pool(requirements=[LARGE, capacity_types("reserved")])
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        control.take(env.ec2.region, slots.id, 1)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
 
         async def count_is_read() -> None:
-            asked = world.asked("DescribeCapacityReservations")
-            while world.asked("DescribeCapacityReservations") == asked:
-                await world.sleep(0.5)
+            asked = env.asked("DescribeCapacityReservations")
+            while env.asked("DescribeCapacityReservations") == asked:
+                await env.sleep(0.5)
 
         await count_is_read()
-        await world.sleep(phase_s)
-        await world.deploy("web", 1, cpu="1500m")
+        await env.sleep(phase_s)
+        await env.deploy("web", 1, cpu="1500m")
         await count_is_read()
-        control.give(world.ec2.world, slots.id, 1)
+        control.give(env.ec2.region, slots.id, 1)
         await count_is_read()
-        await world.sleep(6)
-        assert len(world.machines) == 1
+        await env.sleep(6)
+        assert len(env.machines) == 1
 
-    app_world.run(program)
+    app_environment.run(program)

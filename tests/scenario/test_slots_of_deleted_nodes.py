@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
@@ -20,173 +20,173 @@ from holdfast.sim.ec2.entities import Reservation
 
 LARGE = instance_types("m5.large")
 PACKINGS = pytest.mark.parametrize("packing", list(Packing))
-Cause = Callable[[AppWorld], Awaitable[None]]
+Cause = Callable[[AppEnvironment], Awaitable[None]]
 
 
 def packed(packing: Packing, **disruption: Any) -> Settings:
-    planning = dataclasses.replace(app_world.SETTINGS.planning, packing=packing)
-    changed = dataclasses.replace(app_world.SETTINGS.disruption, **disruption)
-    return dataclasses.replace(app_world.SETTINGS, planning=planning, disruption=changed)
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, packing=packing)
+    changed = dataclasses.replace(app_environment.SETTINGS.disruption, **disruption)
+    return dataclasses.replace(app_environment.SETTINGS, planning=planning, disruption=changed)
 
 
-async def in_full_reservation(world: AppWorld, nodes: int = 1, **template: Any) -> Reservation:
+async def in_full_reservation(env: AppEnvironment, nodes: int = 1, **template: Any) -> Reservation:
     """Pods, each alone on a node in a slot; the NodePool may launch on demand as well."""
-    slots = world.reserve(total=nodes)
-    await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
-    await world.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")], **template)
-    await world.deploy("web", nodes, cpu="1500m")
-    await world.until_running(nodes)
-    await world.sleep(130)  # until a count shows the launches
+    slots = env.reserve(total=nodes)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    await env.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")], **template)
+    await env.deploy("web", nodes, cpu="1500m")
+    await env.until_running(nodes)
+    await env.sleep(130)  # until a count shows the launches
     return slots
 
 
-async def delete_claims(world: AppWorld) -> None:
-    for claim in await world.claims():
-        await world.kube.delete(claim)
+async def delete_claims(env: AppEnvironment) -> None:
+    for claim in await env.claims():
+        await env.kube.delete(claim)
 
 
-async def delete_nodes(world: AppWorld) -> None:
-    for node in await world.nodes():
-        await world.kube.delete(node)
+async def delete_nodes(env: AppEnvironment) -> None:
+    for node in await env.nodes():
+        await env.kube.delete(node)
 
 
 async def until_replaced(
-    world: AppWorld, slots: Reservation, nodes: int = 1, running: int | None = None
+    env: AppEnvironment, slots: Reservation, nodes: int = 1, running: int | None = None
 ) -> None:
     """Until so many new nodes run in the slots; at no time does an instance run outside them."""
-    old = {instance.id for instance in world.machines if instance.state == "running"}
+    old = {instance.id for instance in env.machines if instance.state == "running"}
 
     async def replaced() -> bool:
-        assert all(instance.reservation_id == slots.id for instance in world.machines)
-        new = {instance.id for instance in world.machines if instance.state == "running"} - old
-        return len(new) == nodes and len(await world.running()) == (running or nodes)
+        assert all(instance.reservation_id == slots.id for instance in env.machines)
+        new = {instance.id for instance in env.machines if instance.state == "running"} - old
+        return len(new) == nodes and len(await env.running()) == (running or nodes)
 
-    await world.until(replaced, within_s=400)
+    await env.until(replaced, within_s=400)
 
 
-def restarts(world: AppWorld, pods: int = 1) -> int:
-    return len({pod.metadata.uid for pod in world.ever(Pod)}) - pods
+def restarts(env: AppEnvironment, pods: int = 1) -> int:
+    return len({pod.metadata.uid for pod in env.ever(Pod)}) - pods
 
 
 @pytest.mark.fact("W-5")
 @PACKINGS
 @pytest.mark.parametrize("cause", [delete_claims, delete_nodes])
 def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, cause: Cause) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world)
-        await cause(world)
-        await until_replaced(world, slots)
-        await world.sleep(120)
-        assert len(world.all_machines()) == 2
-        assert restarts(world) == 1
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env)
+        await cause(env)
+        await until_replaced(env, slots)
+        await env.sleep(120)
+        assert len(env.all_machines()) == 2
+        assert restarts(env) == 1
 
-    app_world.run(program, settings=packed(packing))
+    app_environment.run(program, settings=packed(packing))
 
 
 @pytest.mark.fact("W-5")
 @PACKINGS
 def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world, expireAfter="10m")
-        await world.sleep(300)
-        await until_replaced(world, slots)
-        await world.sleep(120)
-        assert len(world.all_machines()) == 2
-        assert restarts(world) == 1
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env, expireAfter="10m")
+        await env.sleep(300)
+        await until_replaced(env, slots)
+        await env.sleep(120)
+        assert len(env.all_machines()) == 2
+        assert restarts(env) == 1
 
-    app_world.run(program, settings=packed(packing))
+    app_environment.run(program, settings=packed(packing))
 
 
 @pytest.mark.fact("W-5")
 def test_an_unhealthy_instance_is_replaced_in_its_slot() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world)
-        control.impair(world.ec2.world, world.machines[0].id)
-        await until_replaced(world, slots)
-        await world.sleep(120)
-        assert len(world.all_machines()) == 2
-        assert restarts(world) == 1
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env)
+        control.impair(env.ec2.region, env.machines[0].id)
+        await until_replaced(env, slots)
+        await env.sleep(120)
+        assert len(env.all_machines()) == 2
+        assert restarts(env) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_several_nodes_that_are_deleted_at_once_are_each_replaced_in_their_slot() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world, nodes=3)
-        await delete_claims(world)
-        await until_replaced(world, slots, nodes=3)
-        await world.sleep(120)
-        assert len(world.all_machines()) == 6
-        assert restarts(world, pods=3) == 3
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env, nodes=3)
+        await delete_claims(env)
+        await until_replaced(env, slots, nodes=3)
+        await env.sleep(120)
+        assert len(env.all_machines()) == 6
+        assert restarts(env, pods=3) == 3
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_nodes_that_are_deleted_one_after_the_other_are_each_replaced_in_their_slot() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world, nodes=2)
-        first, second = await world.claims()
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env, nodes=2)
+        first, second = await env.claims()
         for claim in (first, second):
-            await world.kube.delete(claim)
-            await until_replaced(world, slots, nodes=1, running=2)
-            await world.sleep(130)
-        assert len(world.all_machines()) == 4
-        assert restarts(world, pods=2) == 2
+            await env.kube.delete(claim)
+            await until_replaced(env, slots, nodes=1, running=2)
+            await env.sleep(130)
+        assert len(env.all_machines()) == 4
+        assert restarts(env, pods=2) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_no_claim_is_written_for_a_node_pool_that_is_deleted_while_a_replacement_is_planned() -> None:
-    async def program(world: AppWorld) -> None:
-        await in_full_reservation(world)
-        before = len(world.claims_ever())
-        await delete_claims(world)
-        await world.sleep(1)  # the decision takes three seconds
-        await world.kube.delete(await world.kube.get(NodePool, "default"))
-        await world.sleep(300)
-        assert len(world.claims_ever()) == before
-        assert not world.machines
+    async def program(env: AppEnvironment) -> None:
+        await in_full_reservation(env)
+        before = len(env.claims_ever())
+        await delete_claims(env)
+        await env.sleep(1)  # the decision takes three seconds
+        await env.kube.delete(await env.kube.get(NodePool, "default"))
+        await env.sleep(300)
+        assert len(env.claims_ever()) == before
+        assert not env.machines
 
-    app_world.run(program, plans_take_s=3)
+    app_environment.run(program, plans_take_s=3)
 
 
 @pytest.mark.parametrize("after_s", [0.2, 2, 20, 50])
 def test_a_restart_keeps_the_slot_held(after_s: float) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await in_full_reservation(world)
-        await delete_claims(world)
-        await world.sleep(after_s)
-        await world.restart()
-        await until_replaced(world, slots)
-        await world.sleep(120)
-        assert len(world.all_machines()) == 2
-        assert restarts(world) == 1
-        assert len(world.claims_ever()) == 2
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env)
+        await delete_claims(env)
+        await env.sleep(after_s)
+        await env.restart()
+        await until_replaced(env, slots)
+        await env.sleep(120)
+        assert len(env.all_machines()) == 2
+        assert restarts(env) == 1
+        assert len(env.claims_ever()) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_no_slot_is_held_for_the_replacement_of_a_node_that_cannot_be_drained() -> None:
     """The disruption budget allows no eviction, so the instance never frees the slot for its replacement."""
 
-    async def program(world: AppWorld) -> None:
-        await in_full_reservation(world)
-        await world.forbid_evictions()
-        await delete_claims(world)
-        await world.sleep(60)
+    async def program(env: AppEnvironment) -> None:
+        await in_full_reservation(env)
+        await env.forbid_evictions()
+        await delete_claims(env)
+        await env.sleep(60)
         assert not [
-            claim for claim in await world.claims() if names.WAITS_FOR_INSTANCE in claim.metadata.annotations
+            claim for claim in await env.claims() if names.WAITS_FOR_INSTANCE in claim.metadata.annotations
         ]
-        assert len(await world.running()) == 1
+        assert len(await env.running()) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_with_roll_mixed_pools_fallback_a_node_is_launched_on_demand_at_once() -> None:
-    async def program(world: AppWorld) -> None:
-        await in_full_reservation(world)
-        await delete_claims(world)
-        await world.sleep(10)
-        assert {instance.reservation_id for instance in world.machines} >= {""}
+    async def program(env: AppEnvironment) -> None:
+        await in_full_reservation(env)
+        await delete_claims(env)
+        await env.sleep(10)
+        assert {instance.reservation_id for instance in env.machines} >= {""}
 
-    app_world.run(program, settings=packed(Packing.COST, roll_mixed_pools=MixedPools.FALLBACK))
+    app_environment.run(program, settings=packed(Packing.COST, roll_mixed_pools=MixedPools.FALLBACK))

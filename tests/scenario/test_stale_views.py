@@ -2,10 +2,10 @@
 
 import pytest
 
-import app_world
-import cluster_world
-from app_world import AppWorld, capacity_types, instance_types
-from disruption_world import pool
+import app_environment
+import cluster_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
+from disruption_environment import pool
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.ports import Change
@@ -17,120 +17,120 @@ EMPTY_AT_ONCE = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "20s"}
 ONE_PER_NODE = {"cpu": "1500m"}
 
 
-async def two_nodes(world: AppWorld) -> None:
-    await world.node_class()
-    await world.node_pool(
+async def two_nodes(env: AppEnvironment) -> None:
+    await env.node_class()
+    await env.node_pool(
         requirements=[instance_types("m5.large"), capacity_types("on-demand")], disruption=EMPTY_AT_ONCE
     )
-    await world.deploy("web", 2, **ONE_PER_NODE)
-    await world.until_running(2)
+    await env.deploy("web", 2, **ONE_PER_NODE)
+    await env.until_running(2)
 
 
-async def assert_no_pod_on_terminated_instance(world: AppWorld) -> None:
+async def assert_no_pod_on_terminated_instance(env: AppEnvironment) -> None:
     """According to the API server, no pod runs on a node whose instance is terminated."""
-    running = {instance.id for instance in world.machines}
-    nodes = {claim.status.node_name: claim.status.provider_id for claim in world.ever(NodeClaim)}
+    running = {instance.id for instance in env.machines}
+    nodes = {claim.status.node_name: claim.status.provider_id for claim in env.ever(NodeClaim)}
     terminated = {node for node, id_ in nodes.items() if id_ and id_.rpartition("/")[2] not in running}
-    for pod in (await world.kube.list(Pod)).items:
+    for pod in (await env.kube.list(Pod)).items:
         if pod.metadata.deletion_timestamp is None and pod.status.phase == "Running":
             assert pod.spec.node_name not in terminated, f"{pod.metadata.name} runs on a terminated instance"
 
 
 @pytest.mark.parametrize("silent_s", [60, 400])
 def test_silent_pod_watch_deletes_no_node_that_runs_pods(silent_s: int) -> None:
-    async def program(world: AppWorld) -> None:
-        await two_nodes(world)
-        before = {instance.id for instance in world.machines}
-        await world.scale("web", 0)
-        while [pod for pod in (await world.kube.list(Pod)).items if pod.spec.node_name]:
-            await world.sleep(0.5)
-        await world.sleep(2)  # the cache has two empty nodes
-        world.line.silence("pods")  # and lacks the pods that kube-scheduler binds to them
-        await world.scale("web", 2)
-        await world.until_running(2)
-        await world.sleep(silent_s)
-        await assert_no_pod_on_terminated_instance(world)
-        assert {instance.id for instance in world.machines} == before
-        world.line.end_silence("pods")
-        await world.sleep(SILENT_S + 60)
-        await assert_no_pod_on_terminated_instance(world)
-        assert len(await world.running()) == 2
-        await world.scale("web", 0)
-        await world.sleep(120)
-        assert not world.machines  # the watch was opened again
+    async def program(env: AppEnvironment) -> None:
+        await two_nodes(env)
+        before = {instance.id for instance in env.machines}
+        await env.scale("web", 0)
+        while [pod for pod in (await env.kube.list(Pod)).items if pod.spec.node_name]:
+            await env.sleep(0.5)
+        await env.sleep(2)  # the cache has two empty nodes
+        env.line.silence("pods")  # and lacks the pods that kube-scheduler binds to them
+        await env.scale("web", 2)
+        await env.until_running(2)
+        await env.sleep(silent_s)
+        await assert_no_pod_on_terminated_instance(env)
+        assert {instance.id for instance in env.machines} == before
+        env.line.end_silence("pods")
+        await env.sleep(SILENT_S + 60)
+        await assert_no_pod_on_terminated_instance(env)
+        assert len(await env.running()) == 2
+        await env.scale("web", 0)
+        await env.sleep(120)
+        assert not env.machines  # the watch was opened again
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_pod_that_is_missing_in_the_cache_is_evicted_before_the_instance_terminates() -> None:
-    async def program(world: AppWorld) -> None:
-        await two_nodes(world)
-        claim = (await world.claims())[0]
-        world.line.silence("pods")
-        bound = cluster_world.pod_spec(cpu="10m") | {"nodeName": claim.status.node_name}
+    async def program(env: AppEnvironment) -> None:
+        await two_nodes(env)
+        claim = (await env.claims())[0]
+        env.line.silence("pods")
+        bound = cluster_environment.pod_spec(cpu="10m") | {"nodeName": claim.status.node_name}
         document = {"metadata": {"name": "late", "namespace": "default"}, "spec": bound}
-        await world.create("/api/v1/namespaces/default/pods", document)
-        await world.sleep(5)
-        await world.kube.delete(claim)
-        await world.sleep(100)
-        late = [pod for pod in world.ever(Pod) if pod.metadata.name == "late"]
+        await env.create("/api/v1/namespaces/default/pods", document)
+        await env.sleep(5)
+        await env.kube.delete(claim)
+        await env.sleep(100)
+        late = [pod for pod in env.ever(Pod) if pod.metadata.name == "late"]
         evicted = next(pod.metadata.deletion_timestamp for pod in late if pod.metadata.deletion_timestamp)
         instance_id = (claim.status.provider_id or "").rpartition("/")[2]
-        (instance,) = [one for one in world.all_machines() if one.id == instance_id]
+        (instance,) = [one for one in env.all_machines() if one.id == instance_id]
         assert instance.state == "terminated"
         assert evicted.timestamp() <= instance.ended_s
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize("plural", ["pods", "nodes", "nodeclaims", "nodepools"])
 def test_no_nodeclaim_is_created_while_a_watch_is_silent(plural: str) -> None:
-    async def program(world: AppWorld) -> None:
-        await two_nodes(world)
-        world.line.silence(plural)
-        await world.sleep(SILENT_S + 30)
-        claims = world.claims_ever()
-        await world.scale("web", 4)
-        await world.sleep(120)
-        assert world.claims_ever() == claims
-        world.line.end_silence(plural)
-        await world.until_running(4)
+    async def program(env: AppEnvironment) -> None:
+        await two_nodes(env)
+        env.line.silence(plural)
+        await env.sleep(SILENT_S + 30)
+        claims = env.claims_ever()
+        await env.scale("web", 4)
+        await env.sleep(120)
+        assert env.claims_ever() == claims
+        env.line.end_silence(plural)
+        await env.until_running(4)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_garbage_collection_ignores_an_instance_whose_nodeclaim_is_missing_only_in_the_cache() -> None:
-    async def program(world: AppWorld) -> None:
-        await two_nodes(world)
-        before = {instance.id for instance in world.machines}
-        world.line.silence("nodeclaims")
-        cache = world.app.caches.of(NodeClaim)
-        for claim in await world.claims():
+    async def program(env: AppEnvironment) -> None:
+        await two_nodes(env)
+        before = {instance.id for instance in env.machines}
+        env.line.silence("nodeclaims")
+        cache = env.app.caches.of(NodeClaim)
+        for claim in await env.claims():
             cache.apply(Change("DELETED", claim))
         assert not len(cache)
-        await world.sleep(SILENT_S - 10)  # garbage is collected every two minutes
-        assert {instance.id for instance in world.machines} == before
-        assert len(await world.claims()) == 2
+        await env.sleep(SILENT_S - 10)  # garbage is collected every two minutes
+        assert {instance.id for instance in env.machines} == before
+        assert len(await env.claims()) == 2
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_garbage_collection_ignores_an_instance_whose_nodeclaim_has_only_the_launch_token() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        await world.node_pool(requirements=[instance_types("m5.large"), capacity_types("on-demand")])
-        world.line.add(Refuse("InternalError"), _writes_a_claim_status, times=10**6)
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.sleep(200)  # garbage is collected every two minutes
-        (claim,), (instance,) = await world.claims(), world.machines
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool(requirements=[instance_types("m5.large"), capacity_types("on-demand")])
+        env.line.add(Refuse("InternalError"), _writes_a_claim_status, times=10**6)
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.sleep(200)  # garbage is collected every two minutes
+        (claim,), (instance,) = await env.claims(), env.machines
         assert claim.status.provider_id is None
-        world.line.clear()
-        await world.sleep(120)  # until the launch is tried again
-        (claim,) = await world.claims()
+        env.line.clear()
+        await env.sleep(120)  # until the launch is tried again
+        (claim,) = await env.claims()
         assert (claim.status.provider_id or "").endswith(instance.id)
-        assert len(world.all_machines()) == 1
+        assert len(env.all_machines()) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def _writes_a_claim_status(request: Request) -> bool:
@@ -141,16 +141,16 @@ def _writes_a_claim_status(request: Request) -> bool:
 def test_node_is_not_deleted_if_a_pod_is_bound_to_it_during_the_decision(later_s: int) -> None:
     """Decisions take seconds. The pod tolerates the disruption taint, so it would not be evicted either."""
 
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 1, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
-        await world.until_running(1)
-        await world.scale("web", 0)
-        await world.sleep(later_s)
-        before = {pod.metadata.uid for pod in world.ever(Pod)}
-        await world.scale("web", 1)
-        await world.until_running(1)
-        await world.sleep(300)
-        assert len({pod.metadata.uid for pod in world.ever(Pod)} - before) == 1
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
+        await env.until_running(1)
+        await env.scale("web", 0)
+        await env.sleep(later_s)
+        before = {pod.metadata.uid for pod in env.ever(Pod)}
+        await env.scale("web", 1)
+        await env.until_running(1)
+        await env.sleep(300)
+        assert len({pod.metadata.uid for pod in env.ever(Pod)} - before) == 1
 
-    app_world.run(program, plans_take_s=4)
+    app_environment.run(program, plans_take_s=4)

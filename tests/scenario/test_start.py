@@ -3,8 +3,8 @@
 import pytest
 import structlog
 
-import app_world
-from app_world import AppWorld
+import app_environment
+from app_environment import AppEnvironment
 from holdfast.app.program import App
 
 SYNCED = "karpenter_cluster_state_synced"
@@ -18,21 +18,21 @@ def sync_gauges(app: App) -> tuple[float | None, float | None]:
 
 @pytest.mark.fact("ST-3")
 def test_unsynced_caches_are_logged_after_30_seconds_and_shown_in_metrics() -> None:
-    async def program(world: AppWorld) -> None:
-        await world.sleep(5)
-        assert sync_gauges(world.app) == (1, 0)
-        world.line.go_down()
+    async def program(env: AppEnvironment) -> None:
+        await env.sleep(5)
+        assert sync_gauges(env.app) == (1, 0)
+        env.line.go_down()
         with structlog.testing.capture_logs() as lines:
-            await world.restart()
-            await world.sleep(25)
-            assert sync_gauges(world.app) == (0, 25)
+            await env.restart()
+            await env.sleep(25)
+            assert sync_gauges(env.app) == (0, 25)
             assert not [one for one in lines if one["event"] == "waiting for caches to sync"]
-            await world.sleep(30)
+            await env.sleep(30)
         waiting_lines = [one for one in lines if one["event"] == "waiting for caches to sync"]
         assert [one["seconds"] for one in waiting_lines] == [30, 40, 50]
         assert "pods" in waiting_lines[0]["missing"]
-        world.line.come_back()
-        await world.sleep(60)
-        assert sync_gauges(world.app) == (1, 0)
+        env.line.come_back()
+        await env.sleep(60)
+        assert sync_gauges(env.app) == (1, 0)
 
-    app_world.run(program)
+    app_environment.run(program)

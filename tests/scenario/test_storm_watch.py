@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-import app_world
-import aws_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+import aws_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.entities import Reservation
@@ -34,30 +34,30 @@ STORM = Storm(
 class TwoNodes:
     """The two nodes, and the checker."""
 
-    def __init__(self, world: AppWorld) -> None:
-        self.world = world
+    def __init__(self, env: AppEnvironment) -> None:
+        self.env = env
         self.watch = Watch(STORM)
 
     async def build(self) -> None:
-        world = self.world
-        self.slots: Reservation = world.reserve("m5.large", 1)
-        self.watch.start(world)
+        env = self.env
+        self.slots: Reservation = env.reserve("m5.large", 1)
+        self.watch.start(env)
         for name, type_ in TYPES.items():
             terms = {"capacityReservationSelectorTerms": [{"id": self.slots.id}]} if name == "small" else {}
-            await world.node_class(name, **terms)
+            await env.node_class(name, **terms)
             kinds = ("reserved",) if terms else ("on-demand",)
-            await world.node_pool(
+            await env.node_pool(
                 name,
                 requirements=[instance_types(type_), capacity_types(*kinds)],
                 nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
             )
-        await world.deploy("web", 1, cpu="1400m")
-        await world.deploy("batch", 1, cpu="3500m")
-        await world.until_running(1, "web")
-        await world.until_running(1, "batch")
-        await world.sleep(70)  # past the checker's tolerance for recent changes
-        world.line.go_down()
-        by_pool = {one.metadata.labels["karpenter.sh/nodepool"]: one for one in await world.claims()}
+        await env.deploy("web", 1, cpu="1400m")
+        await env.deploy("batch", 1, cpu="3500m")
+        await env.until_running(1, "web")
+        await env.until_running(1, "batch")
+        await env.sleep(70)  # past the checker's tolerance for recent changes
+        env.line.go_down()
+        by_pool = {one.metadata.labels["karpenter.sh/nodepool"]: one for one in await env.claims()}
         self.small, self.big = by_pool["small"], by_pool["big"]
         assert self.watch.problems([]) == []
 
@@ -66,19 +66,19 @@ class TwoNodes:
         return await self.annotate(claim, COMMAND, json.dumps(command | {"replacements": replacements}))
 
     async def annotate(self, claim: NodeClaim, key: str, value: str) -> NodeClaim:
-        return await self.world.kube.patch(claim, {"metadata": {"annotations": {key: value}}})
+        return await self.env.kube.patch(claim, {"metadata": {"annotations": {key: value}}})
 
 
 async def deletes_without_a_command(cluster: TwoNodes) -> None:
-    await cluster.world.kube.delete(cluster.small)
+    await cluster.env.kube.delete(cluster.small)
 
 
 async def deletes_with_pods_that_fit_on_no_node(cluster: TwoNodes) -> None:
-    await cluster.world.kube.delete(await cluster.set_command(cluster.small))
+    await cluster.env.kube.delete(await cluster.set_command(cluster.small))
 
 
 async def replaces_with_a_more_expensive_node(cluster: TwoNodes) -> None:
-    await cluster.world.kube.delete(
+    await cluster.env.kube.delete(
         await cluster.set_command(cluster.small, "Underutilized", cluster.big.metadata.name)
     )
 
@@ -86,17 +86,17 @@ async def replaces_with_a_more_expensive_node(cluster: TwoNodes) -> None:
 async def deletes_first_for_a_replacement_in_another_slot(cluster: TwoNodes) -> None:
     waiting_claim = await cluster.annotate(cluster.big, SLOT, "cr-another")
     await cluster.annotate(waiting_claim, WAITS, cluster.small.status.provider_id or "")
-    await cluster.world.kube.delete(
+    await cluster.env.kube.delete(
         await cluster.set_command(cluster.small, "Drifted", waiting_claim.metadata.name)
     )
 
 
 async def terminates_with_pods(cluster: TwoNodes) -> None:
     request = {"InstanceIds": [(cluster.small.status.provider_id or "").rpartition("/")[2]]}
-    cluster.world.ec2.call("TerminateInstances", request, Caller(aws_world.ACCOUNT, "", ""))
+    cluster.env.ec2.call("TerminateInstances", request, Caller(aws_environment.ACCOUNT, "", ""))
     condition = {"type": "InstanceTerminating", "status": "True", "reason": "Ended", "message": ""}
     since = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await cluster.world.kube.patch(
+    await cluster.env.kube.patch(
         cluster.small, {"status": {"conditions": [condition | since]}}, status=True, only_if_unchanged=True
     )
 
@@ -105,9 +105,9 @@ async def moves_a_pod_twice(cluster: TwoNodes) -> None:
     for claim in (cluster.small, cluster.big):
         await cluster.set_command(claim, "Underutilized")
     for _ in range(2):
-        (pod,) = await cluster.world.pods("web")
-        await cluster.world.kube.evict("default", pod.metadata.name, pod.metadata.uid)
-        await cluster.world.sleep(30)
+        (pod,) = await cluster.env.pods("web")
+        await cluster.env.kube.evict("default", pod.metadata.name, pod.metadata.uid)
+        await cluster.env.sleep(30)
 
 
 async def holds_a_slot_twice(cluster: TwoNodes) -> None:
@@ -122,14 +122,14 @@ async def holds_a_slot_twice(cluster: TwoNodes) -> None:
             "requirements": [capacity_types("reserved")],
         },
     }
-    await cluster.world.create("/apis/karpenter.sh/v1/nodeclaims", document)
+    await cluster.env.create("/apis/karpenter.sh/v1/nodeclaims", document)
 
 
 async def waits_forever(cluster: TwoNodes) -> None:
     await terminates_with_pods(cluster)
     await cluster.annotate(cluster.big, WAITS, cluster.small.status.provider_id or "")
-    await cluster.world.sleep(90)
-    cluster.world.skip(WAITS_MAX_S)
+    await cluster.env.sleep(90)
+    cluster.env.skip(WAITS_MAX_S)
     cluster.watch.look()
 
 
@@ -149,10 +149,10 @@ async def waits_forever(cluster: TwoNodes) -> None:
 def test_checker_reports_every_forbidden_action(
     action: Callable[[TwoNodes], Awaitable[None]], message: str
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        cluster = TwoNodes(world)
+    async def program(env: AppEnvironment) -> None:
+        cluster = TwoNodes(env)
         await cluster.build()
         await action(cluster)
         assert any(message in problem for problem in cluster.watch.problems([])), cluster.watch.problems([])
 
-    app_world.run(program)
+    app_environment.run(program)

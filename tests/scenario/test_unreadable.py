@@ -4,9 +4,9 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-import app_world
-from app_world import AppWorld
-from disruption_world import ONE_PER_NODE, pool
+import app_environment
+from app_environment import AppEnvironment
+from disruption_environment import ONE_PER_NODE, pool
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.kube.transport import Answer, Transport
 from scripted import Said
@@ -48,27 +48,27 @@ class Damaging:
             self._damages[plural](item)
 
 
-class DamagedWorld:
+class DamagedEnvironment:
     """The controllers read damaged objects from their next start on."""
 
-    def __init__(self, world: AppWorld) -> None:
-        self.world = world
+    def __init__(self, env: AppEnvironment) -> None:
+        self.env = env
         self.damages: dict[str, Damage] = {}
 
     async def damage(self, plural: str, damage: Damage) -> None:
         self.damages[plural] = damage
-        make = self.world.new_app
+        make = self.env.new_app
 
         def new_app() -> Any:
             app = make()
-            self.world.hands._transport = Damaging(self.world.hands._transport, self.damages)
+            self.env.hands._transport = Damaging(self.env.hands._transport, self.damages)
             return app
 
-        self.world.new_app = new_app  # type: ignore[method-assign]
-        await self.world.restart()
+        self.env.new_app = new_app  # type: ignore[method-assign]
+        await self.env.restart()
 
     def count(self, plural: str) -> float | None:
-        return self.world.app.metrics.value("holdfast_unreadable_objects", {"resource": plural})
+        return self.env.app.metrics.value("holdfast_unreadable_objects", {"resource": plural})
 
 
 def no_priority(item: dict[str, Any]) -> None:
@@ -84,126 +84,126 @@ def no_capacity(item: dict[str, Any]) -> None:
 
 
 def test_the_instance_of_an_unreadable_nodeclaim_is_not_terminated() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("on-demand")
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("on-demand")
+        damaged = DamagedEnvironment(env)
         await damaged.damage("nodeclaims", no_spec)
-        await world.sleep(900)
-        assert [one.id for one in world.machines] == [instance.id]
+        await env.sleep(900)
+        assert [one.id for one in env.machines] == [instance.id]
         assert damaged.count("nodeclaims") == 1
-        (event,) = await world.events("Unreadable")
+        (event,) = await env.events("Unreadable")
         assert event.involved_object.name == claim.metadata.name
         assert event.involved_object.kind == "NodeClaim"
         assert "$.spec" in event.message
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_a_node_with_an_unreadable_pod_is_not_empty() -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        damaged = DamagedEnvironment(env)
         await damaged.damage("pods", no_priority)
-        await world.sleep(900)
-        assert len(world.machines) == len(await world.nodes()) == len(await world.running()) == 1
+        await env.sleep(900)
+        assert len(env.machines) == len(await env.nodes()) == len(await env.running()) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_unreadable_pod_does_not_block_other_pods() -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        damaged = DamagedWorld(world)
-        (old,) = await world.running()
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        damaged = DamagedEnvironment(env)
+        (old,) = await env.running()
 
         def damage(item: dict[str, Any]) -> None:
             if item["metadata"]["name"] == old.metadata.name:
                 no_priority(item)
 
         await damaged.damage("pods", damage)
-        await world.deploy("more", 2, **ONE_PER_NODE)
-        await world.until_running(2, "more")
-        await world.scale("more", 0)
-        await world.sleep(600)
-        assert [one.metadata.name for one in await world.running()] == [old.metadata.name]
-        assert len(world.machines) == 1
+        await env.deploy("more", 2, **ONE_PER_NODE)
+        await env.until_running(2, "more")
+        await env.scale("more", 0)
+        await env.sleep(600)
+        assert [one.metadata.name for one in await env.running()] == [old.metadata.name]
+        assert len(env.machines) == 1
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_a_node_is_not_drained_while_a_pod_on_it_cannot_be_read() -> None:
-    async def program(world: AppWorld) -> None:
-        _, instance = await world.one_node("on-demand")
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        _, instance = await env.one_node("on-demand")
+        damaged = DamagedEnvironment(env)
         await damaged.damage("pods", no_priority)
-        await world.sleep(30)
-        (node,) = await world.nodes()
-        await world.kube.delete(node)
-        await world.sleep(300)
-        assert instance.id in [one.id for one in world.machines]
-        (pod,) = await world.running()
+        await env.sleep(30)
+        (node,) = await env.nodes()
+        await env.kube.delete(node)
+        await env.sleep(300)
+        assert instance.id in [one.id for one in env.machines]
+        (pod,) = await env.running()
         damaged.damages.clear()
-        await world.kube.patch(pod, {"metadata": {"labels": {"seen": "again"}}})
-        await world.sleep(120)
-        assert instance.id not in [one.id for one in world.machines]
+        await env.kube.patch(pod, {"metadata": {"labels": {"seen": "again"}}})
+        await env.sleep(120)
+        assert instance.id not in [one.id for one in env.machines]
         assert damaged.count("pods") == 0
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_registration_timeout_does_not_apply_while_the_node_is_unreadable() -> None:
-    async def program(world: AppWorld) -> None:
-        await pool(world, kinds=("on-demand",))
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        damaged = DamagedEnvironment(env)
         await damaged.damage("nodes", no_capacity)
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.sleep(60)
-        (instance,) = world.machines
-        await world.sleep(3600)
-        (claim,) = await world.claims()
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.sleep(60)
+        (instance,) = env.machines
+        await env.sleep(3600)
+        (claim,) = await env.claims()
         assert (claim.status.provider_id or "").endswith(instance.id)
         assert claim.metadata.deletion_timestamp is None
-        assert [one.id for one in world.machines] == [instance.id]
+        assert [one.id for one in env.machines] == [instance.id]
         damaged.damages.clear()
-        await world.restart()
-        await world.until_running(1)
+        await env.restart()
+        await env.until_running(1)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("on-demand")
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("on-demand")
+        damaged = DamagedEnvironment(env)
         await damaged.damage("nodes", no_capacity)
-        await world.sleep(10)
-        await world.kube.delete(claim)
-        await world.sleep(300)
-        assert [one.id for one in world.machines][:1] == [instance.id]
+        await env.sleep(10)
+        await env.kube.delete(claim)
+        await env.sleep(300)
+        assert [one.id for one in env.machines][:1] == [instance.id]
         damaged.damages.clear()
-        await world.restart()
-        await world.sleep(300)
-        assert await world.gone(NodeClaim, claim.metadata.name)
+        await env.restart()
+        await env.sleep(300)
+        assert await env.gone(NodeClaim, claim.metadata.name)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_deleted_class_releases_nothing_while_a_nodeclaim_is_unreadable() -> None:
-    async def program(world: AppWorld) -> None:
-        claim, instance = await world.one_node("on-demand")
-        damaged = DamagedWorld(world)
+    async def program(env: AppEnvironment) -> None:
+        claim, instance = await env.one_node("on-demand")
+        damaged = DamagedEnvironment(env)
         await damaged.damage("nodeclaims", no_spec)
-        await world.sleep(10)
-        before = world.asked("DeleteLaunchTemplate")
-        for node_class in tuple(world.app.caches.of(world.app.cloud.node_classes.kind)):
-            await world.kube.delete(node_class)
-        await world.sleep(300)
-        assert world.asked("DeleteLaunchTemplate") == before
-        assert [one.id for one in world.machines] == [instance.id]
-        assert claim.metadata.name in world.claims_ever()
+        await env.sleep(10)
+        before = env.asked("DeleteLaunchTemplate")
+        for node_class in tuple(env.app.caches.of(env.app.cloud.node_classes.kind)):
+            await env.kube.delete(node_class)
+        await env.sleep(300)
+        assert env.asked("DeleteLaunchTemplate") == before
+        assert [one.id for one in env.machines] == [instance.id]
+        assert claim.metadata.name in env.claims_ever()
 
-    app_world.run(program)
+    app_environment.run(program)

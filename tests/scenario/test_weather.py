@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.serving import faults as api
@@ -36,36 +36,36 @@ def is_list(request: Request) -> bool:
     return request.method == "GET" and not is_watch(request)
 
 
-async def set_up(world: AppWorld) -> Reservation:
-    slots = world.reserve(total=2)
-    await world.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+async def set_up(env: AppEnvironment) -> Reservation:
+    slots = env.reserve(total=2)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
     wanted = [instance_types("m5.large"), capacity_types("reserved", "on-demand")]
-    await world.node_pool(requirements=wanted)
+    await env.node_pool(requirements=wanted)
     return slots
 
 
-async def scale_and_delete(world: AppWorld) -> None:
+async def scale_and_delete(env: AppEnvironment) -> None:
     """Deploy three pods, delete one NodeClaim, add a fourth pod."""
-    await world.deploy("web", 3, **ONE_PER_NODE)
-    await world.until_running(3, within_s=900)
-    await world.kube.delete((await world.claims())[0])
-    await world.scale("web", 4)
-    await world.until_running(4, within_s=900)
+    await env.deploy("web", 3, **ONE_PER_NODE)
+    await env.until_running(3, within_s=900)
+    await env.kube.delete((await env.claims())[0])
+    await env.scale("web", 4)
+    await env.until_running(4, within_s=900)
 
 
-async def assert_recovered(world: AppWorld, slots: Reservation) -> None:
+async def assert_recovered(env: AppEnvironment, slots: Reservation) -> None:
     """Wait for garbage collection and for moves from on-demand nodes into the slots, then check the state."""
-    await world.sleep(300)
+    await env.sleep(300)
 
     async def is_settled() -> bool:
-        found = (world.machines, await world.claims(), await world.nodes(), await world.running())
-        return {len(one) for one in found} == {4} and world.in_reservation(slots) == 2
+        found = (env.machines, await env.claims(), await env.nodes(), await env.running())
+        return {len(one) for one in found} == {4} and env.in_reservation(slots) == 2
 
-    await world.until(is_settled, within_s=900)
-    owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await world.claims()}
-    assert owned == {instance.id for instance in world.machines}
-    assert len(world.all_machines()) == len(world.claims_ever())  # no duplicate launch
-    world.ec2.check_all()
+    await env.until(is_settled, within_s=900)
+    owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await env.claims()}
+    assert owned == {instance.id for instance in env.machines}
+    assert len(env.all_machines()) == len(env.claims_ever())  # no duplicate launch
+    env.ec2.check_all()
 
 
 @pytest.mark.parametrize("operation", ["", *WRITES, "DescribeInstances", "DescribeCapacityReservations"])
@@ -73,25 +73,25 @@ async def assert_recovered(world: AppWorld, slots: Reservation) -> None:
 def test_cluster_recovers_after_ec2_throttles_calls_or_loses_answers(
     operation: str, fault: type[faults.OfCall]
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await set_up(world)
-        until_s = world.clock.now_s() + 120
+    async def program(env: AppEnvironment) -> None:
+        slots = await set_up(env)
+        until_s = env.clock.now_s() + 120
         chance = 0.7 if fault is faults.Throttled else 0.4
-        world.ec2.world.faults.add(fault(operation=operation, chance=chance, until_s=until_s))
-        await scale_and_delete(world)
-        await assert_recovered(world, slots)
+        env.ec2.region.faults.add(fault(operation=operation, chance=chance, until_s=until_s))
+        await scale_and_delete(env)
+        await assert_recovered(env, slots)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 def test_cluster_recovers_after_stale_answers_of_ec2() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await set_up(world)
-        world.ec2.world.faults.add(faults.Stale(lag_s=30, until_s=world.clock.now_s() + 300))
-        await scale_and_delete(world)
-        await assert_recovered(world, slots)
+    async def program(env: AppEnvironment) -> None:
+        slots = await set_up(env)
+        env.ec2.region.faults.add(faults.Stale(lag_s=30, until_s=env.clock.now_s() + 300))
+        await scale_and_delete(env)
+        await assert_recovered(env, slots)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize(
@@ -113,46 +113,46 @@ def test_cluster_recovers_after_stale_answers_of_ec2() -> None:
 def test_cluster_recovers_after_faults_of_the_api_server(
     fault: api.Fault, which: Callable[[Request], bool]
 ) -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await set_up(world)
-        await world.sleep(5)
+    async def program(env: AppEnvironment) -> None:
+        slots = await set_up(env)
+        await env.sleep(5)
         for _ in range(12):
-            world.line.add(fault, which, times=2)
+            env.line.add(fault, which, times=2)
         if which is is_list:
-            world.line.cut()
-            world.line.add(api.Refuse("Expired"), is_watch, times=15)  # so that the controllers list again
-        await scale_and_delete(world)
-        await assert_recovered(world, slots)
+            env.line.cut()
+            env.line.add(api.Refuse("Expired"), is_watch, times=15)  # so that the controllers list again
+        await scale_and_delete(env)
+        await assert_recovered(env, slots)
 
-    app_world.run(program)
+    app_environment.run(program)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_cluster_recovers_after_restarts_of_the_api_server(replicas: int) -> None:
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         for _ in range(1, replicas):
-            world.stand_by()
-        slots = await set_up(world)
-        await world.deploy("web", 3, **ONE_PER_NODE)
+            env.stand_by()
+        slots = await set_up(env)
+        await env.deploy("web", 3, **ONE_PER_NODE)
         for up_s, down_s in ((2, 5), (1, 20), (15, 40), (8, 3)):
-            await world.sleep(up_s)
-            world.line.go_down()
-            await world.sleep(down_s)
-            world.line.come_back()
-        await world.until_running(3)
-        await world.kube.delete((await world.claims())[0])
-        await world.scale("web", 4)
-        await world.sleep(4)
-        world.line.go_down()
-        await world.sleep(30)
-        world.line.come_back()
-        await world.until_running(4)
-        await assert_recovered(world, slots)
+            await env.sleep(up_s)
+            env.line.go_down()
+            await env.sleep(down_s)
+            env.line.come_back()
+        await env.until_running(3)
+        await env.kube.delete((await env.claims())[0])
+        await env.scale("web", 4)
+        await env.sleep(4)
+        env.line.go_down()
+        await env.sleep(30)
+        env.line.come_back()
+        await env.until_running(4)
+        await assert_recovered(env, slots)
 
-    settings = app_world.SETTINGS
+    settings = app_environment.SETTINGS
     if replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
-    app_world.run(program, settings=settings)
+    app_environment.run(program, settings=settings)
 
 
 class HalfPaged(NoFaults):
@@ -165,17 +165,17 @@ class HalfPaged(NoFaults):
 
 @pytest.mark.fact("Q-4")
 def test_incomplete_list_of_reservations_changes_nothing() -> None:
-    async def program(world: AppWorld) -> None:
-        slots = await set_up(world)
-        await world.sleep(30)
+    async def program(env: AppEnvironment) -> None:
+        slots = await set_up(env)
+        await env.sleep(30)
         for _ in range(1100):  # more than a page
-            world.reserve("c5.large", 1)
-        world.endpoint.faults = HalfPaged()
-        await world.deploy("web", 1, **ONE_PER_NODE)
-        await world.until_running(1)
-        await world.sleep(300)
-        (node_class,) = (await world.kube.list(EC2NodeClass)).items
+            env.reserve("c5.large", 1)
+        env.endpoint.faults = HalfPaged()
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        await env.sleep(300)
+        (node_class,) = (await env.kube.list(EC2NodeClass)).items
         assert [one.id for one in node_class.status.capacity_reservations] == [slots.id]
-        assert world.in_reservation(slots) == 1
+        assert env.in_reservation(slots) == 1
 
-    app_world.run(program)
+    app_environment.run(program)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import app_world
-import aws_world
-import cluster_world
-import kube_worlds
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+import aws_environment
+import cluster_environment
+import kube_servers
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -73,8 +73,8 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
     made = storm(seed)
     outcome = Outcome(seed, [], 0.0, [])
 
-    async def program(world: AppWorld) -> None:
-        scenario = _Scenario(world, made, outcome, tell)
+    async def program(env: AppEnvironment) -> None:
+        scenario = _Scenario(env, made, outcome, tell)
         restarter = asyncio.create_task(scenario.restart_after_crashes())
         await scenario.build()
         await scenario.run_faults()
@@ -82,17 +82,17 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         restarter.cancel()
         outcome.judged = scenario.watch.judged
 
-    start_s = int(kube_worlds.START.timestamp())
+    start_s = int(kube_servers.START.timestamp())
     rules = [
         dataclasses.replace(rule, from_s=rule.from_s + start_s, until_s=rule.until_s + start_s)
         for rule in made.weather
     ]
-    settings = app_world.SETTINGS
+    settings = app_environment.SETTINGS
     if any(slots.interruptible for slots in made.slots):
-        settings = dataclasses.replace(settings, interruption_queue=app_world.QUEUE)
+        settings = dataclasses.replace(settings, interruption_queue=app_environment.QUEUE)
     if made.replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
-    app_world.run(
+    app_environment.run(
         program,
         seed=seed,
         rules=rules,
@@ -104,8 +104,10 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
 
 
 class _Scenario:
-    def __init__(self, world: AppWorld, made: Storm, outcome: Outcome, tell: Callable[[str], None]) -> None:
-        self._world = world
+    def __init__(
+        self, env: AppEnvironment, made: Storm, outcome: Outcome, tell: Callable[[str], None]
+    ) -> None:
+        self._env = env
         self._storm = made
         self._outcome = outcome
         self._tell = tell
@@ -116,15 +118,15 @@ class _Scenario:
         self._wanted = {app.name: app.replicas for app in made.apps}
 
     def _log(self, what: str) -> None:
-        line = f"{self._world.clock.monotonic_s():7.1f} s  {what}"
+        line = f"{self._env.clock.monotonic_s():7.1f} s  {what}"
         self._outcome.story.append(line)
         self._tell(line)
 
     # --- Setup ----------------------------------------------------------------------------------------
 
     async def build(self) -> None:
-        world = self._world
-        self.watch.start(world)
+        env = self._env
+        self.watch.start(env)
         for slots in self._storm.slots:
             self._log(str(slots))
             self._ids[slots.name] = self._reserve(slots).id
@@ -133,10 +135,8 @@ class _Scenario:
         for pool in self._storm.pools:
             self._log(str(pool))
             terms = [{"id": self._ids[name]} for name in pool.slots]
-            await world.node_class(
-                pool.name, **({"capacityReservationSelectorTerms": terms} if terms else {})
-            )
-            await world.node_pool(
+            await env.node_class(pool.name, **({"capacityReservationSelectorTerms": terms} if terms else {}))
+            await env.node_pool(
                 pool.name,
                 requirements=[instance_types(*pool.instance_types), capacity_types(*pool.capacity_types)],
                 nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
@@ -145,21 +145,21 @@ class _Scenario:
                 **({"weight": pool.weight} if pool.weight else {}),
                 **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),
             )
-        await world.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
+        await env.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
         for app in self._storm.apps:
             self._log(str(app))
             await self._start(app)
         for _ in range(1, self._storm.replicas):
-            world.stand_by()
+            env.stand_by()
 
     def _reserve(self, slots: Slots) -> Reservation:
-        world, zone_id, now_s = self._world, ZONES[slots.zone], self._world.clock.now_s()
+        env, zone_id, now_s = self._env, ZONES[slots.zone], self._env.clock.now_s()
         if slots.interruptible:
-            self._sources[slots.name] = source = world.reserve(
+            self._sources[slots.name] = source = env.reserve(
                 slots.instance_type, slots.total, zone_id=zone_id
             )
-            return control.lend(world.ec2.world, source.id, slots.total)
-        return world.reserve(
+            return control.lend(env.ec2.region, source.id, slots.total)
+        return env.reserve(
             slots.instance_type,
             slots.total,
             zone_id=zone_id,
@@ -178,12 +178,12 @@ class _Scenario:
             spec["tolerations"] = [{"operator": "Exists"}]
         if app.disk:
             spec |= {"volumeClaimTemplates": [DISK], "podManagementPolicy": "Parallel"}
-        made = cluster_world.workload(app.name, **spec)
-        await self._world.create(f"/apis/apps/v1/namespaces/default/{kind}", made)
+        made = cluster_environment.workload(app.name, **spec)
+        await self._env.create(f"/apis/apps/v1/namespaces/default/{kind}", made)
         if app.away_max is not None:
             about = {"maxUnavailable": app.away_max, "selector": {"matchLabels": {"app": app.name}}}
             budget = {"metadata": {"name": app.name}, "spec": about}
-            await self._world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+            await self._env.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
 
     # --- Faults ---------------------------------------------------------------------------------------
 
@@ -193,23 +193,23 @@ class _Scenario:
             self._log(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
         await self._until(self._storm.lasts_s)
-        self._world.line.clear()
-        self._world.own_clock.jumped_s = self._world.clock.jumped_s
-        self._world.live_on()
+        self._env.line.clear()
+        self._env.own_clock.jumped_s = self._env.clock.jumped_s
+        self._env.live_on()
         self._log("silence")
 
     async def restart_after_crashes(self) -> None:
         """Restarts the controller after every crash."""
         while True:
-            await self._world.hands.dead.wait()
-            self._log(f"the program died after {self._world.hands.writes[-1:]}")
-            await self._world.restart(after_s=self._down_s)
+            await self._env.hands.dead.wait()
+            self._log(f"the program died after {self._env.hands.writes[-1:]}")
+            await self._env.restart(after_s=self._down_s)
 
     async def _until(self, at_s: float) -> None:
-        await self._world.sleep(max(0.0, at_s - self._world.clock.monotonic_s()))
+        await self._env.sleep(max(0.0, at_s - self._env.clock.monotonic_s()))
 
     async def _do(self, step: Step) -> None:
-        world, about = self._world, step.about
+        env, about = self._env, step.about
         if step.what not in ("scale", "drift"):
             self.watch.disturbed()
         match step.what:
@@ -217,14 +217,14 @@ class _Scenario:
                 self._wanted[about[0]] = about[1]
                 await self._scale(*about)
             case "drift":
-                found = await world.kube.get(NodePool, about[0])
+                found = await env.kube.get(NodePool, about[0])
                 labels = {"metadata": {"labels": {"example.com/generation": about[1]}}}
-                await world.kube.patch(found, {"spec": {"template": labels}})
+                await env.kube.patch(found, {"spec": {"template": labels}})
             case "cancel":
-                reservation = world.ec2.world.reservations[self._ids[about[0]]]
+                reservation = env.ec2.region.reservations[self._ids[about[0]]]
                 if reservation.state == "active" and reservation.kind != "capacity-block":
                     with contextlib.suppress(ApiError):  # faults of EC2 apply to this call too
-                        world.cancel(reservation)
+                        env.cancel(reservation)
             case "reclaim":
                 self._reclaim(about[0], about[1])
             case "extend":
@@ -235,39 +235,39 @@ class _Scenario:
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
             case "kill machine":
-                if instances := world.machines:
-                    control.kill(world.ec2.world, instances[about[0] % len(instances)].id)
+                if instances := env.machines:
+                    control.kill(env.ec2.region, instances[about[0] % len(instances)].id)
             case _:
                 await self._inject_fault(step)
 
     async def _inject_fault(self, step: Step) -> None:
-        world, about = self._world, step.about
+        env, about = self._env, step.about
         match step.what:
             case "crash":
                 write, after_effect, self._down_s = about
-                world.hands.die_at(len(world.hands.writes) + write, after_effect=after_effect)
+                env.hands.die_at(len(env.hands.writes) + write, after_effect=after_effect)
             case "clock":
-                world.own_clock.jumped_s += about[0]
+                env.own_clock.jumped_s += about[0]
             case "cut":
-                world.line.cut()
+                env.line.cut()
             case "down":
-                world.line.go_down()
-                await world.sleep(about[0])
-                world.line.come_back()
+                env.line.go_down()
+                await env.sleep(about[0])
+                env.line.come_back()
             case "request":
                 which, fault, times = about
-                world.line.add(fault, _WHICH[which], times=times)
+                env.line.add(fault, _WHICH[which], times=times)
             case _:
                 raise AssertionError(step.what)
 
     async def _scale(self, name: str, replicas: int) -> None:
         kind = next(StatefulSet if app.disk else Deployment for app in self._storm.apps if app.name == name)
-        found = await self._world.kube.get(kind, name, "default")
-        await self._world.kube.patch(found, {"spec": {"replicas": replicas}})
+        found = await self._env.kube.get(kind, name, "default")
+        await self._env.kube.patch(found, {"spec": {"replicas": replicas}})
 
     def _count(self, what: str, reservation_id: str, slots: int) -> None:
         """Other accounts use or release slots, or the reservation grows."""
-        ec2 = self._world.ec2.world
+        ec2 = self._env.ec2.region
         reservation = ec2.reservations[reservation_id]
         if what == "grow" and not reservation.source_id:
             ec2.put_reservation(
@@ -280,7 +280,7 @@ class _Scenario:
 
     def _reclaim(self, name: str, left: int) -> None:
         """The owner reclaims all but `left` slots; instances in them have two minutes."""
-        reservation = self._world.ec2.world.reservations[self._ids[name]]
+        reservation = self._env.ec2.region.reservations[self._ids[name]]
         if (
             name in self._sources
             and reservation.active
@@ -289,78 +289,78 @@ class _Scenario:
         ):
             params = {"CapacityReservationId": self._sources[name].id, "TargetInstanceCount": left}
             with contextlib.suppress(ApiError):  # faults of EC2 apply to this call too
-                self._world.ec2.call(
+                self._env.ec2.call(
                     "UpdateInterruptibleCapacityReservationAllocation",
                     params,
-                    Caller(aws_world.ACCOUNT, "", ""),
+                    Caller(aws_environment.ACCOUNT, "", ""),
                 )
 
     def _extend(self, reservation_id: str, seconds: int) -> None:
         """Moves the end of a capacity block, perhaps during its drain, but not into the past of its reclaim time."""
-        ec2 = self._world.ec2.world
+        ec2 = self._env.ec2.region
         reservation = ec2.reservations[reservation_id]
         if reservation.kind == "capacity-block" and reservation.active:
             end_s = max(reservation.end_s + seconds, ec2.now_s + oracle.DRAINS_S)
             control.set_end(ec2, reservation_id, end_s)
 
     async def _delete(self, kind: type[Object], number: int) -> None:
-        found = sorted((await self._world.kube.list(kind)).items, key=lambda one: one.metadata.name)
+        found = sorted((await self._env.kube.list(kind)).items, key=lambda one: one.metadata.name)
         if found:
             one = found[number % len(found)]
             self.watch.exempt.add(one.metadata.name)
-            await self._world.kube.delete(one)
+            await self._env.kube.delete(one)
 
     # --- After the faults -----------------------------------------------------------------------------
 
     async def settle(self) -> None:
         """Waits until there are no problems, and that this state is stable."""
-        clock = self._world.clock
+        clock = self._env.clock
         began_s = good_s = clock.monotonic_s()
         instances: set[str] = set()
         while clock.monotonic_s() - began_s < QUIET_S:
-            await self._world.sleep(CHECK_INTERVAL_S)
+            await self._env.sleep(CHECK_INTERVAL_S)
             self.watch.look()
             scene = await self._scene()
-            self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._world.writes())]
+            self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._env.writes())]
             now = {instance.id for instance in scene.machines}
             if self._outcome.problems or now != instances:
                 good_s, instances = clock.monotonic_s(), now
             elif clock.monotonic_s() - good_s >= STABLE_S:
                 self._outcome.quiet_after_s = good_s - began_s
-                self._world.ec2.check_all()
-                self._log(f"at rest: {sorted(now)} after {self._world.hands.writes}")
+                self._env.ec2.check_all()
+                self._log(f"at rest: {sorted(now)} after {self._env.hands.writes}")
                 return
         self._outcome.problems.append("it never came to rest")
 
     async def _scene(self) -> Scene:
-        world = self._world
-        instances = tuple(world.machines)
+        env = self._env
+        instances = tuple(env.machines)
         return Scene(
             storm=self._storm,
             wanted=self._wanted,
-            pods=await world.all(Pod),
-            claims=tuple(await world.claims()),
-            nodes=tuple(await world.nodes()),
+            pods=await env.all(Pod),
+            claims=tuple(await env.claims()),
+            nodes=tuple(await env.nodes()),
             machines=instances,
-            reservations={name: world.ec2.world.reservations[id_] for name, id_ in self._ids.items()},
+            reservations={name: env.ec2.region.reservations[id_] for name, id_ in self._ids.items()},
             disks=await self._disks(),
             held=frozenset(
                 one.metadata.name
-                for one in await world.all(PodDisruptionBudget)
+                for one in await env.all(PodDisruptionBudget)
                 if one.status.disruptions_allowed == 0
             ),
-            now_s=world.clock.now_s(),
+            now_s=env.clock.now_s(),
         )
 
     async def _disks(self) -> dict[str, str]:
         """The zones of volumes by the names of their pods."""
         zones = {}
-        for volume in await self._world.all(Volume):
+        for volume in await self._env.all(Volume):
             (term,) = volume.spec["nodeAffinity"]["required"]["nodeSelectorTerms"]
             ((zones[volume.metadata.name],),) = [one["values"] for one in term["matchExpressions"]]
         return {
             claim.metadata.name.removeprefix("disk-"): zones[claim.spec["volumeName"]]
-            for claim in await self._world.all(Claim)
+            for claim in await self._env.all(Claim)
             if claim.spec.get("volumeName") in zones
         }
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app_world import AppWorld
+from app_environment import AppEnvironment
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.api.storage.store import Bucket, Change
@@ -49,9 +49,9 @@ class Watch:
         self.exempt: set[str] = set()  # NodeClaims that a user deleted
         self.judged: Counter[str] = Counter()  # how often each rule was checked
 
-    def start(self, world: AppWorld) -> None:
-        self._world = world
-        store = world.server.registry.store
+    def start(self, env: AppEnvironment) -> None:
+        self._env = env
+        store = env.server.registry.store
         self._claims, self._pods, self._nodes = map(
             store.bucket, ("karpenter.sh/nodeclaims", "/pods", "/nodes")
         )
@@ -61,11 +61,11 @@ class Watch:
 
     def disturbed(self) -> None:
         """Records a change that no command could have taken into account."""
-        self._disturbed_s = self._world.clock.now_s()
+        self._disturbed_s = self._env.clock.now_s()
 
     def taken(self) -> None:
         """Records that another account used slots."""
-        self._used_elsewhere_s = self._world.clock.now_s()
+        self._used_elsewhere_s = self._env.clock.now_s()
 
     def problems(self, writes: list[str]) -> list[str]:
         """The violations so far, and those among the writes of the controller."""
@@ -83,7 +83,7 @@ class Watch:
     def _on_claim(self, change: Change) -> None:
         claim = _claim(change.after.body)
         if command := _command(claim):
-            self._decided_s.setdefault(command["id"], self._world.clock.now_s())
+            self._decided_s.setdefault(command["id"], self._env.clock.now_s())
         before = _claim(change.before.body) if change.before else None
         self.see(claim, is_gone=change.deleted)
         was_deleting = before is not None and before.metadata.deletion_timestamp is not None
@@ -99,7 +99,7 @@ class Watch:
     def _on_pod(self, change: Change) -> None:
         pod = _pod(change.after.body)
         if pod_words.node_of(pod):
-            self._bound_s.setdefault(pod.metadata.uid, self._world.clock.now_s())
+            self._bound_s.setdefault(pod.metadata.uid, self._env.clock.now_s())
         if _is_evicted(pod) and change.before is not None and not _is_evicted(_pod(change.before.body)):
             self._on_eviction(pod)
 
@@ -129,11 +129,11 @@ class Watch:
     def _on_slot_held(self, id_: str) -> None:
         """A NodeClaim holds a slot: the reservation must have one free. Slots that other accounts used recently are not in
         the counts yet, and any instance may match an open reservation."""
-        reservation, now_s = self._world.ec2.world.reservations[id_], self._world.clock.now_s()
+        reservation, now_s = self._env.ec2.region.reservations[id_], self._env.clock.now_s()
         if reservation.criteria == "open" or now_s - self._used_elsewhere_s < COUNTED_S:
             return
         self.judged["slots that were given"] += 1
-        inside = [one for one in self._world.ec2.world.instances if one.held_reservation_id == id_]
+        inside = [one for one in self._env.ec2.region.instances if one.held_reservation_id == id_]
         launched = {one.tags.get(TOKEN) for one in inside}
         held = [
             claim.metadata.name
@@ -182,7 +182,7 @@ class Watch:
         )  # fmt: skip
 
     def _check_cost(self, claim: NodeClaim, command: dict[str, Any]) -> None:
-        setup = self._world.ec2.world.setup
+        setup = self._env.ec2.region.setup
         group = [one for one in self._all_claims() if (_command(one) or {}).get("id") == command["id"]]
         before = [self._instance(one) for one in group]
         after = [self._instance(one) for one in self._replacements(command)]
@@ -224,7 +224,7 @@ class Watch:
     def _on_eviction(self, pod: Pod) -> None:
         claim = self._claim_of_node(pod_words.node_of(pod))
         command = _command(claim) if claim is not None else None
-        made, now_s = pod.metadata.creation_timestamp, self._world.clock.now_s()
+        made, now_s = pod.metadata.creation_timestamp, self._env.clock.now_s()
         if command is not None and command["reason"] == CONSOLIDATION and made is not None:
             app = pod.metadata.labels["app"]
             self.judged["pods that consolidation moved"] += 1
@@ -235,9 +235,9 @@ class Watch:
         """Checks how long NodeClaims have waited for a slot; called periodically."""
         for claim in self._all_claims():
             id_ = claim.metadata.annotations.get(WAITS, "").rpartition("/")[2]
-            instance = self._world.ec2.world.instances.get(id_) if id_ else None
+            instance = self._env.ec2.region.instances.get(id_) if id_ else None
             gone_s = instance.ended_s if instance is not None else 0
-            if gone_s and self._world.clock.now_s() - gone_s > WAITS_MAX_S:
+            if gone_s and self._env.clock.now_s() - gone_s > WAITS_MAX_S:
                 self._report(f"claim {claim.metadata.name} waits for the slot of {id_}, gone since {gone_s}")
 
     # --- State ----------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Watch:
         return [_claim(stored.body) for stored in found if stored is not None]
 
     def _instance(self, claim: NodeClaim) -> Instance | None:
-        return self._world.ec2.world.instances.get((claim.status.provider_id or "").rpartition("/")[2])
+        return self._env.ec2.region.instances.get((claim.status.provider_id or "").rpartition("/")[2])
 
     def _claim_of_node(self, node: str) -> NodeClaim | None:
         return next((one for one in self._all_claims() if node and one.status.node_name == node), None)

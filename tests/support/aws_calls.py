@@ -6,7 +6,7 @@ from pathlib import Path
 
 import botocore.session
 
-from aws_world import World, run
+from aws_environment import Environment, run
 from holdfast import cloud
 from holdfast.sim.ec2 import setup as ec2_setup
 from sim_aws import QUEUE
@@ -15,7 +15,7 @@ SERVICES = ("ec2", "eks", "iam", "pricing", "sqs", "ssm")
 GROUP = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ec2_setup.ACCOUNT, name="tight")
 
 
-def send_notice(world: World, provider_id: str) -> None:
+def send_notice(env: Environment, provider_id: str) -> None:
     """A spot interruption warning in the queue."""
     detail = {"instance-id": provider_id.rpartition("/")[2]}
     body = {
@@ -24,8 +24,8 @@ def send_notice(world: World, provider_id: str) -> None:
         "time": "2026-11-15T10:00:00Z",
         "detail": detail,
     }
-    url = run(world.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
-    run(world.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
+    url = run(env.calls.call("sqs", "GetQueueUrl", QueueName=QUEUE))["QueueUrl"]
+    run(env.calls.call("sqs", "SendMessage", QueueUrl=url, MessageBody=json.dumps(body)))
 
 
 def named_operations() -> set[str]:

@@ -1,4 +1,4 @@
-"""Worlds for disruption from nothing: nodes of known types and prices with their pods, pools with their rules."""
+"""Inputs for disruption: nodes of known types and prices with their pods, pools with their rules."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -85,7 +85,7 @@ def instances(*nodes: NodeView) -> tuple[Instance, ...]:
     )
 
 
-def world(
+def disruption_input(
     *nodes: NodeView,
     reservations: Sequence[Reservation] = (),
     pools: Sequence[NodePoolView] | None = None,

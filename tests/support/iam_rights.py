@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import aws_world
+import aws_environment
 from holdfast.sim.aws import policy
 from holdfast.sim.aws.policy import Access, Policy
 from holdfast.sim.ec2 import setup as ec2_setup
@@ -13,7 +13,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 FILE = Path(__file__).parents[2] / "deploy" / "iam-policy.json"
 VALUES = {
     "PARTITION": "aws",
-    "REGION": aws_world.REGION,
+    "REGION": aws_environment.REGION,
     "ACCOUNT_ID": ec2_setup.ACCOUNT,
     "CLUSTER_NAME": ec2_setup.CLUSTER,
     "NODE_ROLE": f"KarpenterNodeRole-{ec2_setup.CLUSTER}",

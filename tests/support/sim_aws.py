@@ -1,4 +1,4 @@
-"""Builders for tests of the simulated AWS: clocks, a world of small services, and clients through each front."""
+"""Builders for tests of the simulated AWS: clocks, an endpoint with the small services, and clients through each front."""
 
 import asyncio
 import contextlib
@@ -135,7 +135,7 @@ class Clients:
 
 
 @contextlib.contextmanager
-def clients(front: str, world: Endpoint, region: str = REGION) -> Iterator[Clients]:
+def clients(front: str, endpoint: Endpoint, region: str = REGION) -> Iterator[Clients]:
     session = botocore.session.Session()
     session.register_component("data_loader", _loader())
     events = session.get_component("event_emitter")
@@ -143,21 +143,21 @@ def clients(front: str, world: Endpoint, region: str = REGION) -> Iterator[Clien
         url = None
         match front:
             case "before_call":
-                before_call.install(events, world)
+                before_call.install(events, endpoint)
             case "before_send":
-                before_send.install(events, world)
+                before_send.install(events, endpoint)
             case _:
-                url = stack.enter_context(served(world))
+                url = stack.enter_context(served(endpoint))
         yield stack.enter_context(contextlib.closing(Clients(session, url, region)))
 
 
 @contextlib.contextmanager
-def served(world: Endpoint) -> Iterator[str]:
+def served(endpoint: Endpoint) -> Iterator[str]:
     """The HTTP front in a thread of its own, since botocore blocks the one it is called in."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    serving = http.serving(world)
+    serving = http.serving(endpoint)
     try:
         yield asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result(10)
     finally:

@@ -39,8 +39,8 @@ class AllowedUse:
 ALLOWED_USES: Final = (
     AllowedUse("src/holdfast/cli/", ("print",), "a command speaks to its user"),
     AllowedUse("src/holdfast/cli/plan.py", ("time.time",), "a scenario without a date is planned as of now"),
-    AllowedUse("src/holdfast/runtime/clock.py", ("time.time",), "the Clock door in a world with real time"),
-    AllowedUse("src/holdfast/sim/ids.py", ("random.Random",), "the Ids door in a world that replays"),
+    AllowedUse("src/holdfast/runtime/clock.py", ("time.time",), "the Clock port in real time"),
+    AllowedUse("src/holdfast/sim/ids.py", ("random.Random",), "the Ids port of a run that replays"),
     AllowedUse("scripts/", ("print",), "a command speaks to its user"),
     AllowedUse("scripts/mutants.py", ("random.Random",), "a seed picks the mutants"),
     AllowedUse(

@@ -10,7 +10,7 @@ import pytest
 
 import builders
 import objects
-from app_world import AppWorld
+from app_environment import AppEnvironment
 from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
@@ -51,7 +51,7 @@ async def nodes_of(app: App) -> dict[str, NodeView]:
 
 def run_with_app(program: Callable[[App], Awaitable[None]]) -> None:
     async def main() -> None:
-        await program(AppWorld().app)
+        await program(AppEnvironment().app)
 
     time.run(main())
 

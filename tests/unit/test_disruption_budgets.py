@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from disruption_builders import at_most, machine, world
+from disruption_builders import at_most, disruption_input, machine
 from holdfast import errors
 from holdfast.core.disruption import budgets, cron
 from holdfast.core.disruption.budgets import RemainingBudget
@@ -20,7 +20,7 @@ def allowed(
     rules: PoolRules, reason: DisruptionReason = DisruptionReason.DRIFTED, count: int = 10, **more: NodeFacts
 ) -> int | None:
     nodes = [machine(f"n{i}") for i in range(count)]
-    return budgets.allowances(world(*nodes, rules=rules, facts=more), reason)["default"].allowed
+    return budgets.allowances(disruption_input(*nodes, rules=rules, facts=more), reason)["default"].allowed
 
 
 @pytest.mark.fact("D-11", "X-6")
@@ -64,7 +64,8 @@ def test_uninitialized_unmanaged_and_terminating_nodes_are_not_counted() -> None
         machine("n4"),
     ]
     found = budgets.allowances(
-        world(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}), DisruptionReason.EMPTY
+        disruption_input(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}),
+        DisruptionReason.EMPTY,
     )["default"]
     assert (found.nodes, found.consumed, found.limit, found.allowed) == (2, 1, 1, 0)
 
@@ -109,7 +110,7 @@ def test_budget_that_cannot_be_parsed_allows_no_disruption(schedule: str) -> Non
 
 
 def test_each_node_consumes_one_disruption_and_an_unknown_nodepool_has_none() -> None:
-    found = budgets.allowances(world(machine("n0"), rules=at_most("2")), DisruptionReason.EMPTY)
+    found = budgets.allowances(disruption_input(machine("n0"), rules=at_most("2")), DisruptionReason.EMPTY)
     remaining = RemainingBudget(found)
     assert [remaining.spend("default") for _ in range(3)] == [True, True, False]
     assert not remaining.spend("gone")

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import FREE, HOUR_S, LARGE, MEDIUM, NOW_S, SMALL, load, machine, pdb, world
+from disruption_builders import (
+    FREE,
+    HOUR_S,
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    disruption_input,
+    load,
+    machine,
+    pdb,
+)
 from holdfast import names
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Survey, is_settled
@@ -20,7 +31,7 @@ BUSY = machine("n1", pods=load("web", WEB))
 
 
 def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str | None:
-    survey = Survey(world(one, facts={one.name: facts} if facts else {}, **more))
+    survey = Survey(disruption_input(one, facts={one.name: facts} if facts else {}, **more))
     why = survey.refused.get(one.name)
     return why.code if why else None
 
@@ -54,7 +65,7 @@ def test_a_node_without_a_usable_node_pool_is_no_candidate() -> None:
 
 
 def blocked(*nodes: NodeView, **more: Any) -> str | None:
-    found = Survey(world(*nodes, **more)).candidates[nodes[0].name].pods_block
+    found = Survey(disruption_input(*nodes, **more)).candidates[nodes[0].name].pods_block
     return found.code if found else None
 
 
@@ -123,7 +134,7 @@ def test_node_with_only_daemonset_pods_or_pods_without_eviction_cost_is_empty() 
 
 
 def cost(one: NodeView, **more: Any) -> Cost:
-    return Survey(world(one, **more)).cost(one)
+    return Survey(disruption_input(one, **more)).cost(one)
 
 
 @pytest.mark.fact("R-36")
@@ -157,7 +168,7 @@ def test_cost_of_a_reserved_node_does_not_depend_on_whether_its_reservation_is_o
 
 
 def order(*nodes: NodeView, **more: Any) -> list[str]:
-    found: DisruptionInput = world(*nodes, **more)
+    found: DisruptionInput = disruption_input(*nodes, **more)
     return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]
 
 

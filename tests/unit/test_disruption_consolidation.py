@@ -15,10 +15,10 @@ from disruption_builders import (
     at_most,
     catalog,
     codes,
+    disruption_input,
     load,
     machine,
     pdb,
-    world,
 )
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
@@ -52,7 +52,7 @@ def on_demand(*expressions: Any, reservations: Sequence[Any] = (), **more: Any) 
 def decision_for(*nodes: NodeView, settings: Settings | None = None, **more: Any) -> Decision:
     if "pools" not in more:
         more["pools"] = on_demand(reservations=more.get("reservations", ()))
-    return decide(world(*nodes, **more), settings or Settings())
+    return decide(disruption_input(*nodes, **more), settings or Settings())
 
 
 def command(*nodes: NodeView, **more: Any) -> DisruptionCommand:
@@ -215,7 +215,7 @@ def test_node_is_deleted_once_the_target_node_has_settled() -> None:
     blocked = {"b": NodeFacts(do_not_disrupt=True)}
     first = decision_for(mover, fresh, pools=pools, facts=blocked)
     assert first.command is None
-    later = world(mover, fresh, pools=pools, facts=blocked, now_s=NOW_S + 51)
+    later = disruption_input(mover, fresh, pools=pools, facts=blocked, now_s=NOW_S + 51)
     found = decide(later, Settings(), first.memory).command
     assert found is not None
     assert found.candidates == ("a",)
@@ -242,7 +242,7 @@ def test_node_of_an_unknown_instance_type_is_not_consolidated(
 def test_node_without_capacity_type_or_zone_label_is_not_consolidated(key: str) -> None:
     full = machine("a", LARGE, load("a", WEB))
     bare = replace(full, labels=tuple(one for one in full.labels if one[0] != key))
-    decision = decide(world(bare, pools=on_demand(), instances=()))
+    decision = decide(disruption_input(bare, pools=on_demand(), instances=()))
     assert decision.command is None
     assert BlockedCode.NO_LABELS in codes(decision, "a")
 
@@ -263,7 +263,7 @@ def test_single_node_consolidation_alternates_between_nodepools_and_continues_in
         pool("default", (*many_types(1, cpu=8), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT)),
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
     ]
-    cluster = world(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
+    cluster = disruption_input(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
     few = Settings(nodes_asked_max=1, together_max=0)
     first = decide(cluster, few)
     assert first.command is None
@@ -457,14 +457,14 @@ def test_moved_pod_is_not_moved_again_during_the_cooldown() -> None:
     decision = decision_for(machine("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
-    cluster = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
     again = decide(cluster, Settings(), decision.memory)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
-    later = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
+    later = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
     assert decide(later, Settings(), decision.memory).command is not None
     older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
-    cluster = world(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.memory).command is not None
 
 
@@ -474,10 +474,12 @@ def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
     decision = decision_for(machine("a", LARGE, load("a", HALF)), settings=short)
     successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
     held, other = machine("b", LARGE, successor), machine("c", LARGE, load("c", shape(900, app="other")))
-    between = decide(world(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.memory)
+    between = decide(
+        disruption_input(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.memory
+    )
     assert between.command is not None
     assert between.command.candidates == ("c",)
-    later = decide(world(held, pools=on_demand(), now_s=NOW_S + 84), short, between.memory)
+    later = decide(disruption_input(held, pools=on_demand(), now_s=NOW_S + 84), short, between.memory)
     assert BlockedCode.COOLING_DOWN in codes(later, "b")
 
 
@@ -486,7 +488,7 @@ def test_pod_created_long_after_a_pod_of_its_shape_moved_has_no_cooldown() -> No
     decision = decision_for(machine("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
-    cluster = world(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.memory).command is not None
 
 
@@ -499,7 +501,9 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
 
     decision = decision_for(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
     assert decision.command is not None
-    cluster = world(machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(
+        machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300
+    )
     assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), decision.memory), "b")
 
 
@@ -508,7 +512,7 @@ def test_cooldown_is_restored_from_nodepools_after_a_restart(ago_s: int | None, 
     young = [replace(pod, created_s=NOW_S - 60) for pod in load("a", HALF)]
     consolidated = NOW_S - ago_s if ago_s is not None else None
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
-    cluster = world(machine("a", LARGE, young), pools=on_demand(), rules=rules)
+    cluster = disruption_input(machine("a", LARGE, young), pools=on_demand(), rules=rules)
     assert (decide(cluster).command is not None) is is_moved
 
 
@@ -517,9 +521,11 @@ def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=NOW_S - 100)
     drains = machine("a", LARGE, load("a", HALF), deleting=True)
     other = machine("c", LARGE, load("c", shape(7000, app="other")))
-    first = decide(world(drains, other, pools=on_demand(), rules=rules))
+    first = decide(disruption_input(drains, other, pools=on_demand(), rules=rules))
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
-    later = world(machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300)
+    later = disruption_input(
+        machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300
+    )
     again = decide(later, Settings(), first.memory)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
@@ -538,11 +544,11 @@ def test_cooldown_applies_after_a_drain_of_two_hours() -> None:
     decision = decision_for(machine("a", LARGE, load("a", HALF)))
     drains = machine("a", LARGE, load("a", HALF), deleting=True)
     other = machine("c", LARGE, load("c", shape(900, app="other")))
-    two_hours_later = world(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
+    two_hours_later = disruption_input(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
     second = decide(two_hours_later, Settings(), decision.memory)
     assert second.command is not None
     successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
-    cluster = world(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
+    cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
     assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.memory), "b")
 
 
@@ -552,7 +558,7 @@ def test_node_without_a_result_is_not_simulated_again_until_something_changes() 
     nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
 
     def cluster_at(reservations: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
-        found = world(
+        found = disruption_input(
             *nodes, reservations=reservations, now_s=now_s, pools=on_demand(reservations=reservations)
         )
         return replace(found, changed=changed)
@@ -578,12 +584,12 @@ def test_multi_node_consolidation_runs_again_when_another_node_settles() -> None
     ]
     only_large = is_in(names.INSTANCE_TYPE, LARGE)
     pools = on_demand(only_large, consolidate_after_s=60)
-    first = decide(world(*nodes, pools=pools, now_s=NOW_S))
+    first = decide(disruption_input(*nodes, pools=pools, now_s=NOW_S))
     assert first.command is None
     memo = first.memory.memos[Method.MULTI_NODE]
     assert memo.done
     assert memo.tried == {"a", "b"}  # these are not simulated again while the memo is recent
-    found = decide(world(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.memory).command
+    found = decide(disruption_input(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.memory).command
     assert found is not None
     assert set(found.candidates) <= {"b", "c"}
 

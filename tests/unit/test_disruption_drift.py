@@ -14,11 +14,11 @@ from disruption_builders import (
     at_most,
     catalog,
     codes,
+    disruption_input,
     instances,
     load,
     machine,
     pdb,
-    world,
 )
 from holdfast import names
 from holdfast.core.disruption import drift, waiting_replacements
@@ -58,7 +58,7 @@ def paid(name: str, since_s: int | None = None, **more: Any) -> tuple[NodeView, 
 
 def cluster_of(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> DisruptionInput:
     on_demand = pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))
-    return world(
+    return disruption_input(
         *(node for node, _ in pairs),
         facts={node.name: facts for node, facts in pairs},
         pools=more.pop("pools", [on_demand]),
@@ -138,7 +138,7 @@ def full_reservation(
     """Drifted nodes that fill cr-1, in a NodePool that allows only reserved capacity."""
     reservations = [replace(FULL, available=available, total=max(2, len(node_names) + available))]
     nodes = [machine(name, MEDIUM, load(name, shape(sizes)), slot="cr-1") for name in node_names]
-    return world(
+    return disruption_input(
         *(*nodes, *more.pop("others", ())),
         facts={name: replace(DRIFTED, drifted=Drifted("AMI", since_s)) for name in node_names},
         reservations=more.pop("reservations", reservations),
@@ -282,7 +282,7 @@ def test_drain_that_a_pod_disruption_budget_never_allows_is_not_started() -> Non
     reservations = [replace(FULL, total=1)]
 
     def cluster_with(allowed: int, **of: Any) -> DisruptionInput:
-        return world(
+        return disruption_input(
             node,
             facts={"a": replace(DRIFTED, **of)},
             reservations=reservations,
@@ -361,7 +361,9 @@ def mixed(settings: Settings, **more: Any) -> Decision:
     both = pool("default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     node = machine("a", MEDIUM, load("a", BIG), slot="cr-1")
     return decide(
-        world(node, facts={"a": DRIFTED}, reservations=reservations, pools=[both], rules=FREE, **more),
+        disruption_input(
+            node, facts={"a": DRIFTED}, reservations=reservations, pools=[both], rules=FREE, **more
+        ),
         settings,
     )
 
@@ -393,7 +395,7 @@ def test_mixed_nodepool_waits_for_its_budget_instead_of_launching_on_demand() ->
 
     def decision_with(nodes: str) -> Decision:
         return decide(
-            world(
+            disruption_input(
                 node,
                 facts={"a": DRIFTED},
                 reservations=[FULL],
@@ -420,7 +422,7 @@ def test_mixed_nodepool_launches_on_demand_if_the_drain_could_never_end() -> Non
     reservations = [replace(FULL, total=1)]
     both = pool("default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     node = machine("a", MEDIUM, tight, slot="cr-1")
-    cluster = world(
+    cluster = disruption_input(
         node, facts={"a": DRIFTED}, reservations=reservations, pools=[both], budgets=(pdb(allowed=1),)
     )
     on_demand = decide(cluster).command
@@ -443,7 +445,7 @@ def decision_while_releasing(
         machine("a", MEDIUM, load("a", BIG), slot="cr-1"),
         machine("b", MEDIUM, slot="cr-1", deleting=True),
     )
-    found = world(
+    found = disruption_input(
         node,
         terminating,
         facts={"a": DRIFTED},
@@ -594,7 +596,7 @@ def test_consolidation_places_no_pods_on_a_drifted_node() -> None:
     facts = {"a": DRIFTED}
     pools = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
     no_drift = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})),))
-    found = decide(world(drifted, idle, facts=facts, pools=pools, rules=no_drift)).command
+    found = decide(disruption_input(drifted, idle, facts=facts, pools=pools, rules=no_drift)).command
     assert found is not None
     assert "a" in found.candidates
     assert "a" not in {one.node for one in found.placed}

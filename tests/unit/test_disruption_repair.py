@@ -16,10 +16,10 @@ from disruption_builders import (
     at_most,
     catalog,
     codes,
+    disruption_input,
     load,
     machine,
     pdb,
-    world,
 )
 from holdfast import errors, names
 from holdfast.cloud.aws.instances import repair as aws_repair
@@ -62,7 +62,7 @@ def decision_for(
     types = pool(
         "default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
     )
-    found = world(
+    found = disruption_input(
         *(*healthy, *(nodes or [node(name) for name in unhealthy_nodes])),
         facts=unhealthy_nodes,
         pools=more.pop("pools", [types]),
@@ -235,7 +235,7 @@ FULL = reservation("cr-1", MEDIUM, available=0, total=1)
 def reserved(facts: NodeFacts, settings: Settings = ON) -> Decision:
     only = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED))
     nodes = [node("a", slot="cr-1"), *(node(f"n{i}", slot="cr-9") for i in range(5))]
-    found = world(*nodes, facts={"a": facts}, reservations=[FULL], pools=[only], rules=FREE)
+    found = disruption_input(*nodes, facts={"a": facts}, reservations=[FULL], pools=[only], rules=FREE)
     return decide(found, settings, repair_policies=REPAIR_POLICIES)
 
 

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import HOUR_S, LARGE, MEDIUM, NOW_S, at_most, catalog, load, machine, pdb, world
+from disruption_builders import (
+    HOUR_S,
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    at_most,
+    catalog,
+    disruption_input,
+    load,
+    machine,
+    pdb,
+)
 from holdfast import names
 from holdfast.core.disruption.candidates import Survey
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method, Replacement
@@ -46,7 +57,7 @@ def cluster_of(
         reservation("cr-2", LARGE, available=0, total=1),
     ]
     pools = more.pop("pools", None) or [pool("default", catalog(reservations), allowed)]
-    return world(*nodes, reservations=reservations, pools=pools, **more)
+    return disruption_input(*nodes, reservations=reservations, pools=pools, **more)
 
 
 # --- Nodes that are being deleted --------------------------------------------------------------------

@@ -32,7 +32,7 @@ OLD = node("old", pods=running(1, shape(3000)))
 HOUR_S = 3600
 
 
-def world(*nodes: NodeView, **more: Any) -> SolveRequest:
+def request_with(*nodes: NodeView, **more: Any) -> SolveRequest:
     of_pool = pool("default", more.pop("types", FOUR_CORES), **more.pop("of_pool", {}))
     return request([of_pool], more.pop("pending", ()), nodes=nodes, **more)
 
@@ -44,9 +44,9 @@ def simulate(solve_request: SolveRequest, *candidates: str, **more: Any) -> tupl
 
 @pytest.mark.fact("S-15", "S-3")
 def test_pods_of_a_candidate_are_placed_on_other_nodes() -> None:
-    plan, _ = simulate(world(OLD, node("other")), "old")
+    plan, _ = simulate(request_with(OLD, node("other")), "old")
     assert placed(plan) == {"other": ("old-000000",)}
-    plan, _ = simulate(world(OLD), "old")
+    plan, _ = simulate(request_with(OLD), "old")
     assert [claim.pods for claim in plan.claims] == [("old-000000",)]
 
 
@@ -56,7 +56,7 @@ def test_replacement_may_exceed_the_limit_of_the_nodepool() -> None:
         "limits": resources.of({"cpu": 4000, "nodes": 1}),
         "used": resources.of({"cpu": 4000, "nodes": 1}),
     }
-    solve_request = world(OLD, of_pool=full, pending=pods(1, shape(3000)))
+    solve_request = request_with(OLD, of_pool=full, pending=pods(1, shape(3000)))
     assert not solve(solve_request).claims
     plan, _ = simulate(solve_request, "old")
     assert len(plan.claims) == 1
@@ -65,7 +65,7 @@ def test_replacement_may_exceed_the_limit_of_the_nodepool() -> None:
 def test_deleting_candidate_does_not_free_the_limit_twice() -> None:
     deleting = replace(OLD, deleting=True)
     full = {"limits": resources.of({"cpu": 4000}), "used": resources.of({"cpu": 4000})}
-    plan, snapshot = simulate(world(deleting, of_pool=full), "old")
+    plan, snapshot = simulate(request_with(deleting, of_pool=full), "old")
     assert snapshot.node_pools[0].used["cpu"] == 4000
     assert not plan.claims
 
@@ -78,7 +78,9 @@ def changed_node(seconds_ago: int) -> NodeView:
 
 
 def consolidation_plan(*nodes: NodeView, after_s: int | None = HOUR_S, **more: Any) -> Plan:
-    solve_request = world(*nodes, of_pool={"consolidate_after_s": after_s}, taken_s=10 * HOUR_S, **more)
+    solve_request = request_with(
+        *nodes, of_pool={"consolidate_after_s": after_s}, taken_s=10 * HOUR_S, **more
+    )
     return simulate(solve_request, "old", consolidating=True)[0]
 
 
@@ -105,7 +107,9 @@ def test_pending_and_displaced_pods_may_use_an_unsettled_node() -> None:
 
 @pytest.mark.fact("S-25")
 def test_simulation_without_consolidation_uses_an_unsettled_node() -> None:
-    solve_request = world(OLD, changed_node(60), of_pool={"consolidate_after_s": HOUR_S}, taken_s=10 * HOUR_S)
+    solve_request = request_with(
+        OLD, changed_node(60), of_pool={"consolidate_after_s": HOUR_S}, taken_s=10 * HOUR_S
+    )
     assert placed(simulate(solve_request, "old")[0]) == {"changed": ("old-000000",)}
 
 
@@ -128,14 +132,14 @@ def answer_for(solve_request: SolveRequest) -> Answer:
 @pytest.mark.fact("S-104")
 def test_pod_that_is_already_pending_does_not_block_the_deletion_of_a_node() -> None:
     pending = pods(1, shape(99_000))
-    answer = answer_for(world(OLD, node("other"), pending=pending, types=fake_types(1)))
+    answer = answer_for(request_with(OLD, node("other"), pending=pending, types=fake_types(1)))
     assert [one.pod for one in answer.plan.unplaced] == ["pod-000000"]
     assert answer.stuck is None
 
 
 @pytest.mark.fact("S-104")
 def test_pod_that_fits_on_no_other_node_blocks_the_deletion_of_its_node() -> None:
-    answer = answer_for(world(OLD, types=fake_types(1)))
+    answer = answer_for(request_with(OLD, types=fake_types(1)))
     assert [one.pod for one in answer.plan.unplaced] == ["old-000000"]
     assert answer.stuck is not None
     assert answer.stuck.subject == "default/old-0"

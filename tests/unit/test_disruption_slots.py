@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, load, machine, world
+from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, machine
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
@@ -26,7 +26,9 @@ ALWAYS = Settings(release_slots=ReleaseSlots.ALWAYS)
 def decision_for(*nodes: NodeView, reservations: Sequence[Reservation], **more: Any) -> Decision:
     pools = more.pop("pools", None) or [pool("default", catalog(reservations), ON_DEMAND)]
     pending = more.pop("pending", ())
-    return decide(world(*nodes, reservations=reservations, pools=pools, rules=FREE, pending=pending), **more)
+    return decide(
+        disruption_input(*nodes, reservations=reservations, pools=pools, rules=FREE, pending=pending), **more
+    )
 
 
 def moves(found: DisruptionCommand | None) -> tuple[set[str], list[tuple[str, str | None]]]:
@@ -179,7 +181,7 @@ def test_pods_of_a_reserved_node_never_move_to_an_empty_spot_or_on_demand_node(
     pools = [pool("default", catalog(reservations), consolidate_after_s=30)]
     facts = {"empty": NodeFacts(initialized_s=NOW_S - 5)}
     nodes = [machine("a", MEDIUM, load("a", HALF), slot="cr-1"), machine("empty", LARGE, capacity_type=other)]
-    cluster = world(*nodes, reservations=reservations, pools=pools, rules=FREE, facts=facts)
+    cluster = disruption_input(*nodes, reservations=reservations, pools=pools, rules=FREE, facts=facts)
     assert decide(cluster, settings).command is None
 
 
@@ -251,7 +253,7 @@ def test_most_expensive_node_moves_first_if_slots_are_few() -> None:
 def test_slot_held_by_a_claim_in_flight_is_not_used() -> None:
     reservations = [reservation("cr-1", MEDIUM)]
     in_flight = ClaimView("new", "default", requirements.NO_REQUIREMENTS, created_s=0, reservation_id="cr-1")
-    cluster = world(
+    cluster = disruption_input(
         paid("a", MEDIUM, 3500),
         reservations=reservations,
         pools=[pool("default", catalog(reservations), ON_DEMAND)],

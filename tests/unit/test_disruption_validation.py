@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, at_most, catalog, load, machine, pdb, world
+from disruption_builders import (
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    at_most,
+    catalog,
+    disruption_input,
+    load,
+    machine,
+    pdb,
+)
 from holdfast import names
 from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.decide import decide
@@ -21,7 +32,7 @@ ON_DEMAND = is_in(names.CAPACITY_TYPE, names.ON_DEMAND, names.RESERVED)
 def cluster_of(*nodes: NodeView, **more: Any) -> DisruptionInput:
     reservations = more.get("reservations", ())
     more.setdefault("pools", [pool("default", more.pop("types", catalog(reservations)), ON_DEMAND)])
-    return world(*nodes, now_s=NOW_S + 15, **more)
+    return disruption_input(*nodes, now_s=NOW_S + 15, **more)
 
 
 def command_for(*nodes: NodeView, **more: Any) -> DisruptionCommand:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import MEDIUM, NOW_S, catalog, instances, machine, world
+from disruption_builders import MEDIUM, NOW_S, catalog, disruption_input, instances, machine
 from holdfast import names
 from holdfast.core.disruption import waiting_replacements
 from holdfast.core.disruption.inputs import DisruptionInput
@@ -26,7 +26,7 @@ def waits(name: str, created_s: int = 10, **more: Any) -> ClaimView:
 
 def snapshot_with(available: int, *claims: ClaimView, **more: Any) -> Snapshot:
     reservations = (reservation("cr-1", MEDIUM, available=available, total=4), reservation("cr-2", MEDIUM))
-    return world(reservations=reservations, claims=claims, **more).snapshot
+    return disruption_input(reservations=reservations, claims=claims, **more).snapshot
 
 
 def launchable(snapshot: Snapshot) -> list[str]:
@@ -87,7 +87,7 @@ def cluster_after(
 ) -> DisruptionInput:
     reservations = (reservation("cr-1", MEDIUM, available=available, total=4),)
     allowed = (RESERVED_ONLY,) if only_reserved else ()
-    return world(
+    return disruption_input(
         reservations=reservations,
         pools=[pool("default", catalog(reservations), *allowed)],
         claims=(waits("a", instance_gone_s=NOW_S - waited_s),),

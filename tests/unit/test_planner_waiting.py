@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import MEDIUM, load, machine, world
+from disruption_builders import MEDIUM, disruption_input, load, machine
 from holdfast.core.disruption import simulation
 from holdfast.core.scheduling.input.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -67,7 +67,7 @@ def snapshot_with_reserved_node(*, deleting: bool = True) -> Snapshot:
     claim = ClaimView(
         "claim-a", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1", launched_s=5, deleting=deleting
     )
-    snapshot = world(existing, reservations=reservations, claims=(claim,)).snapshot
+    snapshot = disruption_input(existing, reservations=reservations, claims=(claim,)).snapshot
     node_pools = tuple(dataclasses.replace(one, reservation_wait_s=60) for one in snapshot.node_pools)
     return dataclasses.replace(snapshot, node_pools=node_pools)
 

@@ -64,7 +64,7 @@ def test_an_undeclared_metric_fails_only_in_strict_mode() -> None:
         assert lenient.value(MISTAKES, {"metric": metric}) == 3
 
 
-class World:
+class Environment:
     def __init__(self) -> None:
         clock = VirtualClock(START)
         self.faults = Faults(ApiServer(clock=clock, ids=SeededIds(1)), clock)
@@ -83,14 +83,14 @@ class World:
 @pytest.mark.fact("E-5")
 def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
     async def program() -> None:
-        world = World()
+        env = Environment()
         node = objects.node("n")
         for seconds in (0, 60, 59, 2, 60):
             await asyncio.sleep(seconds)
-            world.recorder.event(node, "Waiting", "for a slot")
+            env.recorder.event(node, "Waiting", "for a slot")
         await asyncio.sleep(1)
-        assert len(await world.messages()) == 2
-        world.sending.cancel()
+        assert len(await env.messages()) == 2
+        env.sending.cancel()
 
     time.run(program())
 
@@ -98,27 +98,27 @@ def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
 @pytest.mark.fact("E-5")
 def test_excess_events_and_failed_posts_are_dropped_and_counted() -> None:
     async def program() -> None:
-        world = World()
-        world.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=10)
+        env = Environment()
+        env.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=10)
         for number in range(2_000):
-            world.recorder.event(objects.node("n"), "Looping", str(number))
+            env.recorder.event(objects.node("n"), "Looping", str(number))
         await asyncio.sleep(1000)
-        assert len(await world.messages()) == 1_000 - 10
-        assert world.metrics.value("holdfast_events_dropped_total", {"why": "too many"}) == 1_000
-        assert world.metrics.value("holdfast_events_dropped_total", {"why": "not sent"}) == 10
-        world.sending.cancel()
+        assert len(await env.messages()) == 1_000 - 10
+        assert env.metrics.value("holdfast_events_dropped_total", {"why": "too many"}) == 1_000
+        assert env.metrics.value("holdfast_events_dropped_total", {"why": "not sent"}) == 10
+        env.sending.cancel()
 
     time.run(program())
 
 
 def test_events_are_sent_no_faster_than_ten_a_second() -> None:
     async def program() -> None:
-        world = World()
+        env = Environment()
         for number in range(100):
-            world.recorder.event(objects.node("n"), "Looping", str(number))
+            env.recorder.event(objects.node("n"), "Looping", str(number))
         await asyncio.sleep(5.05)
-        assert 45 <= len(await world.messages()) <= 55
-        world.sending.cancel()
+        assert 45 <= len(await env.messages()) <= 55
+        env.sending.cancel()
 
     time.run(program())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ec2_world import HOUR_S, OTHER, START_S, ZONES, Region, config
+from ec2_region import HOUR_S, OTHER, START_S, ZONES, Region, config
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import control
@@ -119,11 +119,11 @@ def test_a_terminated_instance_is_removed_after_the_longest_stale_read() -> None
     (instance,) = region.launch()
     region.call("TerminateInstances", InstanceIds=[instance.id])
     region.wait(30 + 60)
-    assert instance.id not in region.world.instances
-    assert [each.id for each in region.world.instances.as_of(region.world.now_s - 1)] == [instance.id]
+    assert instance.id not in region.state.instances
+    assert [each.id for each in region.state.instances.as_of(region.state.now_s - 1)] == [instance.id]
     region.wait(600)
     (other,) = region.launch()
-    assert list(region.world.instances._versions) == [other.id]
+    assert list(region.state.instances._versions) == [other.id]
 
 
 # --- Pages ------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_instance_types_are_returned_in_pages_of_at_most_100() -> None:
             break
         params["NextToken"] = answer["NextToken"]
     assert names == sorted(set(names))
-    assert len(names) == len(region.world.types)
+    assert len(names) == len(region.state.types)
 
 
 def test_max_results_is_refused_with_ids_or_out_of_range() -> None:
@@ -310,10 +310,10 @@ def test_every_operation_has_a_dry_run_that_changes_nothing(operation: str) -> N
         params[operation] = {"InstanceId": instance.id, "CapacityReservationSpecification": {}}
     else:
         expected = ("DryRunOperation", 412)
-    before = region.world.writes
+    before = region.state.writes
     refused = region.refusal(operation, DryRun=True, **params.get(operation, {}))
     assert (refused.code, refused.status) == expected
-    assert region.world.writes == before
+    assert region.state.writes == before
 
 
 def test_a_dry_run_returns_the_error_of_an_invalid_call() -> None:
@@ -333,9 +333,9 @@ def test_the_same_client_token_launches_once_and_repeats_the_response() -> None:
     first = region.fleet(wanted, count=2, ClientToken="t-1")
     region.wait(HOUR_S)
     assert region.fleet(wanted, count=2, ClientToken="t-1") == first
-    assert len(region.world.instances) == 2
+    assert len(region.state.instances) == 2
     region.fleet(wanted, count=2, ClientToken="t-2")
-    assert len(region.world.instances) == 4
+    assert len(region.state.instances) == 4
 
 
 def test_the_same_client_token_with_other_parameters_is_refused() -> None:
@@ -350,14 +350,14 @@ def test_the_same_client_token_with_other_parameters_is_refused() -> None:
         ClientToken="t-1",
     )
     assert refused.code == "IdempotentParameterMismatch"
-    assert len(region.world.instances) == 1
+    assert len(region.state.instances) == 1
 
 
 def test_a_client_token_is_scoped_to_its_account_and_not_consumed_by_a_refused_call() -> None:
     region = Region()
     region.fleet(config(region.template(), "m5.large/a"), ClientToken="t-1")
     region.fleet(config(region.template(OTHER), "m5.large/a"), account=OTHER, ClientToken="t-1", count=3)
-    assert len(region.world.instances) == 4
+    assert len(region.state.instances) == 4
     params: dict[str, Any] = {
         "Type": "instant",
         "LaunchTemplateConfigs": [config("template/99", "m5.large/a")],
@@ -424,11 +424,11 @@ def test_an_instance_passes_through_its_states_and_is_then_removed() -> None:
     states = []
     for wait_s in (0, 20):
         region.wait(wait_s)
-        states.append(region.world.instances[instance.id].state)
+        states.append(region.state.instances[instance.id].state)
     (change,) = region.call("TerminateInstances", InstanceIds=[instance.id])["TerminatingInstances"]
     assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "shutting-down")
     region.wait(30)
-    states.append(region.world.instances[instance.id].state)
+    states.append(region.state.instances[instance.id].state)
     assert states == ["pending", "running", "terminated"]
     again = region.call("TerminateInstances", InstanceIds=[instance.id])["TerminatingInstances"]
     assert again[0]["CurrentState"] == {"Code": 48, "Name": "terminated"}
@@ -442,7 +442,7 @@ def test_terminate_instances_with_one_unknown_id_terminates_nothing() -> None:
     region = Region()
     (instance,) = region.launch()
     region.refusal("TerminateInstances", InstanceIds=[instance.id, "i-0123456789abcdef0"])
-    assert region.world.instances[instance.id].state == "pending"
+    assert region.state.instances[instance.id].state == "pending"
 
 
 def test_tags_are_added_changed_removed_and_usable_as_filters() -> None:
@@ -464,19 +464,19 @@ def test_a_reboot_clears_an_impaired_status_and_keeps_the_reservation() -> None:
     reservation = region.reserve()
     (instance,) = region.launch()
     region.wait(60)
-    control.impair(region.world, instance.id)
+    control.impair(region.state, instance.id)
     impaired = [filter_of("instance-status.status", "impaired")]
     assert len(region.call("DescribeInstanceStatus", Filters=impaired)["InstanceStatuses"]) == 1
     region.call("RebootInstances", InstanceIds=[instance.id])
     assert region.call("DescribeInstanceStatus", Filters=impaired)["InstanceStatuses"] == []
-    assert region.world.instances[instance.id].reservation_id == reservation.id
+    assert region.state.instances[instance.id].reservation_id == reservation.id
 
 
 def test_a_scheduled_event_is_in_the_status_and_sent_by_aws_health() -> None:
     region = Region()
     (instance,) = region.launch()
     region.wait(60)
-    control.schedule_event(region.world, instance.id, "instance-retirement", START_S + HOUR_S)
+    control.schedule_event(region.state, instance.id, "instance-retirement", START_S + HOUR_S)
     answer = region.call("DescribeInstanceStatus", Filters=[filter_of("event.code", "instance-retirement")])
     assert [s["InstanceId"] for s in answer["InstanceStatuses"]] == [instance.id]
     event = region.events[-1]
@@ -494,7 +494,7 @@ def test_a_failed_status_check_matches_only_its_own_filter(check: str, filtered:
     region = Region()
     (instance, _) = region.launch(2)
     region.wait(60)
-    control.impair(region.world, instance.id, check)
+    control.impair(region.state, instance.id, check)
     found = {}
     for name in ("instance-status.status", "system-status.status"):
         answer = region.call("DescribeInstanceStatus", Filters=[filter_of(name, "impaired")])
@@ -516,29 +516,29 @@ def test_a_scheduled_event_runs_at_its_time_and_is_then_described_as_completed(c
     region = Region()
     (instance,) = region.launch()
     region.wait(60)
-    control.schedule_event(region.world, instance.id, code, region.world.now_s + 100)
+    control.schedule_event(region.state, instance.id, code, region.state.now_s + 100)
     for after_s, completed in ((99, False), (1, True)):
         region.wait(after_s)
         answer = region.call("DescribeInstanceStatus", IncludeAllInstances=True)
         (event,) = answer["InstanceStatuses"][0]["Events"]
         assert event["Code"] == code
         assert event["Description"].startswith("[Completed]") == completed
-    assert region.world.instances[instance.id].state == state
+    assert region.state.instances[instance.id].state == state
 
 
 def test_a_spot_interruption_warning_is_sent_two_minutes_before_termination() -> None:
     region = Region()
     (instance,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
     region.wait(60)
-    control.recommend_rebalance(region.world, instance.id)
-    control.interrupt_spot(region.world, instance.id)
+    control.recommend_rebalance(region.state, instance.id)
+    control.interrupt_spot(region.state, instance.id)
     detail_types = [e["detail-type"] for e in region.events[-2:]]
     assert detail_types == ["EC2 Instance Rebalance Recommendation", "EC2 Spot Instance Interruption Warning"]
     assert region.events[-1]["detail"] == {"instance-id": instance.id, "instance-action": "terminate"}
     region.wait(119)
-    assert region.world.instances[instance.id].state == "running"
+    assert region.state.instances[instance.id].state == "running"
     region.wait(1)
-    assert region.world.instances[instance.id].state_reason[0] == "Server.SpotInstanceTermination"
+    assert region.state.instances[instance.id].state_reason[0] == "Server.SpotInstanceTermination"
 
 
 def test_the_reservation_of_a_running_instance_cannot_be_modified() -> None:
@@ -617,7 +617,7 @@ def test_offerings_zones_and_spot_prices_use_the_zone_names_of_the_calling_accou
 def test_a_deprecated_image_is_described_only_on_request() -> None:
     region = Region()
     old, new = region.setup.images[:2]
-    region.world.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
+    region.state.setup = replace(region.setup, images=(replace(old, deprecated_s=START_S), new))
     assert [i["ImageId"] for i in region.call("DescribeImages")["Images"]] == [new.id]
     for params in ({"IncludeDeprecated": True}, {"ImageIds": [old.id]}):
         assert old.id in [i["ImageId"] for i in region.call("DescribeImages", **params)["Images"]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ec2_world import START_S, Dice, Region, config
+from ec2_region import START_S, Dice, Region, config
 from holdfast.sim.ec2 import checkers
-from holdfast.sim.ec2.checkers import BrokenWorld
+from holdfast.sim.ec2.checkers import BrokenRule
 from holdfast.sim.ec2.entities import Instance, Reservation, ScheduledEvent
 
 
@@ -23,41 +23,41 @@ def valid_region() -> tuple[Region, Instance, Reservation]:
     (inside,) = region.launched(region.fleet(config(region.targeting(reservation), "m5.large/a")))
     region.launch(CapacityReservationSpecification={"CapacityReservationPreference": "none"})
     region.wait(60)
-    checkers.check(region.world)
-    return region, region.world.instances[inside.id], region.world.reservations[reservation.id]
+    checkers.check(region.state)
+    return region, region.state.instances[inside.id], region.state.reservations[reservation.id]
 
 
 def outside(region: Region) -> Instance:
-    return next(i for i in region.world.instances if not i.reservation_id)
+    return next(i for i in region.state.instances if not i.reservation_id)
 
 
 def oversold(region: Region, _: Instance, reservation: Reservation) -> None:
-    region.world.reservations.put(replace(reservation, total=0, available=-1))
+    region.state.reservations.put(replace(reservation, total=0, available=-1))
 
 
 def miscounted(region: Region, _: Instance, reservation: Reservation) -> None:
-    region.world.reservations.put(replace(reservation, available=2))
+    region.state.reservations.put(replace(reservation, available=2))
 
 
 def in_two_reservations(region: Region, inside: Instance, _: Reservation) -> None:
     other = region.reserve(criteria="targeted")
-    region.world.instances.put(
+    region.state.instances.put(
         replace(inside, reservation_id=other.id, spec=replace(inside.spec, target_id=""))
     )
 
 
 def mismatched(region: Region, inside: Instance, _: Reservation) -> None:
-    region.world.instances.put(replace(inside, spec=replace(inside.spec, preference="none")))
+    region.state.instances.put(replace(inside, spec=replace(inside.spec, preference="none")))
 
 
 def in_an_expired_reservation(region: Region, _: Instance, reservation: Reservation) -> None:
-    region.world.reservations.put(replace(reservation, state="expired"))
-    region.world.ledger.stop(reservation.id, region.world.now_s)
+    region.state.reservations.put(replace(reservation, state="expired"))
+    region.state.ledger.stop(reservation.id, region.state.now_s)
 
 
 def in_a_reclaimed_capacity_block(region: Region, _: Instance, __: Reservation) -> None:
-    block = next(r for r in region.world.reservations if r.kind == "capacity-block")
-    region.world.reservations.put(replace(block, end_s=region.world.now_s + 60))
+    block = next(r for r in region.state.reservations if r.kind == "capacity-block")
+    region.state.reservations.put(replace(block, end_s=region.state.now_s + 60))
 
 
 class ConstantIds(Dice):
@@ -66,39 +66,39 @@ class ConstantIds(Dice):
 
 
 def reused_id(region: Region, _: Instance, __: Reservation) -> None:
-    region.world._ids = ConstantIds()
-    assert region.world.new_id("i") == region.world.new_id("i")
+    region.state._ids = ConstantIds()
+    assert region.state.new_id("i") == region.state.new_id("i")
 
 
 def unknown_id(region: Region, _: Instance, __: Reservation) -> None:
     instance = replace(outside(region), id="i-0123456789abcdef0", private_ip="10.0.9.9", state="pending")
-    region.world.put_instance(instance)
+    region.state.put_instance(instance)
 
 
 def overfull_subnet(region: Region, inside: Instance, _: Reservation) -> None:
-    region.world.instances.put(replace(inside, spec=replace(inside.spec, addresses=5000)))
+    region.state.instances.put(replace(inside, spec=replace(inside.spec, addresses=5000)))
 
 
 def same_address(region: Region, inside: Instance, _: Reservation) -> None:
-    region.world.instances.put(replace(outside(region), private_ip=inside.private_ip))
+    region.state.instances.put(replace(outside(region), private_ip=inside.private_ip))
 
 
 def not_billed(region: Region, inside: Instance, _: Reservation) -> None:
-    region.world.ledger.stop(inside.id, region.world.now_s)
+    region.state.ledger.stop(inside.id, region.state.now_s)
 
 
 def billed_as_on_demand(region: Region, inside: Instance, _: Reservation) -> None:
-    charge = region.world.ledger.open[inside.id]
-    region.world.ledger.book(replace(charge, kind="on-demand", nano_usd_per_hour=1))
+    charge = region.state.ledger.open[inside.id]
+    region.state.ledger.book(replace(charge, kind="on-demand", nano_usd_per_hour=1))
 
 
 def impaired_before_launch(region: Region, inside: Instance, _: Reservation) -> None:
-    region.world.instances.put(replace(inside, impaired={"system": inside.launched_s - 1}))
+    region.state.instances.put(replace(inside, impaired={"system": inside.launched_s - 1}))
 
 
 def overdue_event(region: Region, inside: Instance, _: Reservation) -> None:
-    event = ScheduledEvent(id="instance-event-1", code="instance-stop", at_s=region.world.now_s - 1)
-    region.world.instances.put(replace(inside, event=event))
+    event = ScheduledEvent(id="instance-event-1", code="instance-stop", at_s=region.state.now_s - 1)
+    region.state.instances.put(replace(inside, event=event))
 
 
 DAMAGES = pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_each_invalid_state_is_reported_by_exactly_one_checker(
     caught = []
     for each in checkers.CHECKERS:
         try:
-            each(region.world, checkers.everything(region.world))
-        except BrokenWorld as broken:
+            each(region.state, checkers.everything(region.state))
+        except BrokenRule as broken:
             caught.append((each, str(broken)))
     assert [each for each, _ in caught] == [checker]
-    with pytest.raises(BrokenWorld, match=words):
-        checkers.check(region.world)
+    with pytest.raises(BrokenRule, match=words):
+        checkers.check(region.state)
 
 
 @DAMAGES
@@ -150,7 +150,7 @@ def test_an_invalid_write_is_reported_at_once_among_many_instances(
     region, inside, reservation = valid_region()
     region.launch(count=500, CapacityReservationSpecification={"CapacityReservationPreference": "none"})
     damage(region, inside, reservation)
-    with pytest.raises(BrokenWorld, match=words) as broken:
+    with pytest.raises(BrokenRule, match=words) as broken:
         region.ec2.advance()
     assert broken.traceback[-1].name == getattr(checker, "__name__", "")
 
@@ -158,20 +158,20 @@ def test_an_invalid_write_is_reported_at_once_among_many_instances(
 def test_an_invalid_state_fails_the_next_call() -> None:
     region, inside, reservation = valid_region()
     miscounted(region, inside, reservation)
-    with pytest.raises(BrokenWorld):
+    with pytest.raises(BrokenRule):
         region.call("DescribeSubnets")
 
 
 def test_a_capacity_block_that_is_not_reclaimed_in_time_is_reported() -> None:
     region, _, __ = valid_region()
-    region.world.agenda.clear()
-    with pytest.raises(BrokenWorld, match="after its reclaim began"):
+    region.state.agenda.clear()
+    with pytest.raises(BrokenRule, match="after its reclaim began"):
         region.wait(86400 - 30 * 60)
 
 
 def change_without_write(region: Region, inside: Instance) -> None:
     """Bypasses the store, so the check after each write does not cover the change."""
-    region.world.instances._values[inside.id] = replace(inside, private_ip="10.0.9.9")
+    region.state.instances._values[inside.id] = replace(inside, private_ip="10.0.9.9")
 
 
 def test_a_change_without_a_write_is_reported_by_a_full_check() -> None:
@@ -179,7 +179,7 @@ def test_a_change_without_a_write_is_reported_by_a_full_check() -> None:
     region.ec2.check_all()
     change_without_write(region, inside)
     region.call("DescribeSubnets")
-    with pytest.raises(BrokenWorld, match="counted anew"):
+    with pytest.raises(BrokenRule, match="counted anew"):
         region.ec2.check_all()
 
 
@@ -191,7 +191,7 @@ def wait_seconds(region: Region, count: int) -> None:
 def test_a_full_check_runs_periodically() -> None:
     region, inside, _ = valid_region()
     change_without_write(region, inside)
-    with pytest.raises(BrokenWorld, match="counted anew"):
+    with pytest.raises(BrokenRule, match="counted anew"):
         wait_seconds(region, 1000)
 
 

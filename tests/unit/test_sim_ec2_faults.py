@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ec2_world import START_S, ZONES, Region, config, errors, pools
+from ec2_region import START_S, ZONES, Region, config, errors, pools
 from holdfast.sim.aws.errors import ApiError, LostResponse
 from holdfast.sim.ec2 import faults
 from holdfast.sim.ec2.faults import Fault
@@ -16,7 +16,7 @@ def test_a_lost_response_has_its_effect_and_the_client_token_returns_it() -> Non
     wanted = config(region.template(), "m5.large/a")
     with pytest.raises(LostResponse):
         region.fleet(wanted, ClientToken="t-1")
-    (made,) = region.world.instances
+    (made,) = region.state.instances
     again = region.fleet(wanted, ClientToken="t-1")
     assert [i.id for i in region.launched(again)] == [made.id]
 
@@ -34,7 +34,7 @@ def test_a_refused_call_has_no_effect(fault: Fault, code: str, status: int) -> N
     (instance,) = region.launch()
     refused = region.refusal("TerminateInstances", InstanceIds=[instance.id])
     assert (refused.code, refused.status) == (code, status)
-    assert region.world.instances[instance.id].state == "pending"
+    assert region.state.instances[instance.id].state == "pending"
 
 
 def test_a_fault_applies_only_within_its_window_and_at_most_so_many_times() -> None:
@@ -91,12 +91,12 @@ def test_a_launch_into_a_reservation_with_free_slots_can_fail() -> None:
 def test_a_slot_can_be_used_elsewhere_between_describe_and_create_fleet() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", total=1)
-    region.world.faults.add(faults.Taken(reservation_id=reservation.id, times=1))
+    region.state.faults.add(faults.Taken(reservation_id=reservation.id, times=1))
     assert region.available(reservation) == 1
     answer = region.fleet(config(region.targeting(reservation), "m5.large/a"))
     assert errors(answer) == [("m5.large/a", "ReservationCapacityExceeded")]
     assert region.available(reservation) == 0
-    assert region.world.reservations[reservation.id].elsewhere == 1
+    assert region.state.reservations[reservation.id].elsewhere == 1
 
 
 def test_a_stale_describe_does_not_find_a_new_instance() -> None:
@@ -112,7 +112,7 @@ def test_an_instance_may_never_boot() -> None:
     region = Region(rules=[faults.NeverBoots(times=1)])
     stuck, fine = region.launch(2)
     region.wait(3600)
-    assert [region.world.instances[i.id].state for i in (stuck, fine)] == ["pending", "running"]
+    assert [region.state.instances[i.id].state for i in (stuck, fine)] == ["pending", "running"]
 
 
 def test_a_silent_instance_becomes_impaired_and_stays_so_after_a_reboot() -> None:
@@ -146,9 +146,9 @@ def test_an_instance_may_terminate_by_itself() -> None:
     region = Region(rules=[faults.Dies(after_s=100, times=1)])
     (instance,) = region.launch()
     region.wait(99)
-    assert region.world.instances[instance.id].state == "running"
+    assert region.state.instances[instance.id].state == "running"
     region.wait(1)
-    now = region.world.instances[instance.id]
+    now = region.state.instances[instance.id]
     assert (now.state, now.state_reason[0]) == ("shutting-down", "Server.InternalError")
 
 
@@ -207,7 +207,7 @@ def run_with_faults(seed: int) -> str:
     region.reserve(total=5)
     region.reserve("p5.48xlarge", "b", kind="capacity-block", end_s=START_S + 40_000)
     for rule in rules:
-        region.world.faults.add(rule)
+        region.state.faults.add(rule)
     responses: list[Any] = []
     for number in range(60):
         region.wait(1000)
@@ -220,14 +220,14 @@ def run_with_faults(seed: int) -> str:
                 responses.append(region.call(operation, **params))
             except (ApiError, LostResponse) as error:
                 responses.append(str(error))
-        running = [i.id for i in region.world.instances if i.state == "running"]
+        running = [i.id for i in region.state.instances if i.state == "running"]
         if len(running) > 8:
             try:
                 region.call("TerminateInstances", InstanceIds=running[:4])
             except (ApiError, LostResponse) as error:
                 responses.append(str(error))
     return json.dumps(
-        [responses, region.events, sorted(region.world.ledger.nano_usd(0, 1 << 40).items())], default=str
+        [responses, region.events, sorted(region.state.ledger.nano_usd(0, 1 << 40).items())], default=str
     )
 
 

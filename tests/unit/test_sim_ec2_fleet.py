@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ec2_world import OTHER, START_S, ZONES, Region, config, errors, pools
+from ec2_region import OTHER, START_S, ZONES, Region, config, errors, pools
 from holdfast.sim.ec2 import control, prices
 from holdfast.sim.ec2.faults import Partial
 from holdfast.sim.ec2.setup import ACCOUNT, PlacementGroup
@@ -49,7 +49,7 @@ def test_one_fleet_launches_at_most_1000_instances_each_with_its_own_id_and_addr
 @pytest.mark.fact("aws-15.2")
 def test_fleet_instances_and_errors_name_their_override() -> None:
     region = Region()
-    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    control.limit_pool(region.state, "m5.large", ZONES["a"], "on-demand", 2)
     subnet = region.setup.subnets[0].id
     wanted = config(region.template(), "m5.large/a", SubnetId=subnet, Priority=0.5)
     answer = region.fleet(wanted, count=3)
@@ -88,7 +88,7 @@ def test_instances_have_the_tags_of_the_call_and_of_ec2() -> None:
 
 def test_lowest_price_fills_the_cheapest_pool_first_and_ignores_priorities() -> None:
     region = Region()
-    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    control.limit_pool(region.state, "m5.large", ZONES["a"], "on-demand", 2)
     template = region.template()
     dear, cheap = config(template, "m5.2xlarge/a", Priority=0), config(template, "m5.large/a", Priority=9)
     answer = region.fleet(dear, cheap, count=3)
@@ -105,7 +105,7 @@ def test_prioritized_uses_the_lowest_number_first_and_no_number_last() -> None:
     )
     options: dict[str, Any] = {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}
     for name, left in (("m5.2xlarge", 1), ("m5.xlarge", 1)):
-        control.limit_pool(region.world, name, ZONES["a"], "on-demand", left)
+        control.limit_pool(region.state, name, ZONES["a"], "on-demand", left)
     answer = region.fleet(*configs, count=3, **options)
     assert pools(answer) == {"m5.2xlarge/a": 1, "m5.xlarge/a": 1, "m5.large/a": 1}
     assert [i.instance_type for i in region.launched(answer)] == ["m5.2xlarge", "m5.xlarge", "m5.large"]
@@ -161,8 +161,8 @@ def test_spot_never_uses_a_reservation_and_respects_the_maximum_price() -> None:
 
 def test_a_fleet_below_its_min_target_capacity_launches_nothing() -> None:
     region = Region()
-    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
-    control.limit_pool(region.world, "m5.large", ZONES["b"], "on-demand", 3)
+    control.limit_pool(region.state, "m5.large", ZONES["a"], "on-demand", 2)
+    control.limit_pool(region.state, "m5.large", ZONES["b"], "on-demand", 3)
     wanted = config(region.template(), "m5.large/a", "m5.large/b")
     options = {"MinTargetCapacity": 4, "SingleAvailabilityZone": True}
     nothing = region.fleet(wanted, count=4, OnDemandOptions=options)
@@ -209,7 +209,7 @@ def interruptible_reservation(region: Region) -> Any:
     region.call(
         "CreateInterruptibleCapacityReservationAllocation", CapacityReservationId=source.id, InstanceCount=1
     )
-    return region.world.reservations[region.world.reservations[source.id].lent_to]
+    return region.state.reservations[region.state.reservations[source.id].lent_to]
 
 
 @pytest.mark.fact("aws-15.3")
@@ -251,7 +251,7 @@ def test_reserved_capacity_uses_its_targets_by_reservation_type_and_then_falls_b
 def test_reserved_capacity_targets_ids_or_resource_groups_but_not_both() -> None:
     region = Region()
     one, two = region.reserve(criteria="targeted", total=1), region.reserve(criteria="targeted", total=1)
-    group = control.add_group(region.world, account=ACCOUNT, name="g", members=(one.id, two.id))
+    group = control.add_group(region.state, account=ACCOUNT, name="g", members=(one.id, two.id))
     target: dict[str, Any] = {"CapacityReservationResourceGroupArns": [group.id]}
     options = {"ReservationTypes": ["on-demand-capacity-reservation"], "CapacityReservationTarget": target}
     wanted = config(region.template(), "m5.large/a")
@@ -314,9 +314,9 @@ def test_a_mismatch_of_zone_subnet_or_vpc_is_an_error_of_the_pool() -> None:
     assert [error["ErrorCode"] for error in answer["Errors"]] == ["InvalidParameterValue"]
     assert code("m5.large/a", SubnetId=second.id) == "InvalidParameterValue"
     assert code("m5.large/a", SubnetId="subnet-0") == "InvalidSubnetID.NotFound"
-    region.world.setup = replace(region.setup, security_groups=(replace(group, vpc_id="vpc-2"),))
+    region.state.setup = replace(region.setup, security_groups=(replace(group, vpc_id="vpc-2"),))
     assert code("m5.large/a", SubnetId=first.id) == "InvalidParameter"
-    assert len(region.world.instances) == 0
+    assert len(region.state.instances) == 0
 
 
 def test_an_override_replaces_fields_of_the_launch_template() -> None:
@@ -404,8 +404,8 @@ def test_reservations_count_against_the_vcpu_quota_and_their_instances_do_not() 
 def test_a_reservation_in_a_placement_group_accepts_only_instances_of_that_group() -> None:
     region = Region()
     ring = PlacementGroup(id="pg-1", account=ACCOUNT, name="ring")
-    region.world.setup = replace(region.setup, placement_groups=(ring,))
-    arn = region.world.arn(ACCOUNT, "placement-group/ring")
+    region.state.setup = replace(region.setup, placement_groups=(ring,))
+    arn = region.state.arn(ACCOUNT, "placement-group/ring")
     reservation = region.reserve(placement_group_arn=arn)
     (outside,) = region.launch()
     (inside,) = region.launch(Placement={"GroupId": "pg-1"})
@@ -415,7 +415,7 @@ def test_a_reservation_in_a_placement_group_accepts_only_instances_of_that_group
 def test_instances_are_spread_evenly_over_the_partitions_of_their_placement_group() -> None:
     region = Region()
     wide = PlacementGroup(id="pg-1", account=ACCOUNT, name="wide", strategy="partition", partitions=3)
-    region.world.setup = replace(region.setup, placement_groups=(wide,))
+    region.state.setup = replace(region.setup, placement_groups=(wide,))
     made = [region.launch(Placement={"GroupName": "wide"})[0] for _ in range(6)]
     region.call("TerminateInstances", InstanceIds=[made[1].id])
     (next_one,) = region.launch(Placement={"GroupName": "wide"})
@@ -430,10 +430,10 @@ def test_instances_are_spread_evenly_over_the_partitions_of_their_placement_grou
 
 def test_single_instance_type_uses_the_type_that_has_capacity_for_all() -> None:
     region = Region()
-    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    control.limit_pool(region.state, "m5.large", ZONES["a"], "on-demand", 2)
     wanted = config(region.template(), "m5.large/a", "m5.xlarge/a")
     assert pools(region.fleet(wanted, count=3)) == {"m5.large/a": 2, "m5.xlarge/a": 1}
-    control.limit_pool(region.world, "m5.large", ZONES["a"], "on-demand", 2)
+    control.limit_pool(region.state, "m5.large", ZONES["a"], "on-demand", 2)
     alone = region.fleet(wanted, count=3, OnDemandOptions={"SingleInstanceType": True})
     assert pools(alone) == {"m5.xlarge/a": 3}
 
@@ -484,4 +484,4 @@ def test_run_instances_parameters_override_the_launch_template() -> None:
     )
     (shown,) = answer["Instances"]
     assert (shown["InstanceType"], shown["Placement"]["AvailabilityZone"]) == ("m5.xlarge", "us-west-2b")
-    assert region.world.instances[shown["InstanceId"]].spec.user_data == "aGVsbG8="
+    assert region.state.instances[shown["InstanceId"]].spec.user_data == "aGVsbG8="

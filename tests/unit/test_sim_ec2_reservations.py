@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ec2_world import HOUR_S, MINUTE_S, OTHER, START_S, ZONES, Region, config, errors
+from ec2_region import HOUR_S, MINUTE_S, OTHER, START_S, ZONES, Region, config, errors
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.sim.ec2.setup import ACCOUNT
@@ -51,7 +51,7 @@ def test_a_slot_is_used_at_launch_and_free_only_after_termination_and_the_releas
     region.call("TerminateInstances", InstanceIds=[instance.id])
     assert region.available(reservation) == 1
     region.wait(40)
-    assert region.world.instances[instance.id].state == "terminated"
+    assert region.state.instances[instance.id].state == "terminated"
     assert region.available(reservation) == 1
     region.wait(24)
     assert region.available(reservation) == 1
@@ -63,9 +63,9 @@ def test_slots_used_elsewhere_are_not_available() -> None:
     region = Region()
     reservation = region.reserve(total=5, elsewhere=2)
     assert region.available(reservation) == 3
-    control.take(region.world, reservation.id, 9)
+    control.take(region.state, reservation.id, 9)
     assert region.available(reservation) == 0
-    control.give(region.world, reservation.id, 1)
+    control.give(region.state, reservation.id, 1)
     assert region.available(reservation) == 1
 
 
@@ -97,7 +97,7 @@ def test_a_new_reservation_is_pending_and_then_active() -> None:
         "unlimited",
     )
     region.wait(120)
-    reservation = region.world.reservations[made["CapacityReservationId"]]
+    reservation = region.state.reservations[made["CapacityReservationId"]]
     assert region.described(reservation)["State"] == "active"
 
 
@@ -122,14 +122,14 @@ def test_instances_of_an_expired_reservation_continue_as_on_demand() -> None:
     reservation = region.reserve(criteria="targeted", end_s=START_S + HOUR_S)
     (instance,) = launch_into(region, reservation)
     region.wait(HOUR_S + 299)
-    assert region.world.instances[instance.id].reservation_id == reservation.id
+    assert region.state.instances[instance.id].reservation_id == reservation.id
     region.wait(1)
     assert region.described(reservation)["State"] == "expired"
     assert region.described(reservation)["AvailableInstanceCount"] == 0
-    now = region.world.instances[instance.id]
+    now = region.state.instances[instance.id]
     assert (now.state, now.reservation_id) == ("running", "")
     assert "EC2 Capacity Reservation Expired" in detail_types(region)
-    charge = region.world.ledger.open[instance.id]
+    charge = region.state.ledger.open[instance.id]
     assert (charge.kind, charge.from_s) == ("on-demand", START_S + HOUR_S + 300)
 
 
@@ -162,9 +162,9 @@ def test_ec2_reclaims_a_capacity_block_before_its_end(ultraserver: bool, lead_mi
     (instance,) = launch_into(region, reservation, market="capacity-block")
     assert instance.lifecycle == "capacity-block"
     region.wait(DAY_S - lead_minutes * MINUTE_S - 1)
-    assert region.world.instances[instance.id].state == "running"
+    assert region.state.instances[instance.id].state == "running"
     region.wait(1)
-    assert region.world.instances[instance.id].state == "shutting-down"
+    assert region.state.instances[instance.id].state == "shutting-down"
     late = region.fleet(
         config(region.targeting(reservation, market="capacity-block"), "p5.48xlarge/b"), kind="capacity-block"
     )
@@ -191,11 +191,11 @@ def test_an_extended_capacity_block_is_reclaimed_only_before_its_new_end() -> No
     reservation = block(region)
     (instance,) = launch_into(region, reservation, market="capacity-block")
     region.wait(DAY_S - HOUR_S)
-    control.set_end(region.world, reservation.id, reservation.end_s + DAY_S)
+    control.set_end(region.state, reservation.id, reservation.end_s + DAY_S)
     region.wait(DAY_S)
-    assert region.world.instances[instance.id].state == "running"
+    assert region.state.instances[instance.id].state == "running"
     region.wait(30 * MINUTE_S)
-    assert region.world.instances[instance.id].state == "shutting-down"
+    assert region.state.instances[instance.id].state == "shutting-down"
 
 
 def test_a_capacity_block_cannot_be_launched_into_before_it_starts() -> None:
@@ -241,7 +241,7 @@ def test_a_clock_that_jumps_back_reverts_no_state() -> None:
     region.wait(2 * HOUR_S)
     region.wait(-2 * HOUR_S)
     assert region.described(reservation)["State"] == "expired"
-    assert region.world.now_s == START_S + 2 * HOUR_S
+    assert region.state.now_s == START_S + 2 * HOUR_S
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_a_change_of_state_emits_an_event() -> None:
     region = Region()
     reservation = region.reserve(criteria="targeted", state="assessing")
     for state in ("scheduled", "delayed", "active"):
-        control.set_state(region.world, reservation.id, state)
+        control.set_state(region.state, reservation.id, state)
     assert detail_types(region) == [
         "EC2 Capacity Reservation Scheduled",
         "EC2 Capacity Reservation Delayed",
@@ -278,7 +278,7 @@ def allocate_interruptible(region: Region, total: int, count: int) -> tuple[Rese
         InstanceCount=count,
     )
     allocation = region.described(source)["InterruptibleCapacityAllocation"]
-    return source, region.world.reservations[allocation["InterruptibleCapacityReservationId"]]
+    return source, region.state.reservations[allocation["InterruptibleCapacityReservationId"]]
 
 
 def test_an_interruptible_allocation_moves_slots_from_the_source_to_a_new_reservation() -> None:
@@ -323,7 +323,7 @@ def test_the_newest_interruptible_instance_is_reclaimed_first() -> None:
         TargetInstanceCount=1,
     )
     region.wait(121)
-    states = [region.world.instances[i.id].state for i in (old, new)]
+    states = [region.state.instances[i.id].state for i in (old, new)]
     assert states == ["running", "shutting-down"]
 
 
@@ -357,9 +357,9 @@ def test_interruptible_slots_are_reclaimed_two_minutes_after_a_warning() -> None
     assert warning["detail"]["instance-id"] == instance.id
     assert warning["detail"]["instance-termination-time"] == "2027-01-15T08:03:00Z"
     region.wait(119)
-    assert region.world.instances[instance.id].state == "running"
+    assert region.state.instances[instance.id].state == "running"
     region.wait(1)
-    assert region.world.instances[instance.id].state == "shutting-down"
+    assert region.state.instances[instance.id].state == "shutting-down"
     region.wait(15)
     assert region.available(source) == 2
     assert region.described(interruptible)["State"] == "cancelled"
@@ -377,8 +377,8 @@ def test_a_running_instance_joins_an_open_reservation_that_is_created_later() ->
     region.wait(MINUTE_S)
     reservation = region.reserve(total=5)
     targeted = region.reserve(total=5, criteria="targeted")
-    assert region.world.instances[matching.id].reservation_id == reservation.id
-    assert region.world.instances[opted_out.id].reservation_id == ""
+    assert region.state.instances[matching.id].reservation_id == reservation.id
+    assert region.state.instances[opted_out.id].reservation_id == ""
     assert (region.available(reservation), region.available(targeted)) == (4, 5)
 
 
@@ -387,7 +387,7 @@ def test_a_running_spot_instance_joins_no_reservation() -> None:
     (spot,) = region.launched(region.fleet(config(region.template(), "m5.large/a"), kind="spot"))
     region.wait(MINUTE_S)
     reservation = region.reserve()
-    assert region.world.instances[spot.id].reservation_id == ""
+    assert region.state.instances[spot.id].reservation_id == ""
     assert region.available(reservation) == 2
 
 
@@ -409,20 +409,20 @@ def test_an_instance_joins_only_a_reservation_that_matches_in_every_attribute(
     reservation = region.reserve(**different)
     (instance,) = region.launch()
     assert instance.reservation_id == ""
-    assert region.world.reservations[reservation.id].available == 2
+    assert region.state.reservations[reservation.id].available == 2
 
 
 def test_an_instance_of_a_full_resource_group_moves_into_a_reservation_added_to_the_group() -> None:
     region = Region()
     full = region.reserve(criteria="targeted", total=1, elsewhere=1)
-    group = control.add_group(region.world, account=ACCOUNT, name="web", members=(full.id,))
+    group = control.add_group(region.state, account=ACCOUNT, name="web", members=(full.id,))
     target = {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": group.id}}
     (instance,) = region.launch(CapacityReservationSpecification=target)
     assert instance.reservation_id == ""  # overflow runs on-demand
     more = region.reserve(criteria="targeted")
-    assert region.world.instances[instance.id].reservation_id == ""
-    control.add_to_group(region.world, group.id, more.id)
-    assert region.world.instances[instance.id].reservation_id == more.id
+    assert region.state.instances[instance.id].reservation_id == ""
+    control.add_to_group(region.state, group.id, more.id)
+    assert region.state.instances[instance.id].reservation_id == more.id
     listed = region.call("GetGroupsForCapacityReservation", CapacityReservationId=more.id)
     assert listed["CapacityReservationGroups"] == [{"GroupArn": group.id, "OwnerId": ACCOUNT}]
 
@@ -430,18 +430,18 @@ def test_an_instance_of_a_full_resource_group_moves_into_a_reservation_added_to_
 def test_instances_of_a_cancelled_reservation_move_to_another_one_of_their_resource_group() -> None:
     region = Region()
     one, two = region.reserve(criteria="targeted"), region.reserve(criteria="targeted")
-    group = control.add_group(region.world, account=ACCOUNT, name="web", members=(one.id, two.id))
+    group = control.add_group(region.state, account=ACCOUNT, name="web", members=(one.id, two.id))
     target = {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": group.id}}
     (instance,) = region.launch(CapacityReservationSpecification=target)
     assert instance.reservation_id == one.id
     region.call("CancelCapacityReservation", CapacityReservationId=one.id)
-    assert region.world.instances[instance.id].reservation_id == two.id
+    assert region.state.instances[instance.id].reservation_id == two.id
 
 
 def test_a_resource_group_with_reservations_only_never_overflows_to_on_demand() -> None:
     region = Region()
     full = region.reserve(criteria="targeted", total=1, elsewhere=1)
-    group = control.add_group(region.world, account=ACCOUNT, name="web", members=(full.id,))
+    group = control.add_group(region.state, account=ACCOUNT, name="web", members=(full.id,))
     only = {
         "CapacityReservationPreference": "capacity-reservations-only",
         "CapacityReservationTarget": {"CapacityReservationResourceGroupArn": group.id},
@@ -461,7 +461,7 @@ def test_a_reservation_becomes_open_only_when_empty_and_then_gets_matching_insta
     region.call("TerminateInstances", InstanceIds=[inside.id])
     region.wait(HOUR_S)
     region.call("ModifyCapacityReservation", **params)
-    assert region.world.instances[outside.id].reservation_id == reservation.id
+    assert region.state.instances[outside.id].reservation_id == reservation.id
 
 
 # --- Sharing between accounts -----------------------------------------------------------------------
@@ -473,7 +473,7 @@ def test_another_account_describes_a_shared_reservation_with_its_own_zone_name()
     params = {"CapacityReservationIds": [reservation.id]}
     missing = region.refusal("DescribeCapacityReservations", OTHER, **params)
     assert missing.code == "InvalidCapacityReservationId.NotFound"
-    control.share(region.world, reservation.id, OTHER)
+    control.share(region.state, reservation.id, OTHER)
     ours, theirs = region.described(reservation), region.described(reservation, OTHER)
     assert ours["AvailabilityZoneId"] == theirs["AvailabilityZoneId"] == "usw2-az2"
     assert (ours["AvailabilityZone"], theirs["AvailabilityZone"]) == ("us-west-2a", "us-west-2d")
@@ -492,8 +492,8 @@ def test_accounts_that_share_a_reservation_share_its_slots_and_read_their_own_us
     other_usage = region.call("GetCapacityReservationUsage", OTHER, CapacityReservationId=reservation.id)
     assert [u["AccountId"] for u in owner_usage["InstanceUsages"]] == [ACCOUNT, OTHER]
     assert other_usage["InstanceUsages"] == [{"AccountId": OTHER, "UsedInstanceCount": 1}]
-    control.share(region.world, reservation.id)
-    assert region.world.instances[theirs.id].reservation_id == ""
+    control.share(region.state, reservation.id)
+    assert region.state.instances[theirs.id].reservation_id == ""
     assert region.available(reservation) == 2
 
 

@@ -1,14 +1,14 @@
 """The simulated EC2 has the same state after a restart."""
 
-from ec2_world import HOUR_S, START_S, Region, config
+from ec2_region import HOUR_S, START_S, Region, config
 from holdfast.sim.ec2 import checkers, store
 
 
 def restart(before: Region) -> Region:
     after = Region(seed=8)
     after.clock.seconds = before.clock.seconds
-    store.load(after.world, store.dump(before.world))
-    checkers.check(after.world)
+    store.load(after.state, store.dump(before.state))
+    checkers.check(after.state)
     return after
 
 
@@ -30,5 +30,5 @@ def test_a_restart_preserves_the_state_of_ec2() -> None:
         each.wait(HOUR_S)
         (instance,) = each.launched(answer)
         assert (instance.state, instance.reservation_id) == ("running", "")
-    ends_s = region.world.now_s
-    assert after.world.ledger.nano_usd(START_S, ends_s) == region.world.ledger.nano_usd(START_S, ends_s)
+    ends_s = region.state.now_s
+    assert after.state.ledger.nano_usd(START_S, ends_s) == region.state.ledger.nano_usd(START_S, ends_s)

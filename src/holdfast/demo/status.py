@@ -79,7 +79,7 @@ class Status:
 
 
 async def read(env: Environment, elapsed_s: float) -> Status:
-    ec2 = env.sandbox.cloud.ec2.world
+    ec2 = env.sandbox.cloud.ec2.region
     env.sandbox.cloud.ec2.advance()
     caches = env.app.caches
     pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
@@ -116,7 +116,7 @@ def _node(
 ) -> NodeStatus:
     labels, status = claim.metadata.labels, claim.status
     instance = instances.get((status.provider_id or "").rpartition("/")[2])
-    charge = env.sandbox.cloud.ec2.world.ledger.open.get(instance.id) if instance is not None else None
+    charge = env.sandbox.cloud.ec2.region.ledger.open.get(instance.id) if instance is not None else None
     return NodeStatus(
         claim=claim.metadata.name,
         node=status.node_name or "",
@@ -162,7 +162,7 @@ def _workload(pod: Pod) -> str:
 
 
 def _cost(env: Environment, running: list[Instance]) -> HourlyCost:
-    ec2 = env.sandbox.cloud.ec2.world
+    ec2 = env.sandbox.cloud.ec2.region
     charges = list(ec2.ledger.open.values())
     list_price = {one.id: prices.on_demand(ec2.setup, one.instance_type) or 0 for one in running}
     return HourlyCost(
@@ -174,4 +174,4 @@ def _cost(env: Environment, running: list[Instance]) -> HourlyCost:
 
 
 def _zone(env: Environment, zone_id: str) -> str:
-    return env.sandbox.cloud.ec2.world.setup.accounts[0].zone_name(zone_id)
+    return env.sandbox.cloud.ec2.region.setup.accounts[0].zone_name(zone_id)

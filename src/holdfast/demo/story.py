@@ -88,13 +88,13 @@ class Story:
 
     def _set_block_end(self) -> None:
         """Counts the block's end from the first step, however long the start took."""
-        ec2 = self._env.sandbox.cloud.ec2.world
+        ec2 = self._env.sandbox.cloud.ec2.region
         block = next(one for one in ec2.reservations if one.kind == CAPACITY_BLOCK)
         control.set_end(ec2, block.id, self._env.clock.now_s() + BLOCK_S)
 
     def _interrupt(self, lifecycle: str) -> bool:
         """Interrupts an instance of the lifecycle. False: there is none yet."""
-        ec2 = self._env.sandbox.cloud.ec2.world
+        ec2 = self._env.sandbox.cloud.ec2.region
         found = next((one for one in control.running(ec2) if one.lifecycle == lifecycle), None)
         if lifecycle and found is not None:
             control.interrupt_spot(ec2, found.id)

@@ -100,7 +100,7 @@ class Cloud:
         if self._state_file is None:
             return
         about = self.about
-        ec2, iam, sqs = store.dump(self.ec2.world), self.iam.dump(), self.sqs.dump()
+        ec2, iam, sqs = store.dump(self.ec2.region), self.iam.dump(), self.sqs.dump()
         new = self._state_file.with_name(f"{self._state_file.name}.new")
         new.write_bytes(msgspec.msgpack.encode(_Saved(about.region, about.accounts, ec2, iam, sqs)))
         new.replace(self._state_file)
@@ -112,8 +112,8 @@ class Cloud:
             self.ec2.advance()
             self._planned.clear()
             waits: list[Coroutine[Any, Any, Any]] = [self._planned.wait()]
-            if self.ec2.world.agenda:
-                due_s = self.ec2.world.agenda[0][0]
+            if self.ec2.region.agenda:
+                due_s = self.ec2.region.agenda[0][0]
                 waits.append(self._clock.sleep(max(0, due_s - self._clock.now_s())))
             await waiting.first(*waits)
 
@@ -125,10 +125,10 @@ class Cloud:
 
     def _writes(self) -> tuple[int, int]:
         """It grows with what was asked and with what happened by itself, so nothing new is left unsaved."""
-        return self.ec2.world.writes, self.endpoint.counts.total()
+        return self.ec2.region.writes, self.endpoint.counts.total()
 
     def _services(self) -> dict[str, Service]:
-        about, region = self.about, self.ec2.world.setup
+        about, region = self.about, self.ec2.region.setup
         mine = [group.id for group in region.security_groups if group.account == about.account]
         cluster = eks.Cluster(
             name=about.cluster,
@@ -157,20 +157,20 @@ class Cloud:
             self._deliver(event)
 
     def _begin(self) -> None:
-        world = self.ec2.world
+        region = self.ec2.region
         for reserved in self.about.reservations:
             if not reserved.lent_from:
                 fields = asdict(reserved)
                 del fields["lent_from"]
                 fields["owner"] = reserved.owner or self.about.account
-                fields["start_s"] = reserved.start_s or world.now_s
-                control.add_reservation(world, **fields)
+                fields["start_s"] = reserved.start_s or region.now_s
+                control.add_reservation(region, **fields)
         for lent in self.about.reservations:
             if lent.lent_from:
                 about = {"id": lent.id, "tags": lent.tags, "elsewhere": lent.elsewhere}
-                control.lend(world, lent.lent_from, lent.total, **about)
+                control.lend(region, lent.lent_from, lent.total, **about)
         for pool, left in self.about.limits.items():
-            control.limit_pool(world, *pool, left)
+            control.limit_pool(region, *pool, left)
 
     def _load(self, state_file: Path) -> None:
         try:
@@ -184,7 +184,7 @@ class Cloud:
                 f"{state_file} is of {saved.region} with the accounts {', '.join(saved.accounts)}; "
                 "remove it to begin anew"
             )
-        store.load(self.ec2.world, saved.ec2)
+        store.load(self.ec2.region, saved.ec2)
         self.iam.load(saved.iam)
         self.sqs.load(saved.sqs)
 

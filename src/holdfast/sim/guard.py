@@ -45,7 +45,7 @@ class Guard:
         self, service: str, operation: str, params: Mapping[str, Any], caller: Caller
     ) -> Iterable[Access]:
         if service == "ec2":
-            return ec2_accesses.needed(self._ec2.world, operation, params, caller, self._iam.role_of)
+            return ec2_accesses.needed(self._ec2.region, operation, params, caller, self._iam.role_of)
         return accesses.needed(service, operation, params, caller, self._iam)
 
 

@@ -1,4 +1,4 @@
-"""Where the real programs are that a simulated world can stand beside: etcd, kube-apiserver and the like.
+"""Where the real programs are that a sandbox can run: etcd, kube-apiserver and the like.
 
 What KUBEBUILDER_ASSETS has goes first, then PATH, then what `make peers` built last.
 """

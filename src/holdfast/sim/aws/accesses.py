@@ -38,7 +38,7 @@ def needed(
             resources = [arn("eks", caller, f"cluster/{params['name']}")]
         case _:
             resources = [ANY]
-    return [Access(f"{service}:{operation}", one, region(service, caller)) for one in resources]
+    return [Access(f"{service}:{operation}", one, requested_region(service, caller)) for one in resources]
 
 
 def arn(service: str, caller: Caller, resource: str, *, account: str | None = None) -> str:
@@ -47,7 +47,7 @@ def arn(service: str, caller: Caller, resource: str, *, account: str | None = No
     return f"arn:{PARTITION}:{service}:{place}:{owner}:{resource}"
 
 
-def region(service: str, caller: Caller) -> dict[str, tuple[str, ...]]:
+def requested_region(service: str, caller: Caller) -> dict[str, tuple[str, ...]]:
     return {"aws:RequestedRegion": ("us-east-1" if service in _GLOBAL else caller.region,)}
 
 
@@ -62,7 +62,7 @@ def resource_tags(tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def pass_role(role: str, caller: Caller) -> Access:
     """A role that an instance profile gives to instances."""
-    context = {"iam:PassedToService": (_EC2,)} | region("iam", caller)
+    context = {"iam:PassedToService": (_EC2,)} | requested_region("iam", caller)
     return Access("iam:PassRole", arn("iam", caller, f"role/{role}"), context)
 
 
@@ -72,7 +72,7 @@ def _parameter(name: str, caller: Caller) -> str:
 
 
 def _iam(operation: str, params: Mapping[str, Any], caller: Caller, iam: Iam) -> Iterator[Access]:
-    action, here = f"iam:{operation}", region("iam", caller)
+    action, here = f"iam:{operation}", requested_region("iam", caller)
     name, asked = params.get("InstanceProfileName"), _tags(params)
     if name is None:
         role = params.get("RoleName")

@@ -1,7 +1,7 @@
 """What can go wrong between a client and the simulated AWS, whatever the service.
 
 A scenario gives the endpoint something with this Protocol; the endpoint asks it before each call. Faults of
-one service's own world, such as a pool without capacity, are that service's business. The rule: the answer
+one service alone, such as a pool without capacity, are that service's business. The rule: the answer
 depends on the arguments, on the schedule and on the seed, so that a run replays.
 """
 

@@ -2,7 +2,7 @@
 
 The HTTP front answers through `patiently`. `Timed` is what a program in simulation uses in the place of a
 pool of threads: it runs a botocore call where it stands, between two sleeps, so that the effects of calls
-interleave as they do in the world. The rule: time passes on the clock and nowhere else.
+interleave as they do in AWS. The rule: time passes on the clock and nowhere else.
 """
 
 import asyncio

@@ -56,7 +56,7 @@ class Cluster:
         times = timings or Timings()
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
         self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
-        zones = tuple(sorted(account_zone for account_zone in cloud.world.setup.accounts[0].zone_ids))
+        zones = tuple(sorted(account_zone for account_zone in cloud.region.setup.accounts[0].zone_ids))
         node_programs = [PodWorkers(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
         self._programs: list[Program] = [self.kubelets, *node_programs]
         if control_plane:

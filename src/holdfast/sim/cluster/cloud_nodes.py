@@ -35,7 +35,7 @@ class CloudNodes:
             return None
         self._cloud.advance()
         instance_id = str(node.spec.get("providerID") or "").rpartition("/")[2]
-        instance = self._cloud.world.instances.get(instance_id)
+        instance = self._cloud.region.instances.get(instance_id)
         if any(taint["key"] == names.UNINITIALIZED_TAINT for taint in labels.taints(node)):
             if instance is not None:
                 await self._introduce(node, instance)
@@ -48,10 +48,10 @@ class CloudNodes:
         return _PERIOD_S
 
     async def _introduce(self, node: Node, instance: Instance) -> None:
-        world = self._cloud.world
+        region = self._cloud.region
         node_labels = {
-            names.ZONE: world.account(instance.account).zone_name(instance.zone_id),
-            names.REGION: world.setup.region,
+            names.ZONE: region.account(instance.account).zone_name(instance.zone_id),
+            names.REGION: region.setup.region,
             names.INSTANCE_TYPE: instance.instance_type,
             aws.ZONE_ID: instance.zone_id,
         }

@@ -87,7 +87,7 @@ class KubeletStarter:
 
     def _start_and_stop(self) -> None:
         self._cloud.advance()
-        found = {instance.id: instance for instance in control.running(self._cloud.world)}
+        found = {instance.id: instance for instance in control.running(self._cloud.region)}
         for instance_id, running in list(self._running.items()):
             instance = found.get(instance_id)
             if running.task.done():
@@ -105,7 +105,7 @@ class KubeletStarter:
                 self._start(instance)
 
     def _start(self, instance: Instance) -> None:
-        world = self._cloud.world
+        region = self._cloud.region
         try:
             bootstrap = userdata.read(instance.spec.user_data)
         except userdata.NotANode as error:
@@ -118,10 +118,10 @@ class KubeletStarter:
         kubelet = Kubelet(
             engine=self._engine,
             instance=instance,
-            info=world.types[instance.instance_type],
+            info=region.types[instance.instance_type],
             bootstrap=bootstrap,
-            zone=world.account(instance.account).zone_name(instance.zone_id),
-            region=world.setup.region,
+            zone=region.account(instance.account).zone_name(instance.zone_id),
+            region=region.setup.region,
             timings=self._timings,
         )
         task = asyncio.create_task(kubelet.live())

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.sim.aws.accesses import ANY, arn, pass_role, region, request_tags, resource_tags
+from holdfast.sim.aws.accesses import ANY, arn, pass_role, request_tags, requested_region, resource_tags
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.policy import Access, Context
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2 import templates
 from holdfast.sim.ec2.entities import Template
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import tags_for
-from holdfast.sim.ec2.world import World
 
 RoleOf = Callable[[str], str | None]
 """The role in an instance profile, by the profile's name."""
@@ -44,9 +44,9 @@ class _Launch:
 
 
 def needed(
-    world: World, operation: str, params: Mapping[str, Any], caller: Caller, role_of: RoleOf
+    region: RegionState, operation: str, params: Mapping[str, Any], caller: Caller, role_of: RoleOf
 ) -> Iterator[Access]:
-    calls = _Calls(world, operation, params, caller)
+    calls = _Calls(region, operation, params, caller)
     match operation:
         case "CreateFleet" | "RunInstances":
             yield from calls.launch(role_of)
@@ -68,12 +68,14 @@ def needed(
 
 
 class _Calls:
-    def __init__(self, world: World, operation: str, params: Mapping[str, Any], caller: Caller) -> None:
-        self._world = world
+    def __init__(
+        self, region: RegionState, operation: str, params: Mapping[str, Any], caller: Caller
+    ) -> None:
+        self._region = region
         self._operation = operation
         self._params = params
         self._caller = caller
-        self.here = region("ec2", caller)
+        self.here = requested_region("ec2", caller)
 
     def access(
         self, operation: str, resource: str, context: Context, *, account: str | None = None
@@ -94,10 +96,10 @@ class _Calls:
 
     def on_existing(self, resource_id: str, context: Context | None = None) -> Iterator[Access]:
         kinds: dict[str, tuple[str, Any]] = {
-            "i": ("instance", self._world.instances),
-            "cr": ("capacity-reservation", self._world.reservations),
-            "lt": ("launch-template", self._world.templates),
-            "fleet": ("fleet", self._world.fleets),
+            "i": ("instance", self._region.instances),
+            "cr": ("capacity-reservation", self._region.reservations),
+            "lt": ("launch-template", self._region.templates),
+            "fleet": ("fleet", self._region.fleets),
         }
         kind, table = kinds.get(resource_id.partition("-")[0], ("", None))
         found = table.get(resource_id) if table is not None else None
@@ -107,7 +109,7 @@ class _Calls:
 
     def find_template(self, given: Mapping[str, Any]) -> Template | None:
         try:
-            return templates.find(self._world, self._caller.account_id, dict(given))
+            return templates.find(self._region, self._caller.account_id, dict(given))
         except ApiError:
             return None
 
@@ -171,10 +173,10 @@ class _Calls:
 
     def _used(self, one: _Launch) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
         """What exists and a launch uses: the resource, whose it is (None: the caller's), and its tags."""
-        data, world = one.data, self._world
+        data, region = one.data, self._region
         if one.template is not None:
             yield f"launch-template/{one.template.id}", None, one.template.tags
-        image = world.images.get(data.get("ImageId", ""))
+        image = region.images.get(data.get("ImageId", ""))
         if image is not None:
             yield f"image/{image.id}", "", image.tags
         for device in data.get("BlockDeviceMappings", ()):
@@ -182,22 +184,22 @@ class _Calls:
                 yield f"snapshot/{snapshot}", "", {}
         interfaces = data.get("NetworkInterfaces", ())
         for subnet_id in {data.get("SubnetId"), *(nic.get("SubnetId") for nic in interfaces)} - {None}:
-            subnet = world.subnets.get(str(subnet_id))
+            subnet = region.subnets.get(str(subnet_id))
             if subnet is not None:
                 yield f"subnet/{subnet.id}", subnet.account, subnet.tags
         named = {*data.get("SecurityGroupIds", ()), *(g for nic in interfaces for g in nic.get("Groups", ()))}
-        for group in world.setup.security_groups:
+        for group in region.setup.security_groups:
             if group.id in named:
                 yield f"security-group/{group.id}", group.account, group.tags
         placement = data.get("Placement", {})
-        for place in world.setup.placement_groups:
+        for place in region.setup.placement_groups:
             if place.name == placement.get("GroupName") or place.id == placement.get("GroupId"):
                 yield f"placement-group/{place.name}", place.account, place.tags
         yield from self._reservation(data)
 
     def _reservation(self, data: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
         target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        reservation = self._world.reservations.get(target.get("CapacityReservationId", ""))
+        reservation = self._region.reservations.get(target.get("CapacityReservationId", ""))
         if reservation is not None:
             yield f"capacity-reservation/{reservation.id}", reservation.owner, reservation.tags
         if group := target.get("CapacityReservationResourceGroupArn"):

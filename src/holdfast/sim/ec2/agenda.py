@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from holdfast.sim.ec2 import instances, reservations
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
-ACTIONS: Final[Mapping[str, Callable[[World, str], None]]] = {
+ACTIONS: Final[Mapping[str, Callable[[RegionState, str], None]]] = {
     "instance.boot": instances.boot,
     "instance.die": instances.fail,
     "instance.impair": instances.impair,
@@ -27,7 +27,7 @@ ACTIONS: Final[Mapping[str, Callable[[World, str], None]]] = {
 }
 
 
-def catch_up(world: World) -> None:
-    while entry := world.due():
+def catch_up(region: RegionState) -> None:
+    while entry := region.due():
         action, subject = entry
-        ACTIONS[action](world, subject)
+        ACTIONS[action](region, subject)

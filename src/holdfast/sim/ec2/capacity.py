@@ -1,7 +1,7 @@
 """Where the capacity of instances comes from: reservations, plain on-demand and spot, drawn pool by pool.
 
 CreateFleet and RunInstances draw before anything is launched. A draw only notes what it took, so that a plan that does
-not reach its minimum leaves the world as it was. The rules: a full source is an error of the pool, never silence; a
+not reach its minimum leaves the region as it was. The rules: a full source is an error of the pool, never silence; a
 reservation that is targeted by id is never left for plain on-demand.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.sim.ec2 import faults, reservations
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, INTERRUPTIBLE, ONLY_RESERVED, Reservation, Spec
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ FULL = Failure(
 class Capacity:
     """What one account could still get, less what was drawn so far."""
 
-    def __init__(self, world: World, account: str) -> None:
-        self._world = world
+    def __init__(self, region: RegionState, account: str) -> None:
+        self._region = region
         self._account = account
         self._taken: Counter[str] = Counter()  # by reservation
         self._pools: Counter[tuple[str, str, str]] = Counter()
@@ -68,13 +68,13 @@ class Capacity:
         if failure := self._struck(pool, ("", market)):
             return [], failure
         key = (pool.instance_type, pool.zone_id, market)
-        limit = self._world.pool_limits.get(key)
+        limit = self._region.pool_limits.get(key)
         available = wanted if limit is None else min(wanted, limit - self._pools[key])
         count, failure = self._within_quota(pool, available, market)
         count, full = self._addressed(pool, count)
         self._pools[key] += count
         if self._vcpus is not None and market == "on-demand":
-            self._vcpus -= count * self._world.types[pool.instance_type].vcpus
+            self._vcpus -= count * self._region.types[pool.instance_type].vcpus
         parts = [Part(pool, count, market)] if count else []
         if count == wanted:
             return parts, None
@@ -113,7 +113,7 @@ class Capacity:
             failure = self.unusable(pool, spec.target_id, "on-demand-capacity-reservation")
             if failure:
                 return [], failure
-            return self.reserved(pool, wanted, [self._world.reservations[spec.target_id]])
+            return self.reserved(pool, wanted, [self._region.reservations[spec.target_id]])
         if spec.preference == "none":
             return self.plain(pool, wanted, "on-demand")
         inside, failure = self.reserved(pool, wanted, self.candidates(pool))
@@ -125,19 +125,19 @@ class Capacity:
     def candidates(self, pool: Pool) -> list[Reservation]:
         """The ordinary reservations an instance of the pool may use: of its group, or open ones."""
         if pool.spec.target_group:
-            group = self._world.groups.get(pool.spec.target_group)
-            members = [self._world.reservations[m] for m in group.members] if group else []
+            group = self._region.groups.get(pool.spec.target_group)
+            members = [self._region.reservations[m] for m in group.members] if group else []
             found = [r for r in members if r.reservation_type == "on-demand-capacity-reservation"]
         else:
-            found = [r for r in self._world.reservations if reservations.is_open(r)]
+            found = [r for r in self._region.reservations if reservations.is_open(r)]
         return [r for r in found if self.takes(pool, r)]
 
     def takes(self, pool: Pool, reservation: Reservation) -> bool:
-        return reservations.usable(self._world, reservation) and self._fits(pool, reservation)
+        return reservations.usable(self._region, reservation) and self._fits(pool, reservation)
 
     def unusable(self, pool: Pool, reservation_id: str, kind: str) -> Failure | None:
         """Why a launch that targets this reservation fails, before its free slots are counted."""
-        reservation = self._world.reservations.get(reservation_id)
+        reservation = self._region.reservations.get(reservation_id)
         if reservation is None or not reservation.visible_to(self._account):
             return Failure(
                 "InvalidCapacityReservationId.NotFound",
@@ -153,7 +153,7 @@ class Capacity:
                 "InvalidParameterValue",
                 f"The attributes of the instance do not match those of the Capacity Reservation '{reservation_id}'",
             )
-        if reservation.kind == CAPACITY_BLOCK and not reservations.usable(self._world, reservation):
+        if reservation.kind == CAPACITY_BLOCK and not reservations.usable(self._region, reservation):
             return Failure(
                 "InsufficientInstanceCapacity",
                 f"The Capacity Block '{reservation_id}' cannot be launched into now.",
@@ -167,7 +167,7 @@ class Capacity:
 
     def _fits(self, pool: Pool, reservation: Reservation) -> bool:
         return reservations.fits(
-            self._world,
+            self._region,
             reservation,
             pool.spec,
             account=self._account,
@@ -176,9 +176,9 @@ class Capacity:
         )
 
     def _struck(self, pool: Pool, markets: tuple[str, ...]) -> Failure | None:
-        fault = self._world.faults.strikes(
+        fault = self._region.faults.strikes(
             faults.NoCapacity,
-            self._world.now_s,
+            self._region.now_s,
             lambda f: (
                 f.instance_type in {"", pool.instance_type}
                 and f.zone_id in {"", pool.zone_id}
@@ -191,8 +191,8 @@ class Capacity:
 
     def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
         """What the subnet has addresses for, already taken."""
-        used = self._world.usage.addresses[pool.subnet_id] + self._addresses[pool.subnet_id]
-        free = max(0, (self._world.subnets[pool.subnet_id].addresses - used) // pool.spec.addresses)
+        used = self._region.usage.addresses[pool.subnet_id] + self._addresses[pool.subnet_id]
+        free = max(0, (self._region.subnets[pool.subnet_id].addresses - used) // pool.spec.addresses)
         count = min(max(0, wanted), free)
         self._addresses[pool.subnet_id] += count * pool.spec.addresses
         if count == wanted or free > count:
@@ -206,7 +206,7 @@ class Capacity:
         """What the account's quota of on-demand processors leaves of it."""
         if self._vcpus is None or market != "on-demand":
             return wanted, None
-        vcpus = self._world.types[pool.instance_type].vcpus
+        vcpus = self._region.types[pool.instance_type].vcpus
         count = min(wanted, max(0, self._vcpus // vcpus))
         if count == wanted:
             return count, None
@@ -216,12 +216,12 @@ class Capacity:
 
     def _vcpus_left(self) -> int | None:
         """Reservations count against the quota, used or not; instances in them do not count again."""
-        limit = self._world.account(self._account).vcpu_limit
+        limit = self._region.account(self._account).vcpu_limit
         if not limit:
             return None
-        types = self._world.types
-        outside = self._world.usage.outside
+        types = self._region.types
+        outside = self._region.usage.outside
         used = sum(n * types[name].vcpus for (owner, name), n in outside.items() if owner == self._account)
-        held = [r for r in self._world.reservations if r.active and r.owner == self._account]
+        held = [r for r in self._region.reservations if r.active and r.owner == self._account]
         ordinary = [r for r in held if r.reservation_type == "on-demand-capacity-reservation"]
         return limit - used - sum(r.total * types[r.instance_type].vcpus for r in ordinary)

@@ -11,8 +11,8 @@ from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, listings, pages, prices, times
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, invalid
-from holdfast.sim.ec2.world import World
 
 _TYPE_FILTERS: Final = {
     "bare-metal": "BareMetal",
@@ -64,15 +64,15 @@ _PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 _USD: Final = 10**9
 
 
-def types(world: World, request: Request) -> dict[str, Any]:
+def types(region: RegionState, request: Request) -> dict[str, Any]:
     asked = request.get("InstanceTypes", ())
-    unknown = [name for name in asked if name not in world.types]
+    unknown = [name for name in asked if name not in region.types]
     if unknown:
         raise ApiError(
             "InvalidInstanceType",
             f"The following supplied instance types do not exist: [{', '.join(unknown)}]",
         )
-    known = _types(world.setup.region)
+    known = _types(region.setup.region)
     answers = filters.keep((known[name] for name in asked or known), request, _TYPE_FILTERS, tags="")
     return pages.page(
         answers,
@@ -84,14 +84,14 @@ def types(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def offerings(world: World, request: Request) -> dict[str, Any]:
+def offerings(region: RegionState, request: Request) -> dict[str, Any]:
     location_type = request.get("LocationType", "region")
-    account = world.account(request.account)
+    account = region.account(request.account)
     answers = []
-    for name, zone_ids in world.offered.items():
+    for name, zone_ids in region.offered.items():
         match location_type:
             case "region":
-                places = [world.setup.region]
+                places = [region.setup.region]
             case "availability-zone":
                 places = [account.zone_name(zone_id) for zone_id in zone_ids]
             case "availability-zone-id":
@@ -110,17 +110,17 @@ def offerings(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def spot_prices(world: World, request: Request) -> dict[str, Any]:
+def spot_prices(region: RegionState, request: Request) -> dict[str, Any]:
     """The price that holds now: it does not change, so the history is one entry a pool and product."""
-    account = world.account(request.account)
+    account = region.account(request.account)
     products = request.get("ProductDescriptions") or _PRODUCTS
-    wanted = request.get("InstanceTypes") or world.offered
+    wanted = request.get("InstanceTypes") or region.offered
     answers = []
     for name in wanted:
-        if name not in world.types or "spot" not in world.types[name].usage_classes:
+        if name not in region.types or "spot" not in region.types[name].usage_classes:
             continue
-        for zone_id in world.offered[name]:
-            price = prices.spot(world.setup, name, zone_id)
+        for zone_id in region.offered[name]:
+            price = prices.spot(region.setup, name, zone_id)
             if price is None:
                 continue
             answers += [
@@ -130,7 +130,7 @@ def spot_prices(world: World, request: Request) -> dict[str, Any]:
                     "InstanceType": name,
                     "ProductDescription": product,
                     "SpotPrice": f"{price / _USD:.6f}",
-                    "Timestamp": times.when(world.now_s - world.now_s % 3600),
+                    "Timestamp": times.when(region.now_s - region.now_s % 3600),
                 }
                 for product in products
                 if product in _PRODUCTS
@@ -145,21 +145,21 @@ def spot_prices(world: World, request: Request) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def zones(world: World, request: Request) -> dict[str, Any]:
-    region = world.setup.region
+def zones(region: RegionState, request: Request) -> dict[str, Any]:
+    region_name = region.setup.region
     answers = [
         {
             "State": "available",
             "OptInStatus": "opt-in-not-required",
             "Messages": [],
-            "RegionName": region,
+            "RegionName": region_name,
             "ZoneName": name,
             "ZoneId": zone_id,
-            "GroupName": f"{region}-zg-1",
-            "NetworkBorderGroup": region,
+            "GroupName": f"{region_name}-zg-1",
+            "NetworkBorderGroup": region_name,
             "ZoneType": "availability-zone",
         }
-        for name, zone_id in world.account(request.account).zone_ids.items()
+        for name, zone_id in region.account(request.account).zone_ids.items()
     ]
     for names, member in (("ZoneNames", "ZoneName"), ("ZoneIds", "ZoneId")):
         for asked in request.get(names, ()):

@@ -1,8 +1,8 @@
-"""What must be true of the world after every write; anything else ends the run with the facts.
+"""What must be true of the region after every write; anything else ends the run with the facts.
 
 Called by `service` after each call that wrote and after time has passed. The rules: a checker shares nothing with
 the code that keeps its rule, it counts anew; after a write it looks at what the write touched and at what depends
-on that, so that a check costs the same in a large world; a full check looks at everything, and at whether the
+on that, so that a check costs the same in a large region; a full check looks at everything, and at whether the
 counts that were carried along are those of a fresh count.
 """
 
@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, CHECKS, EVENT_CODES, Instance, Reservation
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
-_FULL_EVERY: Final = 500  # checks; in a world with more instances than that, as many as there are
+_FULL_EVERY: Final = 500  # checks; in a region with more instances than that, as many as there are
 
 
-class BrokenWorld(AssertionError):
+class BrokenRule(AssertionError):
     """The referee itself is wrong, or was made to be: nothing after this can be trusted."""
 
 
@@ -36,23 +36,23 @@ class Tally:
         self._known: dict[str, Reservation] = {}
         self._blocks: dict[str, Reservation] = {}  # those of them that are active capacity blocks
 
-    def look(self, world: World, touched: Iterable[str]) -> None:
+    def look(self, region: RegionState, touched: Iterable[str]) -> None:
         """Brings the counts up to date. What is to be looked at is what was touched, whose slots it holds or held,
         who is in a reservation that changed, and who is in a block that should be empty by now."""
         ids = dict.fromkeys(touched)
         for key in tuple(ids):
-            self._count(world.instances.get(key), key, ids)
+            self._count(region.instances.get(key), key, ids)
         for key in tuple(ids):
-            if reservation := world.reservations.get(key):
+            if reservation := region.reservations.get(key):
                 if not _alike(self._known.get(key), reservation):
                     ids |= self.inside.get(key, {})
                 self._know(reservation)
         for key, block in self._blocks.items():
-            if world.now_s >= block.reclaim_s:
+            if region.now_s >= block.reclaim_s:
                 ids |= self.inside.get(key, {})
         self.ids = tuple(ids)
-        self.instances = tuple(filter(None, map(world.instances.get, ids)))
-        self.reservations = tuple(filter(None, map(world.reservations.get, ids)))
+        self.instances = tuple(filter(None, map(region.instances.get, ids)))
+        self.reservations = tuple(filter(None, map(region.reservations.get, ids)))
 
     def counts(self) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
         """Without zeros, which are left of what is gone."""
@@ -86,135 +86,136 @@ class Tally:
 
 
 class Watch:
-    """Checks a world from write to write."""
+    """Checks a region from write to write."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, region: RegionState) -> None:
+        self._region = region
         self._tally = Tally()
         self._checks = 0
 
     def check(self) -> None:
         """After a write. Every so often everything is looked at."""
-        touched = tuple(self._world.touched)
-        self._world.touched.clear()
-        self._tally.look(self._world, touched)
-        _run(self._world, self._tally)
+        touched = tuple(self._region.touched)
+        self._region.touched.clear()
+        self._tally.look(self._region, touched)
+        _run(self._region, self._tally)
         self._checks += 1
-        if self._checks >= max(_FULL_EVERY, len(self._world.instances)):
+        if self._checks >= max(_FULL_EVERY, len(self._region.instances)):
             self.check_all()
 
     def check_all(self) -> None:
         self._checks = 0
-        fresh = everything(self._world)
-        _run(self._world, fresh)
+        fresh = everything(self._region)
+        _run(self._region, fresh)
         if fresh.counts() != self._tally.counts():
-            raise BrokenWorld(f"carried along: {self._tally.counts()}; counted anew: {fresh.counts()}")
+            raise BrokenRule(f"carried along: {self._tally.counts()}; counted anew: {fresh.counts()}")
 
 
-def check(world: World) -> None:
+def check(region: RegionState) -> None:
     """Everything, at once."""
-    _run(world, everything(world))
+    _run(region, everything(region))
 
 
-def everything(world: World) -> Tally:
+def everything(region: RegionState) -> Tally:
     tally = Tally()
-    instances, reservations = (each.id for each in world.instances), (each.id for each in world.reservations)
-    tally.look(world, (*instances, *reservations, *world.ledger.open, *world.given))
+    instances, reservations = (
+        (each.id for each in region.instances),
+        (each.id for each in region.reservations),
+    )
+    tally.look(region, (*instances, *reservations, *region.ledger.open, *region.given))
     return tally
 
 
-def no_reservation_is_oversold(_: World, tally: Tally) -> None:
+def no_reservation_is_oversold(_: RegionState, tally: Tally) -> None:
     for reservation in tally.reservations:
         used = tally.held[reservation.id] + reservation.elsewhere + reservation.lent
         if used > reservation.total:
             inside = list(tally.inside.get(reservation.id, ()))
-            raise BrokenWorld(f"{reservation.id} holds {used} of {reservation.total}: {inside}")
+            raise BrokenRule(f"{reservation.id} holds {used} of {reservation.total}: {inside}")
 
 
-def counts_add_up(_: World, tally: Tally) -> None:
+def counts_add_up(_: RegionState, tally: Tally) -> None:
     for reservation in tally.reservations:
         held = tally.held[reservation.id]
         free = reservation.total - held - reservation.elsewhere - reservation.lent
         if reservation.active and reservation.available != free:
-            raise BrokenWorld(
+            raise BrokenRule(
                 f"{reservation.id} says {reservation.available} are available; of {reservation.total}, "
                 f"{held} are held, {reservation.elsewhere} used elsewhere, {reservation.lent} lent"
             )
 
 
-def no_instance_is_in_two_reservations(_: World, tally: Tally) -> None:
+def no_instance_is_in_two_reservations(_: RegionState, tally: Tally) -> None:
     for instance in tally.instances:
         if instance.reservation_id and instance.reservation_id != instance.held_reservation_id:
-            raise BrokenWorld(
+            raise BrokenRule(
                 f"{instance.id} runs in {instance.reservation_id} and holds a slot of {instance.held_reservation_id or 'none'}"
             )
 
 
-def instances_match_their_reservation(world: World, tally: Tally) -> None:
+def instances_match_their_reservation(region: RegionState, tally: Tally) -> None:
     for instance in tally.instances:
-        reservation = world.reservations.get(instance.reservation_id)
+        reservation = region.reservations.get(instance.reservation_id)
         if reservation and (why := _mismatch(instance, reservation)):
-            raise BrokenWorld(f"{instance.id} is in {reservation.id} although {why}")
+            raise BrokenRule(f"{instance.id} is in {reservation.id} although {why}")
 
 
-def nothing_runs_in_an_ended_reservation(world: World, tally: Tally) -> None:
+def nothing_runs_in_an_ended_reservation(region: RegionState, tally: Tally) -> None:
     for instance in tally.instances:
-        reservation = world.reservations.get(instance.reservation_id)
+        reservation = region.reservations.get(instance.reservation_id)
         if reservation is None:
             continue
         if not reservation.active:
-            raise BrokenWorld(f"{instance.id} is in {reservation.id}, which is {reservation.state}")
+            raise BrokenRule(f"{instance.id} is in {reservation.id}, which is {reservation.state}")
         block = reservation.kind == CAPACITY_BLOCK
-        if block and instance.live and world.now_s >= reservation.reclaim_s:
-            raise BrokenWorld(
-                f"{instance.id} is {instance.state} in {reservation.id} after its reclaim began"
-            )
+        if block and instance.live and region.now_s >= reservation.reclaim_s:
+            raise BrokenRule(f"{instance.id} is {instance.state} in {reservation.id} after its reclaim began")
 
 
-def ids_are_never_reused(world: World, tally: Tally) -> None:
-    if twice := [key for key in tally.ids if world.given.get(key, 0) > 1]:
-        raise BrokenWorld(f"ids given twice: {twice}")
-    if strange := [each.id for each in tally.instances if each.id not in world.given]:
-        raise BrokenWorld(f"ids never given: {strange}")
+def ids_are_never_reused(region: RegionState, tally: Tally) -> None:
+    if twice := [key for key in tally.ids if region.given.get(key, 0) > 1]:
+        raise BrokenRule(f"ids given twice: {twice}")
+    if strange := [each.id for each in tally.instances if each.id not in region.given]:
+        raise BrokenRule(f"ids never given: {strange}")
 
 
-def subnets_are_not_overfull(world: World, tally: Tally) -> None:
+def subnets_are_not_overfull(region: RegionState, tally: Tally) -> None:
     for instance in tally.instances:
-        subnet, used = world.subnets[instance.subnet_id], tally.addresses[instance.subnet_id]
+        subnet, used = region.subnets[instance.subnet_id], tally.addresses[instance.subnet_id]
         if used > subnet.addresses:
-            raise BrokenWorld(f"{subnet.id} has {subnet.addresses} addresses and {used} in use")
+            raise BrokenRule(f"{subnet.id} has {subnet.addresses} addresses and {used} in use")
     places = {(each.account, each.private_ip): None for each in tally.instances}
     if doubled := [place for place in places if tally.places[place] > 1]:
-        raise BrokenWorld(f"addresses in use twice: {doubled}")
+        raise BrokenRule(f"addresses in use twice: {doubled}")
 
 
-def everything_is_paid_for_once(world: World, tally: Tally) -> None:
+def everything_is_paid_for_once(region: RegionState, tally: Tally) -> None:
     owed = {each.id: "" for each in tally.reservations if each.active and not each.interruptible}
     owed |= {each.id: each.reservation_id for each in tally.instances if each.state == "running"}
-    billed = {key: world.ledger.open[key].kind for key in tally.ids if key in world.ledger.open}
+    billed = {key: region.ledger.open[key].kind for key in tally.ids if key in region.ledger.open}
     if owed.keys() != billed.keys():
-        raise BrokenWorld(
+        raise BrokenRule(
             f"not billed: {sorted(owed.keys() - billed.keys())}; billed: {sorted(billed.keys() - owed.keys())}"
         )
     for key, kind in billed.items():
         if (kind == "reserved") != bool(owed[key]):
             where = "in a reservation" if owed[key] else "in no reservation"
-            raise BrokenWorld(f"{key} is billed as {kind} and is {where}")
+            raise BrokenRule(f"{key} is billed as {kind} and is {where}")
 
 
-def instance_health_is_valid(world: World, tally: Tally) -> None:
+def instance_health_is_valid(region: RegionState, tally: Tally) -> None:
     for instance in tally.instances:
         for check, since_s in instance.impaired.items():
-            if check not in CHECKS or not instance.launched_s <= since_s <= world.now_s:
-                raise BrokenWorld(f"{instance.id} fails its check {check!r} since {since_s}")
+            if check not in CHECKS or not instance.launched_s <= since_s <= region.now_s:
+                raise BrokenRule(f"{instance.id} fails its check {check!r} since {since_s}")
         event = instance.event
         if event and (
-            event.code not in EVENT_CODES or (instance.live and not event.over and event.at_s < world.now_s)
+            event.code not in EVENT_CODES or (instance.live and not event.over and event.at_s < region.now_s)
         ):
-            raise BrokenWorld(f"{instance.id} waits for {event.code} at {event.at_s}")
+            raise BrokenRule(f"{instance.id} waits for {event.code} at {event.at_s}")
 
 
-CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
+CHECKERS: Final[tuple[Callable[[RegionState, Tally], None], ...]] = (
     no_reservation_is_oversold,
     counts_add_up,
     no_instance_is_in_two_reservations,
@@ -227,9 +228,9 @@ CHECKERS: Final[tuple[Callable[[World, Tally], None], ...]] = (
 )
 
 
-def _run(world: World, tally: Tally) -> None:
+def _run(region: RegionState, tally: Tally) -> None:
     for checker in CHECKERS:
-        checker(world, tally)
+        checker(region, tally)
 
 
 def _alike(before: Reservation | None, after: Reservation) -> bool:

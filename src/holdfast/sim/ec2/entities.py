@@ -1,6 +1,6 @@
 """What the simulated EC2 keeps: instances, reservations, groups, launch templates, fleets.
 
-Every module of the simulator reads these; `world` keeps them and the history of each. The rules: they are
+Every module of the simulator reads these; `region_state` keeps them and the history of each. The rules: they are
 frozen, so an older version stays true for stale reads; zones are named by id, since each account has names
 of its own; times are seconds since the epoch; "" and 0 mean "not there" where EC2 leaves a member out.
 """

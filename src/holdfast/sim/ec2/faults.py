@@ -1,7 +1,7 @@
 """What goes wrong, on a schedule or by chance.
 
 A scenario gives `Ec2` a list of faults; each module asks whether one strikes where it can. The rules: chance
-comes from the world's id source, so a seed replays every fault, and a fault that is limited in number is
+comes from the region's id source, so a seed replays every fault, and a fault that is limited in number is
 used up when it strikes.
 """
 

@@ -10,8 +10,8 @@ from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import control, faults, fleet_plans, fleet_pools, launch
 from holdfast.sim.ec2.capacity import Failure, Part, Pool
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, INTERRUPTIBLE, Fleet
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
-from holdfast.sim.ec2.world import World
 
 _CAPACITY_MAX: Final = 1000
 _MARKETS: Final = {  # which market types of a template go with a fleet's default target capacity type
@@ -23,22 +23,22 @@ _MARKETS: Final = {  # which market types of a template go with a fleet's defaul
 _NO_MORE: Final = Failure("InsufficientInstanceCapacity", "We currently do not have sufficient capacity.")
 
 
-def create(world: World, request: Request) -> dict[str, Any]:
+def create(region: RegionState, request: Request) -> dict[str, Any]:
     target = _check_target(request)
     kind = target.get("DefaultTargetCapacityType", "on-demand")
-    pools, refused = fleet_pools.read(world, request, "spot" if kind == "spot" else kind)
+    pools, refused = fleet_pools.read(region, request, "spot" if kind == "spot" else kind)
     _check_pools(kind, pools)
     request.proceed()
-    _steal(world)
+    _steal(region)
     wanted = target["TotalTargetCapacity"]
-    limit = world.faults.strikes(faults.Partial, world.now_s)
-    plan = fleet_plans.plan(world, request, kind, pools, min(wanted, limit.at_most) if limit else wanted)
+    limit = region.faults.strikes(faults.Partial, region.now_s)
+    plan = fleet_plans.plan(region, request, kind, pools, min(wanted, limit.at_most) if limit else wanted)
     if limit and plan.count < wanted and not plan.failures and pools:
         plan.failures.append((pools[0], _NO_MORE))
     if plan.count < _least(request, kind):
         plan.parts = []
         plan.failures = plan.failures or [(pool, _NO_MORE) for pool in pools]
-    fleet_id, groups = _launch(world, request, plan, wanted)
+    fleet_id, groups = _launch(region, request, plan, wanted)
     errors = [_error(kind, pool.answer, failure, pool.spec.market) for pool, failure in plan.failures]
     errors += [_error(kind, each.answer, each.failure, "") for each in refused]
     assert plan.count >= wanted or errors, "too few instances, and no error reports why"
@@ -95,10 +95,10 @@ def _check_pools(kind: str, pools: list[Pool]) -> None:
         raise ApiError("InvalidFleetConfig", "A request can use one Capacity Block only.")
 
 
-def _steal(world: World) -> None:
-    taken = world.faults.strikes(faults.Taken, world.now_s)
+def _steal(region: RegionState) -> None:
+    taken = region.faults.strikes(faults.Taken, region.now_s)
     if taken:
-        control.take(world, taken.reservation_id, taken.count)
+        control.take(region, taken.reservation_id, taken.count)
 
 
 def _least(request: Request, kind: str) -> int:
@@ -107,9 +107,9 @@ def _least(request: Request, kind: str) -> int:
 
 
 def _launch(
-    world: World, request: Request, plan: fleet_plans.Plan, wanted: int
+    region: RegionState, request: Request, plan: fleet_plans.Plan, wanted: int
 ) -> tuple[str, list[dict[str, Any]]]:
-    fleet_id, batch_id = world.new_id("fleet"), world.new_id("r")
+    fleet_id, batch_id = region.new_id("fleet"), region.new_id("r")
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for part in plan.parts:
         source = part.pool.answer["LaunchTemplateSpecification"]
@@ -118,14 +118,14 @@ def _launch(
             "aws:ec2launchtemplate:id": source["LaunchTemplateId"],
             "aws:ec2launchtemplate:version": source["Version"],
         }
-        made = launch.make(world, request, part, tags, batch_id=batch_id, fleet_id=fleet_id)
-        group = groups.setdefault((id(part.pool), part.market), _group(world, request, part))
+        made = launch.make(region, request, part, tags, batch_id=batch_id, fleet_id=fleet_id)
+        group = groups.setdefault((id(part.pool), part.market), _group(region, request, part))
         group["InstanceIds"] += [instance.id for instance in made]
-    world.fleets.put(
+    region.fleets.put(
         Fleet(
             id=fleet_id,
             account=request.account,
-            created_s=world.now_s,
+            created_s=region.now_s,
             target=wanted,
             instance_ids=tuple(i for group in groups.values() for i in group["InstanceIds"]),
             tags=request.tags("fleet"),
@@ -134,14 +134,14 @@ def _launch(
     return fleet_id, list(groups.values())
 
 
-def _group(world: World, request: Request, part: Part) -> dict[str, Any]:
+def _group(region: RegionState, request: Request, part: Part) -> dict[str, Any]:
     pool = part.pool
     return {
         "LaunchTemplateAndOverrides": pool.answer,
         "Lifecycle": part.market,
         "InstanceIds": [],
         "InstanceType": pool.instance_type,
-        "AvailabilityZone": world.account(request.account).zone_name(pool.zone_id),
+        "AvailabilityZone": region.account(request.account).zone_name(pool.zone_id),
         "AvailabilityZoneId": pool.zone_id,
         "SubnetId": pool.subnet_id,
     }

@@ -11,8 +11,8 @@ from typing import Any, Final
 from holdfast.sim.ec2 import prices
 from holdfast.sim.ec2.capacity import FULL, Capacity, Failure, Part, Pool
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, ONLY_RESERVED, Reservation
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
-from holdfast.sim.ec2.world import World
 
 _DEEP: Final = 5  # of ten: the spot pools that price-capacity-optimized prefers
 _NOT_USED: Final = Failure(
@@ -45,7 +45,7 @@ class Plan:
                 self.failures.append((pool, failure))
 
 
-def plan(world: World, request: Request, kind: str, pools: list[Pool], wanted: int) -> Plan:
+def plan(region: RegionState, request: Request, kind: str, pools: list[Pool], wanted: int) -> Plan:
     """The plan for all pools, or for the type or the zone alone that gives most, if only one is allowed."""
     options = request.get("SpotOptions" if kind == "spot" else "OnDemandOptions", {})
     ordered = _ordered(kind, request, pools)
@@ -56,7 +56,7 @@ def plan(world: World, request: Request, kind: str, pools: list[Pool], wanted: i
         groups.setdefault((by_type, by_zone), []).append(pool)
     tried = []
     for group in groups.values():
-        tried.append(_PLANS[kind](world, request, group, wanted))
+        tried.append(_PLANS[kind](region, request, group, wanted))
         if tried[-1].count >= wanted:
             return tried[-1]
     return max(tried, key=lambda each: each.count, default=Plan())
@@ -86,8 +86,8 @@ def _spot_order(strategy: str, pool: Pool) -> tuple[float, float]:
             return 0, pool.price
 
 
-def _plan_on_demand(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
-    capacity, plan = Capacity(world, request.account), Plan()
+def _plan_on_demand(region: RegionState, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(region, request.account), Plan()
     usage = request.get("OnDemandOptions", {}).get("CapacityReservationOptions", {}).get("UsageStrategy")
     if not usage:
         plan.fill(pools, wanted, capacity.on_demand)
@@ -104,8 +104,8 @@ def _plan_on_demand(world: World, request: Request, pools: list[Pool], wanted: i
     return plan
 
 
-def _plan_spot(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
-    capacity, plan = Capacity(world, request.account), Plan()
+def _plan_spot(region: RegionState, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(region, request.account), Plan()
 
     def draw(pool: Pool, count: int) -> tuple[list[Part], Failure | None]:
         if pool.spec.targets or pool.spec.preference == ONLY_RESERVED:
@@ -118,26 +118,26 @@ def _plan_spot(world: World, request: Request, pools: list[Pool], wanted: int) -
     return plan
 
 
-def _plan_block(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
-    capacity, plan = Capacity(world, request.account), Plan()
+def _plan_block(region: RegionState, request: Request, pools: list[Pool], wanted: int) -> Plan:
+    capacity, plan = Capacity(region, request.account), Plan()
 
     def draw(pool: Pool, count: int) -> tuple[list[Part], Failure | None]:
         failure = capacity.unusable(pool, pool.spec.target_id, CAPACITY_BLOCK)
         if failure:
             return [], failure
-        return capacity.reserved(pool, count, [world.reservations[pool.spec.target_id]])
+        return capacity.reserved(pool, count, [region.reservations[pool.spec.target_id]])
 
     plan.fill(pools, wanted, draw)
     return plan
 
 
-def _plan_reserved(world: World, request: Request, pools: list[Pool], wanted: int) -> Plan:
+def _plan_reserved(region: RegionState, request: Request, pools: list[Pool], wanted: int) -> Plan:
     """Type of reservation after type of reservation, each over all pools; then on-demand, if that is allowed."""
-    capacity, plan = Capacity(world, request.account), Plan()
+    capacity, plan = Capacity(region, request.account), Plan()
     options = request.get("ReservedCapacityOptions", {})
     for kind in options.get("ReservationTypes", ()):
         for pool in pools:
-            candidates = _candidates(world, options, pool, kind)
+            candidates = _candidates(region, options, pool, kind)
             inside, _ = capacity.reserved(
                 pool, wanted - plan.count, [r for r in candidates if capacity.takes(pool, r)]
             )
@@ -150,23 +150,23 @@ def _plan_reserved(world: World, request: Request, pools: list[Pool], wanted: in
     return plan
 
 
-def _candidates(world: World, options: dict[str, Any], pool: Pool, kind: str) -> list[Reservation]:
+def _candidates(region: RegionState, options: dict[str, Any], pool: Pool, kind: str) -> list[Reservation]:
     """What the request targets, else what the template does, else whatever matches: open ones, if ordinary."""
     if pool.spec.market not in {"", kind}:
         return []
-    found = [each for each in world.reservations if each.reservation_type == kind]
+    found = [each for each in region.reservations if each.reservation_type == kind]
     target = options.get("CapacityReservationTarget", {})
     arns = target.get("CapacityReservationResourceGroupArns", []) or [pool.spec.target_group]
     ids = list(target.get("CapacityReservationIds", [])) or (
         [pool.spec.target_id] if pool.spec.target_id else []
     )
-    ids += [member for group in world.groups if group.id in arns for member in group.members]
+    ids += [member for group in region.groups if group.id in arns for member in group.members]
     if ids or pool.spec.targets or target:
         return [each for each in found if each.id in ids]
     return [each for each in found if kind != "on-demand-capacity-reservation" or each.criteria == "open"]
 
 
-_PLANS: Final[dict[str, Callable[[World, Request, list[Pool], int], Plan]]] = {
+_PLANS: Final[dict[str, Callable[[RegionState, Request, list[Pool], int], Plan]]] = {
     "on-demand": _plan_on_demand,
     "spot": _plan_spot,
     CAPACITY_BLOCK: _plan_block,

@@ -13,9 +13,9 @@ from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import prices, specs, templates
 from holdfast.sim.ec2.capacity import Failure, Pool
 from holdfast.sim.ec2.entities import Spec
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, invalid
 from holdfast.sim.ec2.setup import Subnet
-from holdfast.sim.ec2.world import World
 
 _ECHOED: Final = (
     "InstanceType", "MaxPrice", "SubnetId", "AvailabilityZone", "Priority", "ImageId", "AvailabilityZoneId",
@@ -35,7 +35,7 @@ class Refused:
     failure: Failure
 
 
-def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[Refused]]:
+def read(region: RegionState, request: Request, market: str) -> tuple[list[Pool], list[Refused]]:
     configs = request.need("LaunchTemplateConfigs")
     asked = sum(len(config.get("Overrides") or [{}]) for config in configs)
     if len(configs) > _CONFIGS_MAX or asked > _OVERRIDES_MAX:
@@ -45,9 +45,9 @@ def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[
     seen: set[tuple[str, str]] = set()
     for config in configs:
         given = config.get("LaunchTemplateSpecification", {})
-        template = templates.find(world, request.account, given)
+        template = templates.find(region, request.account, given)
         version = templates.number(template, given.get("Version", ""))
-        source = _Source(world, request.account, template.versions[version - 1])
+        source = _Source(region, request.account, template.versions[version - 1])
         for override in config.get("Overrides") or [{}]:
             reader = _Reader(source, override, market)
             answer = reader.answer(template.id, str(version))
@@ -66,13 +66,13 @@ def read(world: World, request: Request, market: str) -> tuple[list[Pool], list[
 class _Source:
     """The data of one launch template, as one account uses them."""
 
-    def __init__(self, world: World, account: str, data: Mapping[str, Any]) -> None:
-        self.world, self.account, self.data = world, world.account(account), data
+    def __init__(self, region: RegionState, account: str, data: Mapping[str, Any]) -> None:
+        self.region, self.account, self.data = region, region.account(account), data
 
     @functools.cached_property
     def spec(self) -> Spec:
         """How an instance is to be where no override says otherwise."""
-        return specs.resolve(self.world, self.account.id, self.data)
+        return specs.resolve(self.region, self.account.id, self.data)
 
     def overridden(self, override: Mapping[str, Any]) -> Spec:
         changes = {name: override[name] for name in _OVER_TEMPLATE if name in override}
@@ -80,7 +80,7 @@ class _Source:
             changes["Placement"] = {**self.data.get("Placement", {}), **place}
         if not changes:
             return self.spec
-        return specs.resolve(self.world, self.account.id, {**self.data, **changes})
+        return specs.resolve(self.region, self.account.id, {**self.data, **changes})
 
 
 class _Reader:
@@ -93,7 +93,7 @@ class _Reader:
         if "AvailabilityZone" in override and "AvailabilityZoneId" in override:
             raise ApiError("InvalidFleetConfig", "Specify AvailabilityZone or AvailabilityZoneId, not both.")
         self.source, self.market, self.override, self.data = source, market, override, source.data
-        self.world, self.account = source.world, source.account
+        self.region, self.account = source.region, source.account
         self.instance_type = override.get("InstanceType") or self.data.get("InstanceType", "")
         if not self.instance_type:
             raise ApiError("InvalidFleetConfig", "The fleet configuration has no instance type.")
@@ -131,8 +131,8 @@ class _Reader:
             raise ApiError("InvalidSubnetID.NotFound", f"The subnet ID '{self._subnet_id}' does not exist")
         if self.subnet.zone_id != self.zone_id:
             raise invalid(f"The subnet '{self.subnet.id}' is not in the Availability Zone that was asked for")
-        spec = specs.in_network(self.world, spec, self.subnet)
-        check_type(self.world, self.instance_type, self.zone_id, spec, self.market)
+        spec = specs.in_network(self.region, spec, self.subnet)
+        check_type(self.region, self.instance_type, self.zone_id, spec, self.market)
         return Pool(
             instance_type=self.instance_type,
             zone_id=self.zone_id,
@@ -144,7 +144,7 @@ class _Reader:
         )
 
     def _price(self) -> int:
-        setup = self.world.setup
+        setup = self.region.setup
         if self.market != "spot":
             price = prices.on_demand(setup, self.instance_type)
             return _DEAREST if price is None else price
@@ -166,17 +166,17 @@ class _Reader:
         """The one that is named, else the default one of the zone, else of the first zone."""
         mine = self.account.id
         if self._subnet_id:
-            named = self.world.subnets.get(self._subnet_id)
+            named = self.region.subnets.get(self._subnet_id)
             return named if named and named.account == mine else None
-        found = (s for s in self.world.setup.subnets if s.account == mine and s.default)
+        found = (s for s in self.region.setup.subnets if s.account == mine and s.default)
         return next((s for s in found if asked_zone in {"", s.zone_id}), None)
 
 
-def check_type(world: World, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:
-    info = world.types.get(instance_type)
+def check_type(region: RegionState, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:
+    info = region.types.get(instance_type)
     if info is None:
         raise invalid(f"Invalid value '{instance_type}' for InstanceType.")
-    if zone_id not in world.offered[instance_type]:
+    if zone_id not in region.offered[instance_type]:
         raise ApiError(
             "Unsupported",
             f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone.",

@@ -10,8 +10,8 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, instances, pages, times
 from holdfast.sim.ec2.entities import STATE_CODES, Instance
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, tag_list
-from holdfast.sim.ec2.world import World
 
 _SPECIFICATION: Final = "capacity-reservation-specification.capacity-reservation"
 _FILTERS: Final = {
@@ -84,9 +84,9 @@ _FILTERS: Final = {
 }
 
 
-def describe(world: World, request: Request) -> dict[str, Any]:
-    found = asked(world, request, request.get("InstanceIds", ()))
-    whole = (render(world, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
+def describe(region: RegionState, request: Request) -> dict[str, Any]:
+    found = asked(region, request, request.get("InstanceIds", ()))
+    whole = (render(region, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
     answers = filters.keep(whole, request, _FILTERS)
     return pages.page(
         answers,
@@ -108,13 +108,13 @@ def _batches(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(batches.values())
 
 
-def terminate(world: World, request: Request) -> dict[str, Any]:
-    found = asked(world, request, request.need("InstanceIds"))
+def terminate(region: RegionState, request: Request) -> dict[str, Any]:
+    found = asked(region, request, request.need("InstanceIds"))
     request.proceed()
     changes = []
     for instance in found:
         instances.terminate(
-            world,
+            region,
             instance,
             "Client.UserInitiatedShutdown",
             "Client.UserInitiatedShutdown: User initiated shutdown",
@@ -123,14 +123,14 @@ def terminate(world: World, request: Request) -> dict[str, Any]:
             {
                 "InstanceId": instance.id,
                 "PreviousState": state(instance.state),
-                "CurrentState": state(world.instances[instance.id].state),
+                "CurrentState": state(region.instances[instance.id].state),
             }
         )
     return {"TerminatingInstances": changes}
 
 
-def reboot(world: World, request: Request) -> dict[str, Any]:
-    found = asked(world, request, request.need("InstanceIds"))
+def reboot(region: RegionState, request: Request) -> dict[str, Any]:
+    found = asked(region, request, request.need("InstanceIds"))
     for instance in found:
         if not instance.live:
             raise ApiError(
@@ -139,17 +139,17 @@ def reboot(world: World, request: Request) -> dict[str, Any]:
             )
     request.proceed()
     for instance in found:
-        instances.reboot(world, instance)
+        instances.reboot(region, instance)
     return {}
 
 
-def set_reservation(world: World, request: Request) -> dict[str, Any]:
+def set_reservation(region: RegionState, request: Request) -> dict[str, Any]:
     """ModifyInstanceCapacityReservationAttributes: for stopped instances, which there are none of."""
-    (instance,) = asked(world, request, [request.need("InstanceId")])
+    (instance,) = asked(region, request, [request.need("InstanceId")])
     raise ApiError("IncorrectInstanceState", f"The instance '{instance.id}' is not stopped.")
 
 
-def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
+def asked(region: RegionState, request: Request, ids: Iterable[str]) -> list[Instance]:
     """Those, or all of the account's, as old as the call reads them."""
     ids = tuple(dict.fromkeys(ids))
     for each in ids:
@@ -157,23 +157,23 @@ def asked(world: World, request: Request, ids: Iterable[str]) -> list[Instance]:
             raise ApiError("InvalidInstanceID.Malformed", f'Invalid id: "{each}"')
     then: Iterable[Instance]
     if request.stale_s:
-        then = world.instances.as_of(world.now_s - request.stale_s)
+        then = region.instances.as_of(region.now_s - request.stale_s)
     elif ids:
-        then = filter(None, map(world.instances.get, ids))
+        then = filter(None, map(region.instances.get, ids))
     else:
-        then = world.instances
+        then = region.instances
     mine = {each.id: each for each in then if each.account == request.account}
     if missing := [each for each in ids if each not in mine]:
         raise ApiError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(missing)}' do not exist")
     return [mine[each] for each in ids or mine]
 
 
-def render(world: World, instance: Instance) -> dict[str, Any]:
+def render(region: RegionState, instance: Instance) -> dict[str, Any]:
     """As DescribeInstances says it to the account it belongs to."""
-    spec, account = instance.spec, world.account(instance.account)
-    subnet = world.subnets[instance.subnet_id]
-    groups = [{"GroupId": group, "GroupName": world.group_names[group]} for group in spec.security_groups]
-    dns = f"ip-{instance.private_ip.replace('.', '-')}.{world.setup.region}.compute.internal"
+    spec, account = instance.spec, region.account(instance.account)
+    subnet = region.subnets[instance.subnet_id]
+    groups = [{"GroupId": group, "GroupName": region.group_names[group]} for group in spec.security_groups]
+    dns = f"ip-{instance.private_ip.replace('.', '-')}.{region.setup.region}.compute.internal"
     gone = instance.state == "terminated"
     answer: dict[str, Any] = {
         "InstanceId": instance.id,
@@ -187,7 +187,7 @@ def render(world: World, instance: Instance) -> dict[str, Any]:
             "AvailabilityZoneId": instance.zone_id,
             "Tenancy": spec.tenancy,
             "GroupName": spec.placement_group,
-            **_group(world, instance),
+            **_group(region, instance),
         },
         "PrivateDnsName": "" if gone else dns,
         "PublicDnsName": "",
@@ -288,9 +288,9 @@ def state(name: str) -> dict[str, Any]:
     return {"Code": STATE_CODES[name], "Name": name}
 
 
-def _group(world: World, instance: Instance) -> dict[str, Any]:
+def _group(region: RegionState, instance: Instance) -> dict[str, Any]:
     name = instance.spec.placement_group
-    known = {(group.account, group.name): group.id for group in world.setup.placement_groups}
+    known = {(group.account, group.name): group.id for group in region.setup.placement_groups}
     if not name:
         return {}
     partition = {"PartitionNumber": instance.partition} if instance.partition else {}

@@ -9,27 +9,27 @@ from typing import Any
 
 from holdfast.sim.ec2 import times
 from holdfast.sim.ec2.entities import ENDS, REBOOTS, Instance, Reservation
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
 _HEALTH_LAG_S = 120  # how long a status check takes to fail
 
 
-def boot(world: World, instance_id: str) -> None:
-    instance = world.instances.get(instance_id)
+def boot(region: RegionState, instance_id: str) -> None:
+    instance = region.instances.get(instance_id)
     if instance and instance.state == "pending":
-        world.put_instance(instance, state="running")
+        region.put_instance(instance, state="running")
         if instance.silent:
-            world.at(world.now_s + _HEALTH_LAG_S, "instance.impair", instance_id)
+            region.at(region.now_s + _HEALTH_LAG_S, "instance.impair", instance_id)
 
 
-def impair(world: World, instance_id: str, check: str = "instance") -> None:
+def impair(region: RegionState, instance_id: str, check: str = "instance") -> None:
     """From now on a status check of it fails."""
-    instance = world.instances.get(instance_id)
+    instance = region.instances.get(instance_id)
     if instance and instance.live:
-        world.put_instance(instance, impaired={check: world.now_s} | instance.impaired)
+        region.put_instance(instance, impaired={check: region.now_s} | instance.impaired)
 
 
-def reboot(world: World, instance: Instance) -> None:
+def reboot(region: RegionState, instance: Instance) -> None:
     """In place: it keeps its slot. What ailed the instance itself is gone, unless nothing on it ever answered; what
     ails its host is not. A reboot that was scheduled need not come any more."""
     event = instance.event
@@ -39,109 +39,109 @@ def reboot(world: World, instance: Instance) -> None:
     if not instance.silent:
         left = {check: since_s for check, since_s in instance.impaired.items() if check != "instance"}
         changes |= {"impaired": left, "boots": instance.boots + 1}
-    world.put_instance(instance, **changes)
+    region.put_instance(instance, **changes)
 
 
-def scheduled(world: World, instance_id: str) -> None:
+def scheduled(region: RegionState, instance_id: str) -> None:
     """The time of its event has come. An instance that AWS stops never comes back here: there are no stopped ones."""
-    instance = world.instances.get(instance_id)
+    instance = region.instances.get(instance_id)
     if not instance or not instance.live or not instance.event or instance.event.over:
         return
     if instance.event.code in REBOOTS:
-        reboot(world, instance)
+        reboot(region, instance)
         return
-    instance = world.put_instance(instance, event=replace(instance.event, over=True))
+    instance = region.put_instance(instance, event=replace(instance.event, over=True))
     if instance.event and instance.event.code in ENDS:
         code = "Server.ScheduledStop"
-        terminate(world, instance, code, f"{code}: Stopped due to a scheduled retirement")
+        terminate(region, instance, code, f"{code}: Stopped due to a scheduled retirement")
 
 
-def terminate(world: World, instance: Instance, code: str, message: str) -> None:
+def terminate(region: RegionState, instance: Instance, code: str, message: str) -> None:
     """Begins the end. Twice is once."""
     if instance.live:
-        world.put_instance(instance, state="shutting-down", state_reason=(code, message))
-        world.at(world.now_s + world.setup.timings.shutdown_s, "instance.end", instance.id)
+        region.put_instance(instance, state="shutting-down", state_reason=(code, message))
+        region.at(region.now_s + region.setup.timings.shutdown_s, "instance.end", instance.id)
 
 
-def fail(world: World, instance_id: str) -> None:
-    instance = world.instances.get(instance_id)
+def fail(region: RegionState, instance_id: str) -> None:
+    instance = region.instances.get(instance_id)
     if instance:
-        terminate(world, instance, "Server.InternalError", "Server.InternalError: the host failed")
+        terminate(region, instance, "Server.InternalError", "Server.InternalError: the host failed")
 
 
-def end(world: World, instance_id: str) -> None:
-    instance = world.instances[instance_id]
-    timings = world.setup.timings
-    world.put_instance(instance, state="terminated", ended_s=world.now_s, reservation_id="")
+def end(region: RegionState, instance_id: str) -> None:
+    instance = region.instances[instance_id]
+    timings = region.setup.timings
+    region.put_instance(instance, state="terminated", ended_s=region.now_s, reservation_id="")
     if instance.held_reservation_id:
-        world.at(world.now_s + timings.release_lag_s, "instance.release", instance_id)
-    world.at(world.now_s + max(timings.forget_s, timings.release_lag_s + 1), "instance.forget", instance_id)
+        region.at(region.now_s + timings.release_lag_s, "instance.release", instance_id)
+    region.at(region.now_s + max(timings.forget_s, timings.release_lag_s + 1), "instance.forget", instance_id)
 
 
-def release(world: World, instance_id: str) -> None:
+def release(region: RegionState, instance_id: str) -> None:
     """The slot is counted as available again; one that is being taken back returns to where it came from."""
-    instance = world.instances[instance_id]
+    instance = region.instances[instance_id]
     if not instance.held_reservation_id:
         return
-    reservation = world.reservations[instance.held_reservation_id]
-    world.put_instance(instance, held_reservation_id="")
+    reservation = region.reservations[instance.held_reservation_id]
+    region.put_instance(instance, held_reservation_id="")
     if 0 <= reservation.target < reservation.total:
-        give_back(world, world.put_reservation(reservation, available=reservation.available + 1), 1)
+        give_back(region, region.put_reservation(reservation, available=reservation.available + 1), 1)
     else:
-        world.put_reservation(reservation, available=reservation.available + 1)
+        region.put_reservation(reservation, available=reservation.available + 1)
 
 
-def give_back(world: World, lent: Reservation, count: int) -> None:
+def give_back(region: RegionState, lent: Reservation, count: int) -> None:
     """Free slots of an interruptible reservation go back to the one they were lent by."""
-    source = world.reservations[lent.source_id]
-    lent = world.put_reservation(lent, total=lent.total - count, available=lent.available - count)
-    world.put_reservation(source, lent=source.lent - count, available=source.available + count)
+    source = region.reservations[lent.source_id]
+    lent = region.put_reservation(lent, total=lent.total - count, available=lent.available - count)
+    region.put_reservation(source, lent=source.lent - count, available=source.available + count)
     if lent.total > lent.target:
         return
     if lent.total == 0:
-        world.put_reservation(lent, state="cancelled", target=-1)
-        world.put_reservation(world.reservations[source.id], lent_to="")
+        region.put_reservation(lent, state="cancelled", target=-1)
+        region.put_reservation(region.reservations[source.id], lent_to="")
     else:
-        world.put_reservation(lent, target=-1)
-    world.emit(
+        region.put_reservation(lent, target=-1)
+    region.emit(
         source.owner,
         "EC2 Interruptible Capacity Reservation Allocation Reclamation Completed",
         {"capacity-reservation-id": source.id, "interruptible-capacity-reservation-id": lent.id},
-        (world.arn(source.owner, f"capacity-reservation/{source.id}"),),
+        (region.arn(source.owner, f"capacity-reservation/{source.id}"),),
     )
 
 
-def forget(world: World, instance_id: str) -> None:
-    world.instances.drop(instance_id)
+def forget(region: RegionState, instance_id: str) -> None:
+    region.instances.drop(instance_id)
 
 
-def interrupt(world: World, instance: Instance, detail_type: str, **detail: Any) -> None:
+def interrupt(region: RegionState, instance: Instance, detail_type: str, **detail: Any) -> None:
     """A warning now, the end when the notice is over."""
-    ends_s = world.now_s + world.setup.timings.interruption_s
-    world.emit(
+    ends_s = region.now_s + region.setup.timings.interruption_s
+    region.emit(
         instance.account,
         detail_type,
         {"instance-id": instance.id, "instance-action": "terminate", **detail},
-        (world.arn(instance.account, f"instance/{instance.id}"),),
+        (region.arn(instance.account, f"instance/{instance.id}"),),
     )
-    world.at(ends_s, "instance.interrupted", instance.id)
+    region.at(ends_s, "instance.interrupted", instance.id)
 
 
-def warn_interruptible(world: World, instance: Instance) -> None:
+def warn_interruptible(region: RegionState, instance: Instance) -> None:
     interrupt(
-        world,
+        region,
         instance,
         "EC2 Capacity Reservation Instance Interruption Warning",
         **{
-            "instance-termination-time": times.text(world.now_s + world.setup.timings.interruption_s),
+            "instance-termination-time": times.text(region.now_s + region.setup.timings.interruption_s),
             "availability-zone-id": instance.zone_id,
         },
     )
 
 
-def interrupted(world: World, instance_id: str) -> None:
-    instance = world.instances.get(instance_id)
+def interrupted(region: RegionState, instance_id: str) -> None:
+    instance = region.instances.get(instance_id)
     if instance:
         spot = instance.lifecycle == "spot"
         code = "Server.SpotInstanceTermination" if spot else "Server.CapacityReservationInterruption"
-        terminate(world, instance, code, f"{code}: the capacity was taken back")
+        terminate(region, instance, code, f"{code}: the capacity was taken back")

@@ -8,19 +8,19 @@ from typing import Any
 
 from holdfast.sim.ec2 import control, instances, reservation_calls, reservations
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Reservation
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, invalid
-from holdfast.sim.ec2.world import World
 
 
-def lend(world: World, request: Request) -> dict[str, Any]:
+def lend(region: RegionState, request: Request) -> dict[str, Any]:
     """CreateInterruptibleCapacityReservationAllocation: free slots become a reservation that can be taken back."""
-    source, count = reservation_calls.owned(world, request), request.need("InstanceCount")
+    source, count = reservation_calls.owned(region, request), request.need("InstanceCount")
     if not source.active or source.end_s or source.lent_to or source.kind == CAPACITY_BLOCK:
         raise reservation_calls.wrong_state(source)
     if not 1 <= count <= source.available:
         raise invalid(f"InstanceCount must be between 1 and the {source.available} that are not in use")
     request.proceed()
-    control.lend(world, source.id, count, tags=request.tags("capacity-reservation"))
+    control.lend(region, source.id, count, tags=request.tags("capacity-reservation"))
     return {
         "SourceCapacityReservationId": source.id,
         "TargetInstanceCount": count,
@@ -29,10 +29,10 @@ def lend(world: World, request: Request) -> dict[str, Any]:
     }
 
 
-def take_back(world: World, request: Request) -> dict[str, Any]:
+def take_back(region: RegionState, request: Request) -> dict[str, Any]:
     """UpdateInterruptibleCapacityReservationAllocation: more slots, or fewer, with a warning to who is inside."""
-    source, wanted = reservation_calls.owned(world, request), request.need("TargetInstanceCount")
-    lent = world.reservations.get(source.lent_to)
+    source, wanted = reservation_calls.owned(region, request), request.need("TargetInstanceCount")
+    lent = region.reservations.get(source.lent_to)
     if lent is None or lent.target >= 0:
         raise reservation_calls.wrong_state(source)
     if not 0 <= wanted <= lent.total + source.available:
@@ -40,10 +40,10 @@ def take_back(world: World, request: Request) -> dict[str, Any]:
     request.proceed()
     if wanted >= lent.total:
         more = wanted - lent.total
-        world.put_reservation(source, available=source.available - more, lent=source.lent + more)
-        world.put_reservation(lent, total=wanted, available=lent.available + more)
+        region.put_reservation(source, available=source.available - more, lent=source.lent + more)
+        region.put_reservation(lent, total=wanted, available=lent.available + more)
     else:
-        _shrink(world, lent, wanted)
+        _shrink(region, lent, wanted)
     return {
         "InterruptibleCapacityReservationId": lent.id,
         "SourceCapacityReservationId": source.id,
@@ -54,13 +54,13 @@ def take_back(world: World, request: Request) -> dict[str, Any]:
     }
 
 
-def _shrink(world: World, lent: Reservation, wanted: int) -> None:
-    lent = world.put_reservation(lent, target=wanted)
+def _shrink(region: RegionState, lent: Reservation, wanted: int) -> None:
+    lent = region.put_reservation(lent, target=wanted)
     free = min(lent.available, lent.total - wanted)
     to_end = lent.total - free - wanted
-    for instance in reversed(reservations.inside(world, lent)):
+    for instance in reversed(reservations.inside(region, lent)):
         if to_end > 0:
-            instances.warn_interruptible(world, instance)
+            instances.warn_interruptible(region, instance)
             to_end -= 1
     if free:
-        instances.give_back(world, lent, free)
+        instances.give_back(region, lent, free)

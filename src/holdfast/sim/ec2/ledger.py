@@ -1,6 +1,6 @@
 """The ledger of money: what each hour cost, for what, and who caused it.
 
-`world` books whenever an instance or a reservation changes; scenarios and reports read it. The rules: at any
+`region_state` books whenever an instance or a reservation changes; scenarios and reports read it. The rules: at any
 moment a thing has at most one open charge; an instance inside a reservation costs nothing of its own, since
 the owner pays for every slot, used or not; only running instances are billed.
 """

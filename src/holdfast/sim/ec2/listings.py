@@ -1,7 +1,7 @@
 """What a request found, kept while pages are still to be cut from it.
 
 `service` keeps one `Listings` and gives it to every request; `pages` reads and fills it. The rule: a list is of one
-moment of the world. When anything has changed since, it is forgotten, and the next page is cut from a new one.
+moment of the region. When anything has changed since, it is forgotten, and the next page is cut from a new one.
 """
 
 from collections.abc import Callable

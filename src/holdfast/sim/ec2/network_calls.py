@@ -10,8 +10,8 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, listings, pages, times
 from holdfast.sim.ec2.images import AMAZON, Image
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, tag_list
-from holdfast.sim.ec2.world import World
 
 _SUBNET_FILTERS: Final = {
     "availability-zone": "AvailabilityZone",
@@ -64,17 +64,17 @@ _PLACEMENT_FILTERS: Final = {
 }
 
 
-def subnets(world: World, request: Request) -> dict[str, Any]:
-    account = world.account(request.account)
+def subnets(region: RegionState, request: Request) -> dict[str, Any]:
+    account = region.account(request.account)
     answers = [
         {
             "SubnetId": subnet.id,
-            "SubnetArn": world.arn(subnet.account, f"subnet/{subnet.id}"),
+            "SubnetArn": region.arn(subnet.account, f"subnet/{subnet.id}"),
             "OwnerId": subnet.account,
             "VpcId": subnet.vpc_id,
             "State": "available",
             "CidrBlock": subnet.cidr,
-            "AvailableIpAddressCount": subnet.addresses - world.usage.addresses[subnet.id],
+            "AvailableIpAddressCount": subnet.addresses - region.usage.addresses[subnet.id],
             "AvailabilityZone": account.zone_name(subnet.zone_id),
             "AvailabilityZoneId": subnet.zone_id,
             "DefaultForAz": subnet.default,
@@ -83,7 +83,7 @@ def subnets(world: World, request: Request) -> dict[str, Any]:
             "Ipv6CidrBlockAssociationSet": [],
             "Tags": tag_list(subnet.tags),
         }
-        for subnet in world.setup.subnets
+        for subnet in region.setup.subnets
         if subnet.account == request.account
     ]
     asked = _by_id(answers, "SubnetId", request.get("SubnetIds", ()), "InvalidSubnetID.NotFound", "subnet ID")
@@ -91,7 +91,7 @@ def subnets(world: World, request: Request) -> dict[str, Any]:
     return pages.page(found, request, "Subnets", lambda s: str(s["SubnetId"]), ids="SubnetIds")
 
 
-def security_groups(world: World, request: Request) -> dict[str, Any]:
+def security_groups(region: RegionState, request: Request) -> dict[str, Any]:
     answers = [
         {
             "GroupId": group.id,
@@ -99,12 +99,12 @@ def security_groups(world: World, request: Request) -> dict[str, Any]:
             "Description": group.name,
             "OwnerId": group.account,
             "VpcId": group.vpc_id,
-            "SecurityGroupArn": world.arn(group.account, f"security-group/{group.id}"),
+            "SecurityGroupArn": region.arn(group.account, f"security-group/{group.id}"),
             "IpPermissions": [],
             "IpPermissionsEgress": [],
             "Tags": tag_list(group.tags),
         }
-        for group in world.setup.security_groups
+        for group in region.setup.security_groups
         if group.account == request.account
     ]
     asked = _by_id(answers, "GroupId", request.get("GroupIds", ()), "InvalidGroup.NotFound", "security group")
@@ -115,9 +115,9 @@ def security_groups(world: World, request: Request) -> dict[str, Any]:
     return pages.page(found, request, "SecurityGroups", lambda g: str(g["GroupId"]), ids="GroupIds")
 
 
-def images(world: World, request: Request) -> dict[str, Any]:
+def images(region: RegionState, request: Request) -> dict[str, Any]:
     """A deprecated image is described to others than its owner only when it is asked for."""
-    visible = [i for i in world.setup.images if i.public or i.owner == request.account]
+    visible = [i for i in region.setup.images if i.public or i.owner == request.account]
     asked = _by_id(
         [_image(i) for i in visible],
         "ImageId",
@@ -129,7 +129,7 @@ def images(world: World, request: Request) -> dict[str, Any]:
     if owners:
         asked = [i for i in asked if i["OwnerId"] in owners or i.get("ImageOwnerAlias") in owners]
     if not request.get("IncludeDeprecated") and not request.get("ImageIds"):
-        gone = {i.id for i in visible if 0 < i.deprecated_s <= world.now_s and i.owner != request.account}
+        gone = {i.id for i in visible if 0 < i.deprecated_s <= region.now_s and i.owner != request.account}
         asked = [i for i in asked if i["ImageId"] not in gone]
     found = filters.keep(asked, request, _IMAGE_FILTERS)
     return pages.page(
@@ -142,14 +142,14 @@ def images(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def placement_groups(world: World, request: Request) -> dict[str, Any]:
+def placement_groups(region: RegionState, request: Request) -> dict[str, Any]:
     answers = []
-    for group in world.setup.placement_groups:
+    for group in region.setup.placement_groups:
         if group.account == request.account:
             answer: dict[str, Any] = {
                 "GroupId": group.id,
                 "GroupName": group.name,
-                "GroupArn": world.arn(group.account, f"placement-group/{group.name}"),
+                "GroupArn": region.arn(group.account, f"placement-group/{group.name}"),
                 "State": "available",
                 "Strategy": group.strategy,
                 "Tags": tag_list(group.tags),

@@ -9,8 +9,8 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import control, filters, listings, pages, reservations, times
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Reservation
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, clash, invalid, tag_list
-from holdfast.sim.ec2.world import World
 
 _FILTERS: Final = {
     "instance-type": "InstanceType",
@@ -39,45 +39,45 @@ _DAY_S: Final = 86400
 _GONE: Final = ("cancelled", "expired", "failed")
 
 
-def describe(world: World, request: Request) -> dict[str, Any]:
+def describe(region: RegionState, request: Request) -> dict[str, Any]:
     asked = request.get("CapacityReservationIds", ())
-    now = world.reservations
-    then = now.as_of(world.now_s - request.stale_s) if request.stale_s else now
+    now = region.reservations
+    then = now.as_of(region.now_s - request.stale_s) if request.stale_s else now
     visible = {each.id: each for each in then if each.visible_to(request.account)}
     for each in asked:
         if each not in visible:
             raise _not_found(each)
     found = [visible[key] for key in (asked or visible)]
-    answers = filters.keep((render(world, request.account, each) for each in found), request, _FILTERS)
+    answers = filters.keep((render(region, request.account, each) for each in found), request, _FILTERS)
     return pages.page(
         answers, request, "CapacityReservations", lambda r: str(r["CapacityReservationId"]),
         sizes=listings.Sizes(least=1, most=1000), ids="CapacityReservationIds",
     )  # fmt: skip
 
 
-def create(world: World, request: Request) -> dict[str, Any]:
+def create(region: RegionState, request: Request) -> dict[str, Any]:
     instance_type = request.need("InstanceType")
-    account = world.account(request.account)
+    account = region.account(request.account)
     zone_id = request.get("AvailabilityZoneId") or account.zone_ids.get(request.get("AvailabilityZone", ""))
     if zone_id not in account.zone_ids.values():
         raise invalid("Invalid availability zone")
-    if instance_type not in world.types or zone_id not in world.offered[instance_type]:
+    if instance_type not in region.types or zone_id not in region.offered[instance_type]:
         raise ApiError(
             "Unsupported", f"The instance type {instance_type} is not supported in this Availability Zone."
         )
     count = request.need("InstanceCount")
     if not 1 <= count <= 1000:  # noqa: PLR2004 (EC2's own bound)
         raise invalid("InstanceCount must be between 1 and 1000")
-    start_s, criteria = world.now_s, request.get("InstanceMatchCriteria", "open")
+    start_s, criteria = region.now_s, request.get("InstanceMatchCriteria", "open")
     if request.get("StartDate"):
         start_s = times.seconds(request.get("StartDate"))
-        if not 5 * _DAY_S <= start_s - world.now_s <= 120 * _DAY_S or criteria != "targeted":
+        if not 5 * _DAY_S <= start_s - region.now_s <= 120 * _DAY_S or criteria != "targeted":
             raise invalid("A future-dated Capacity Reservation is targeted and starts in 5 to 120 days")
-    end_s = _end(world, request)
+    end_s = _end(region, request)
     request.proceed()
-    pending_s = world.setup.timings.reservation_pending_s
+    pending_s = region.setup.timings.reservation_pending_s
     made = control.add_reservation(
-        world,
+        region,
         owner=request.account,
         instance_type=instance_type,
         zone_id=zone_id,
@@ -86,20 +86,20 @@ def create(world: World, request: Request) -> dict[str, Any]:
         platform=request.need("InstancePlatform"),
         tenancy=request.get("Tenancy", "default"),
         placement_group_arn=request.get("PlacementGroupArn", ""),
-        start_s=start_s + (pending_s if start_s == world.now_s else 0),
+        start_s=start_s + (pending_s if start_s == region.now_s else 0),
         state="pending"
-        if pending_s and start_s == world.now_s
+        if pending_s and start_s == region.now_s
         else "active"
-        if start_s == world.now_s
+        if start_s == region.now_s
         else "scheduled",
         end_s=end_s,
         tags=request.tags("capacity-reservation"),
     )
-    return {"CapacityReservation": render(world, request.account, made)}
+    return {"CapacityReservation": render(region, request.account, made)}
 
 
-def modify(world: World, request: Request) -> dict[str, Any]:
-    reservation = owned(world, request)
+def modify(region: RegionState, request: Request) -> dict[str, Any]:
+    reservation = owned(region, request)
     if reservation.kind == CAPACITY_BLOCK or reservation.interruptible:
         raise ApiError("UnsupportedOperation", "This Capacity Reservation cannot be modified.")
     if not reservation.active or reservation.lent:
@@ -111,41 +111,41 @@ def modify(world: World, request: Request) -> dict[str, Any]:
             raise invalid(f"InstanceCount cannot be below the {held} instances in use")
         changes |= {"total": count, "available": count - held}
     if request.get("EndDate") or request.get("EndDateType"):
-        changes["end_s"] = _end(world, request)
+        changes["end_s"] = _end(region, request)
     if criteria := request.get("InstanceMatchCriteria"):
         if held and criteria != reservation.criteria:
             raise ApiError("InvalidCapacityReservationState", "The Capacity Reservation is in use.")
         changes["criteria"] = criteria
     request.proceed()
-    reservation = world.put_reservation(reservation, **changes)
+    reservation = region.put_reservation(reservation, **changes)
     if "end_s" in changes:
-        reservations.schedule(world, reservation)
-    reservations.join_running(world, reservation)
+        reservations.schedule(region, reservation)
+    reservations.join_running(region, reservation)
     return {"Return": True}
 
 
-def cancel(world: World, request: Request) -> dict[str, Any]:
-    reservation = owned(world, request)
+def cancel(region: RegionState, request: Request) -> dict[str, Any]:
+    reservation = owned(region, request)
     if reservation.kind == CAPACITY_BLOCK or reservation.interruptible:
         raise ApiError("UnsupportedOperation", "This Capacity Reservation cannot be cancelled.")
     if reservation.state in _GONE or reservation.lent:
         raise wrong_state(reservation)
     request.proceed()
-    reservations.end(world, reservation, "cancelled")
+    reservations.end(region, reservation, "cancelled")
     return {"Return": True}
 
 
-def usage(world: World, request: Request) -> dict[str, Any]:
+def usage(region: RegionState, request: Request) -> dict[str, Any]:
     """Who uses how many: the owner sees every account, the others themselves."""
-    reservation = _visible(world, request)
+    reservation = _visible(region, request)
     counts: dict[str, int] = {}
-    for instance in world.instances:
+    for instance in region.instances:
         if instance.held_reservation_id == reservation.id and request.account in {
             reservation.owner,
             instance.account,
         }:
             counts[instance.account] = counts.get(instance.account, 0) + 1
-    shown = render(world, request.account, reservation)
+    shown = render(region, request.account, reservation)
     names = (
         "CapacityReservationId",
         "InstanceType",
@@ -158,9 +158,9 @@ def usage(world: World, request: Request) -> dict[str, Any]:
     return {name: shown[name] for name in names} | {"InstanceUsages": usages}
 
 
-def groups(world: World, request: Request) -> dict[str, Any]:
-    reservation = _visible(world, request)
-    found = [g for g in world.groups if reservation.id in g.members and g.account == request.account]
+def groups(region: RegionState, request: Request) -> dict[str, Any]:
+    reservation = _visible(region, request)
+    found = [g for g in region.groups if reservation.id in g.members and g.account == request.account]
     answers = [{"GroupArn": group.id, "OwnerId": group.account} for group in found]
     return pages.page(
         answers,
@@ -171,9 +171,9 @@ def groups(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def blocks(world: World, request: Request) -> dict[str, Any]:
+def blocks(region: RegionState, request: Request) -> dict[str, Any]:
     of_block: dict[str, list[Reservation]] = {}
-    for each in world.reservations:
+    for each in region.reservations:
         if each.block_id and each.visible_to(request.account):
             of_block.setdefault(each.block_id, []).append(each)
     for each_id in request.get("CapacityBlockIds", ()):
@@ -182,7 +182,7 @@ def blocks(world: World, request: Request) -> dict[str, Any]:
                 "InvalidCapacityBlockId.NotFound", f"The Capacity Block '{each_id}' does not exist"
             )
     asked = request.get("CapacityBlockIds") or of_block
-    answers = [_render_block(world, request.account, key, of_block[key]) for key in asked]
+    answers = [_render_block(region, request.account, key, of_block[key]) for key in asked]
     answers = filters.keep(answers, request, _BLOCK_FILTERS)
     return pages.page(
         answers,
@@ -193,13 +193,13 @@ def blocks(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def render(world: World, account: str, reservation: Reservation) -> dict[str, Any]:
+def render(region: RegionState, account: str, reservation: Reservation) -> dict[str, Any]:
     """As DescribeCapacityReservations says it to one account."""
     answer: dict[str, Any] = {
         "CapacityReservationId": reservation.id,
         "OwnerId": reservation.owner,
-        "CapacityReservationArn": world.arn(reservation.owner, f"capacity-reservation/{reservation.id}"),
-        "AvailabilityZone": world.account(account).zone_name(reservation.zone_id),
+        "CapacityReservationArn": region.arn(reservation.owner, f"capacity-reservation/{reservation.id}"),
+        "AvailabilityZone": region.account(account).zone_name(reservation.zone_id),
         "AvailabilityZoneId": reservation.zone_id,
         "InstanceType": reservation.instance_type,
         "InstancePlatform": reservation.platform,
@@ -231,7 +231,7 @@ def render(world: World, account: str, reservation: Reservation) -> dict[str, An
             "InterruptionType": "adhoc",
         }
     if reservation.lent_to:
-        target = world.reservations[reservation.lent_to].target
+        target = region.reservations[reservation.lent_to].target
         answer["InterruptibleCapacityAllocation"] = {
             "InstanceCount": reservation.lent,
             "TargetInstanceCount": reservation.lent if target < 0 else target,
@@ -242,11 +242,13 @@ def render(world: World, account: str, reservation: Reservation) -> dict[str, An
     return answer
 
 
-def _render_block(world: World, account: str, block_id: str, parts: list[Reservation]) -> dict[str, Any]:
+def _render_block(
+    region: RegionState, account: str, block_id: str, parts: list[Reservation]
+) -> dict[str, Any]:
     first = parts[0]
     answer: dict[str, Any] = {
         "CapacityBlockId": block_id,
-        "AvailabilityZone": world.account(account).zone_name(first.zone_id),
+        "AvailabilityZone": region.account(account).zone_name(first.zone_id),
         "AvailabilityZoneId": first.zone_id,
         "CapacityReservationIds": [each.id for each in parts],
         "StartDate": times.when(first.start_s),
@@ -260,28 +262,28 @@ def _render_block(world: World, account: str, block_id: str, parts: list[Reserva
     return answer
 
 
-def _end(world: World, request: Request) -> int:
+def _end(region: RegionState, request: Request) -> int:
     kind, date = (
         request.get("EndDateType", "limited" if request.get("EndDate") else "unlimited"),
         request.get("EndDate"),
     )
     if (kind == "limited") != bool(date):
         raise clash("EndDate goes with EndDateType limited, and only with it")
-    if date and times.seconds(date) <= world.now_s:
+    if date and times.seconds(date) <= region.now_s:
         raise invalid("EndDate is in the past")
     return times.seconds(date) if date else 0
 
 
-def _visible(world: World, request: Request) -> Reservation:
+def _visible(region: RegionState, request: Request) -> Reservation:
     key = request.need("CapacityReservationId")
-    reservation = world.reservations.get(key)
+    reservation = region.reservations.get(key)
     if reservation is None or not reservation.visible_to(request.account):
         raise _not_found(key)
     return reservation
 
 
-def owned(world: World, request: Request) -> Reservation:
-    reservation = _visible(world, request)
+def owned(region: RegionState, request: Request) -> Reservation:
+    reservation = _visible(region, request)
     if reservation.owner != request.account:
         raise ApiError(
             "UnauthorizedOperation", "You are not authorized to perform this operation.", status=403

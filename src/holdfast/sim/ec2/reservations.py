@@ -7,77 +7,83 @@ by themselves, and only open reservations, or those of the group they target.
 
 from holdfast.sim.ec2 import instances
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation, Spec
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
 _WARNING_S = 40 * 60  # before a capacity block's end
 _NOT_STARTED = ("scheduled", "pending")
 
 
-def schedule(world: World, reservation: Reservation) -> None:
+def schedule(region: RegionState, reservation: Reservation) -> None:
     """Puts a reservation's dates on the agenda; again when they change."""
     if reservation.state in _NOT_STARTED:
-        world.at(reservation.start_s, "reservation.start", reservation.id)
+        region.at(reservation.start_s, "reservation.start", reservation.id)
     if reservation.end_s:
-        lag_s = 0 if reservation.kind == CAPACITY_BLOCK else world.setup.timings.expiry_lag_s
-        world.at(reservation.end_s + lag_s, "reservation.end", reservation.id)
+        lag_s = 0 if reservation.kind == CAPACITY_BLOCK else region.setup.timings.expiry_lag_s
+        region.at(reservation.end_s + lag_s, "reservation.end", reservation.id)
         if reservation.kind == CAPACITY_BLOCK:
-            world.at(reservation.end_s - _WARNING_S, "reservation.warn", reservation.id)
-            world.at(reservation.reclaim_s, "reservation.reclaim", reservation.id)
+            region.at(reservation.end_s - _WARNING_S, "reservation.warn", reservation.id)
+            region.at(reservation.reclaim_s, "reservation.reclaim", reservation.id)
 
 
-def start(world: World, reservation_id: str) -> None:
-    reservation = world.reservations[reservation_id]
-    if reservation.state not in _NOT_STARTED or reservation.start_s > world.now_s:
+def start(region: RegionState, reservation_id: str) -> None:
+    reservation = region.reservations[reservation_id]
+    if reservation.state not in _NOT_STARTED or reservation.start_s > region.now_s:
         return
-    reservation = world.put_reservation(reservation, state="active")
+    reservation = region.put_reservation(reservation, state="active")
     block = reservation.kind == CAPACITY_BLOCK
-    announce(world, reservation, "Capacity Block Delivered" if block else "EC2 Capacity Reservation Active")
-    join_running(world, reservation)
+    announce(region, reservation, "Capacity Block Delivered" if block else "EC2 Capacity Reservation Active")
+    join_running(region, reservation)
 
 
-def warn(world: World, reservation_id: str) -> None:
-    reservation = world.reservations[reservation_id]
-    if reservation.active and world.now_s == reservation.end_s - _WARNING_S:
-        announce(world, reservation, "Capacity Block Expiration Warning")
+def warn(region: RegionState, reservation_id: str) -> None:
+    reservation = region.reservations[reservation_id]
+    if reservation.active and region.now_s == reservation.end_s - _WARNING_S:
+        announce(region, reservation, "Capacity Block Expiration Warning")
 
 
-def reclaim(world: World, reservation_id: str) -> None:
-    reservation = world.reservations[reservation_id]
-    if reservation.active and world.now_s >= reservation.reclaim_s:
-        for instance in inside(world, reservation):
+def reclaim(region: RegionState, reservation_id: str) -> None:
+    reservation = region.reservations[reservation_id]
+    if reservation.active and region.now_s >= reservation.reclaim_s:
+        for instance in inside(region, reservation):
             instances.terminate(
-                world, instance, "Server.CapacityBlockExpiration", "The Capacity Block is about to end"
+                region, instance, "Server.CapacityBlockExpiration", "The Capacity Block is about to end"
             )
 
 
-def expire(world: World, reservation_id: str) -> None:
-    reservation = world.reservations[reservation_id]
-    if reservation.active and reservation.end_s and reservation.end_s <= world.now_s:
-        end(world, reservation, "expired")
+def expire(region: RegionState, reservation_id: str) -> None:
+    reservation = region.reservations[reservation_id]
+    if reservation.active and reservation.end_s and reservation.end_s <= region.now_s:
+        end(region, reservation, "expired")
 
 
-def end(world: World, reservation: Reservation, state: str) -> None:
+def end(region: RegionState, reservation: Reservation, state: str) -> None:
     """The reservation expired or was cancelled: no instance holds a slot any more."""
-    for instance in world.instances:
+    for instance in region.instances:
         if instance.held_reservation_id == reservation.id:
-            world.put_instance(instance, held_reservation_id="", reservation_id="")
-    ended = world.put_reservation(reservation, state=state, available=0, elsewhere=0)
-    announce(world, ended, f"EC2 Capacity Reservation {state.capitalize()}")
-    for group in world.groups:
+            region.put_instance(instance, held_reservation_id="", reservation_id="")
+    ended = region.put_reservation(reservation, state=state, available=0, elsewhere=0)
+    announce(region, ended, f"EC2 Capacity Reservation {state.capitalize()}")
+    for group in region.groups:
         if ended.id in group.members:
             for other in group.members:
-                join_running(world, world.reservations[other])
+                join_running(region, region.reservations[other])
 
 
-def inside(world: World, reservation: Reservation) -> list[Instance]:
-    return [each for each in world.instances if each.held_reservation_id == reservation.id and each.live]
+def inside(region: RegionState, reservation: Reservation) -> list[Instance]:
+    return [each for each in region.instances if each.held_reservation_id == reservation.id and each.live]
 
 
 def fits(
-    world: World, reservation: Reservation, spec: Spec, *, account: str, instance_type: str, zone_id: str
+    region: RegionState,
+    reservation: Reservation,
+    spec: Spec,
+    *,
+    account: str,
+    instance_type: str,
+    zone_id: str,
 ) -> bool:
     """Whether every attribute matches, whatever the state and the available slots."""
-    group_arn = world.arn(account, f"placement-group/{spec.placement_group}") if spec.placement_group else ""
+    group_arn = region.arn(account, f"placement-group/{spec.placement_group}") if spec.placement_group else ""
     return (
         reservation.visible_to(account)
         and reservation.instance_type == instance_type
@@ -88,9 +94,9 @@ def fits(
     )
 
 
-def usable(world: World, reservation: Reservation) -> bool:
+def usable(region: RegionState, reservation: Reservation) -> bool:
     """Whether EC2 launches into it now, if it has an available slot."""
-    if reservation.kind == CAPACITY_BLOCK and world.now_s >= reservation.reclaim_s:
+    if reservation.kind == CAPACITY_BLOCK and region.now_s >= reservation.reclaim_s:
         return False
     return reservation.active
 
@@ -99,24 +105,24 @@ def is_open(reservation: Reservation) -> bool:
     return reservation.criteria == "open" and reservation.kind == "default" and not reservation.interruptible
 
 
-def join_running(world: World, reservation: Reservation) -> None:
+def join_running(region: RegionState, reservation: Reservation) -> None:
     """Running instances that match use the reservation, oldest first, while it has available slots."""
-    if not usable(world, reservation):
+    if not usable(region, reservation):
         return
-    groups = {group.id for group in world.groups if reservation.id in group.members}
-    for instance in world.instances:
+    groups = {group.id for group in region.groups if reservation.id in group.members}
+    for instance in region.instances:
         if reservation.available == 0:
             return
         if (
             instance.live
             and not instance.held_reservation_id
-            and _joins(world, instance, reservation, groups)
+            and _joins(region, instance, reservation, groups)
         ):
-            world.put_instance(instance, held_reservation_id=reservation.id, reservation_id=reservation.id)
-            reservation = world.put_reservation(reservation, available=reservation.available - 1)
+            region.put_instance(instance, held_reservation_id=reservation.id, reservation_id=reservation.id)
+            reservation = region.put_reservation(reservation, available=reservation.available - 1)
 
 
-def _joins(world: World, instance: Instance, reservation: Reservation, groups: set[str]) -> bool:
+def _joins(region: RegionState, instance: Instance, reservation: Reservation, groups: set[str]) -> bool:
     spec = instance.spec
     wanted = spec.target_group in groups if spec.targets else is_open(reservation)
     return (
@@ -125,7 +131,7 @@ def _joins(world: World, instance: Instance, reservation: Reservation, groups: s
         and reservation.reservation_type == "on-demand-capacity-reservation"
         and spec.preference in {"", "open", "capacity-reservations-only"}
         and fits(
-            world,
+            region,
             reservation,
             spec,
             account=instance.account,
@@ -135,8 +141,8 @@ def _joins(world: World, instance: Instance, reservation: Reservation, groups: s
     )
 
 
-def announce(world: World, reservation: Reservation, detail_type: str) -> None:
-    world.emit(
+def announce(region: RegionState, reservation: Reservation, detail_type: str) -> None:
+    region.emit(
         reservation.owner,
         detail_type,
         {
@@ -145,5 +151,5 @@ def announce(world: World, reservation: Reservation, detail_type: str) -> None:
             "availability-zone-id": reservation.zone_id,
             "state": reservation.state,
         },
-        (world.arn(reservation.owner, f"capacity-reservation/{reservation.id}"),),
+        (region.arn(reservation.owner, f"capacity-reservation/{reservation.id}"),),
     )

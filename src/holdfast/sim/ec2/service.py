@@ -1,6 +1,6 @@
 """The simulated EC2 as the fronts call it: one operation in, one answer or one error out.
 
-The fronts and the product reach it through `call` only. The rules: before a call the world catches up with the clock;
+The fronts and the product reach it through `call` only. The rules: before a call the region catches up with the clock;
 after a call that wrote, and after time has passed, every checker looks at what was touched; the same client token with
 the same parameters gives the first answer again.
 """
@@ -33,11 +33,11 @@ from holdfast.sim.ec2 import (
     throttle,
 )
 from holdfast.sim.ec2.listings import Listings
+from holdfast.sim.ec2.region_state import Event, Now, RegionState
 from holdfast.sim.ec2.requests import Request, dry_run
 from holdfast.sim.ec2.setup import Setup
-from holdfast.sim.ec2.world import Event, Now, World
 
-Operation = Callable[[World, Request], dict[str, Any]]
+Operation = Callable[[RegionState, Request], dict[str, Any]]
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "CancelCapacityReservation": reservation_calls.cancel,
@@ -89,17 +89,17 @@ class Ec2:
         throttled: bool = True,
     ) -> None:
         """Events go to `sink`; `planned` is called when something was put on the agenda."""
-        self.world = World(
+        self.region = RegionState(
             clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink, planned=planned
         )
         self._throttle = throttle.Throttle(on=throttled)
-        self._watch = checkers.Watch(self.world)
-        self._checked_s = self.world.now_s
+        self._watch = checkers.Watch(self.region)
+        self._checked_s = self.region.now_s
         self._listings = Listings(setup.page_size)
 
     def advance(self) -> None:
-        """Brings the world to the clock's time, for who looks at it without calling."""
-        agenda.catch_up(self.world)
+        """Brings the region to the clock's time, for who looks at it without calling."""
+        agenda.catch_up(self.region)
         self._check()
 
     def check_all(self) -> None:
@@ -113,26 +113,26 @@ class Ec2:
         if run is None:
             raise ApiError("InvalidAction", f"The action {operation} is not valid for this web service.")
         self._admit(operation, params, caller)
-        listings = self._listings.at((self.world.writes, self.world.now_s))
+        listings = self._listings.at((self.region.writes, self.region.now_s))
         stale_s = self._stale_s(operation)
         request = Request(operation, params, caller.account_id, caller.user_agent, stale_s, listings)
         answer = pages.next_page(request) or self._once(run, request)
         self._check()
-        if self.world.faults.strikes_call(faults.Lost, operation, self.world.now_s):
+        if self.region.faults.strikes_call(faults.Lost, operation, self.region.now_s):
             raise LostResponse(operation)
         return answer
 
     def _admit(self, operation: str, params: Mapping[str, Any], caller: Caller) -> None:
-        world = self.world
-        if not world.knows(caller.account_id):
+        region = self.region
+        if not region.knows(caller.account_id):
             raise ApiError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
-        if world.faults.strikes_call(faults.Throttled, operation, world.now_s):
+        if region.faults.strikes_call(faults.Throttled, operation, region.now_s):
             raise throttle.limit_exceeded()
-        self._throttle.charge(caller.account_id, operation, params, world.now_s)
-        if world.faults.strikes_call(faults.Denied, operation, world.now_s):
+        self._throttle.charge(caller.account_id, operation, params, region.now_s)
+        if region.faults.strikes_call(faults.Denied, operation, region.now_s):
             message = f"You are not authorized to perform this operation: ec2:{operation}."
             raise ApiError("UnauthorizedOperation", message, 403)
-        if world.faults.strikes_call(faults.Broken, operation, world.now_s):
+        if region.faults.strikes_call(faults.Broken, operation, region.now_s):
             raise ApiError("InternalError", "An internal error has occurred", 500)
 
     def _once(self, run: Operation, request: Request) -> dict[str, Any]:
@@ -140,35 +140,35 @@ class Ec2:
         token = request.get("ClientToken")
         key = (request.account, request.operation, str(token))
         asked = _fingerprint(request) if token else ""
-        if token and key in self.world.answers:
-            before, stored = self.world.answers[key]
+        if token and key in self.region.answers:
+            before, stored = self.region.answers[key]
             if before != asked:
                 raise ApiError(
                     "IdempotentParameterMismatch",
                     "The request uses the same client token as a previous, but non-identical request.",
                 )
             return dict(msgspec.msgpack.decode(stored))
-        writes = self.world.writes
-        answer = run(self.world, request)
+        writes = self.region.writes
+        answer = run(self.region, request)
         if request.dry_run:
-            assert self.world.writes == writes, f"a dry run of {request.operation} wrote"
+            assert self.region.writes == writes, f"a dry run of {request.operation} wrote"
             raise dry_run()
         if token:
-            self.world.answers[key] = (asked, msgspec.msgpack.encode(answer))
+            self.region.answers[key] = (asked, msgspec.msgpack.encode(answer))
         return answer
 
     def _stale_s(self, operation: str) -> int:
         if not operation.startswith("Describe"):
             return 0
-        fault = self.world.faults.strikes_call(faults.Stale, operation, self.world.now_s)
-        lag_s = fault.lag_s if fault else self.world.setup.timings.stale_s
+        fault = self.region.faults.strikes_call(faults.Stale, operation, self.region.now_s)
+        lag_s = fault.lag_s if fault else self.region.setup.timings.stale_s
         assert lag_s <= table.HISTORY_S, f"nothing is remembered for {lag_s} s"
         return lag_s
 
     def _check(self) -> None:
-        if self.world.touched or self.world.now_s != self._checked_s:
+        if self.region.touched or self.region.now_s != self._checked_s:
             self._watch.check()
-            self._checked_s = self.world.now_s
+            self._checked_s = self.region.now_s
 
 
 def _fingerprint(request: Request) -> str:

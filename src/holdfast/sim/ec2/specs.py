@@ -12,18 +12,18 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2.entities import ONLY_RESERVED, Spec
 from holdfast.sim.ec2.images import Image
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import clash, invalid, tags_for
 from holdfast.sim.ec2.setup import DEFAULT_GROUP, Subnet
-from holdfast.sim.ec2.world import World
 
 _USER_DATA_MAX: Final = 16384
 _PREFIX_ADDRESSES: Final = 16
 
 
-def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
+def resolve(region: RegionState, account: str, data: Mapping[str, Any]) -> Spec:
     if "InstanceRequirements" in data:
         raise ApiError("UnsupportedOperation", "InstanceRequirements is not simulated")
-    image = find_image(world, data.get("ImageId", ""))
+    image = find_image(region, data.get("ImageId", ""))
     reserved = data.get("CapacityReservationSpecification", {})
     target = reserved.get("CapacityReservationTarget", {})
     preference = reserved.get("CapacityReservationPreference", "")
@@ -40,14 +40,14 @@ def resolve(world: World, account: str, data: Mapping[str, Any]) -> Spec:
         platform=image.platform,
         instance_type=data.get("InstanceType", ""),
         subnet_id=next((i["SubnetId"] for i in interfaces if "SubnetId" in i), ""),
-        security_groups=_groups(world, account, data),
-        profile=_profile(world, profile),
+        security_groups=_groups(region, account, data),
+        profile=_profile(region, profile),
         preference=preference,
         target_id=target.get("CapacityReservationId", ""),
         target_group=target.get("CapacityReservationResourceGroupArn", ""),
         market=data.get("InstanceMarketOptions", {}).get("MarketType", ""),
         tenancy=placement.get("Tenancy", "default"),
-        placement_group=_placement_group(world, account, placement),
+        placement_group=_placement_group(region, account, placement),
         user_data=data.get("UserData", ""),
         addresses=sum(_addresses(i) for i in interfaces) or 1,
         efas=sum(i.get("InterfaceType") in {"efa", "efa-only"} for i in interfaces),
@@ -80,12 +80,12 @@ def check_data(data: Mapping[str, Any]) -> None:
         raise invalid(f"User data is limited to {_USER_DATA_MAX} bytes")
 
 
-def find_image(world: World, image_id: str) -> Image:
+def find_image(region: RegionState, image_id: str) -> Image:
     if not image_id:
         raise ApiError("MissingParameter", "The request must contain the parameter ImageId")
     if not image_id.startswith("ami-"):
         raise ApiError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
-    image = world.images.get(image_id)
+    image = region.images.get(image_id)
     if image is None:
         raise ApiError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
     if image.state != "available":
@@ -93,9 +93,9 @@ def find_image(world: World, image_id: str) -> Image:
     return image
 
 
-def in_network(world: World, spec: Spec, subnet: Subnet) -> Spec:
+def in_network(region: RegionState, spec: Spec, subnet: Subnet) -> Spec:
     """The same, with the VPC's default group where none is asked for; the groups must be of the VPC."""
-    for group in world.setup.security_groups:
+    for group in region.setup.security_groups:
         if group.id in spec.security_groups and group.vpc_id != subnet.vpc_id:
             raise ApiError(
                 "InvalidParameter",
@@ -107,8 +107,8 @@ def in_network(world: World, spec: Spec, subnet: Subnet) -> Spec:
     return spec
 
 
-def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:
-    mine = [group for group in world.setup.security_groups if group.account == account]
+def _groups(region: RegionState, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    mine = [group for group in region.setup.security_groups if group.account == account]
     known = {group.name: group.id for group in mine} | {group.id: group.id for group in mine}
     asked = [*data.get("SecurityGroupIds", ()), *data.get("SecurityGroups", ())]
     for interface in data.get("NetworkInterfaces", ()):
@@ -119,20 +119,20 @@ def _groups(world: World, account: str, data: Mapping[str, Any]) -> tuple[str, .
     return tuple(dict.fromkeys(known[group] for group in asked))
 
 
-def _placement_group(world: World, account: str, placement: Mapping[str, Any]) -> str:
+def _placement_group(region: RegionState, account: str, placement: Mapping[str, Any]) -> str:
     """Its name."""
     asked = placement.get("GroupName", "") or placement.get("GroupId", "")
     if not asked:
         return ""
-    for group in world.setup.placement_groups:
+    for group in region.setup.placement_groups:
         if group.account == account and asked in {group.name, group.id}:
             return group.name
     raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{asked}' is unknown.")
 
 
-def _profile(world: World, given: Mapping[str, str]) -> str:
+def _profile(region: RegionState, given: Mapping[str, str]) -> str:
     name = given.get("Name", "") or given.get("Arn", "").rpartition("/")[2]
-    if name and not world.setup.has_profile(name):
+    if name and not region.setup.has_profile(name):
         raise invalid(
             f"Value ({name}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
         )

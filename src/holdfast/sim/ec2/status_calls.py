@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from holdfast.sim.ec2 import filters, instance_calls, pages, times
 from holdfast.sim.ec2.entities import Instance, ScheduledEvent
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
-from holdfast.sim.ec2.world import World
 
 _STATUS_FILTERS: Final = {
     "availability-zone": "AvailabilityZone",
@@ -26,18 +26,18 @@ _STATUS_FILTERS: Final = {
 }
 
 
-def describe(world: World, request: Request) -> dict[str, Any]:
-    found = instance_calls.asked(world, request, request.get("InstanceIds", ()))
+def describe(region: RegionState, request: Request) -> dict[str, Any]:
+    found = instance_calls.asked(region, request, request.get("InstanceIds", ()))
     if not request.get("IncludeAllInstances"):
         found = [each for each in found if each.state == "running"]
-    answers = filters.keep((_status(world, each) for each in found), request, _STATUS_FILTERS, tags="")
+    answers = filters.keep((_status(region, each) for each in found), request, _STATUS_FILTERS, tags="")
     return pages.page(answers, request, "InstanceStatuses", lambda i: str(i["InstanceId"]), ids="InstanceIds")
 
 
-def _status(world: World, instance: Instance) -> dict[str, Any]:
+def _status(region: RegionState, instance: Instance) -> dict[str, Any]:
     return {
         "InstanceId": instance.id,
-        "AvailabilityZone": world.account(instance.account).zone_name(instance.zone_id),
+        "AvailabilityZone": region.account(instance.account).zone_name(instance.zone_id),
         "AvailabilityZoneId": instance.zone_id,
         "InstanceState": instance_calls.state(instance.state),
         "InstanceStatus": _check(instance, "instance"),

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.sim.ec2.entities import Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.ledger import Charge
-from holdfast.sim.ec2.world import World
+from holdfast.sim.ec2.region_state import RegionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,43 +32,43 @@ class Saved:
     closed: list[Charge]
 
 
-def dump(world: World) -> bytes:
+def dump(region: RegionState) -> bytes:
     return msgspec.msgpack.encode(
         Saved(
-            now_s=world.now_s,
-            agenda=world.agenda,
-            entries=world.entries,
-            given=dict(world.given),
-            addresses=dict(world.addresses),
-            pool_limits=list(world.pool_limits.items()),
-            answers=list(world.answers.items()),
-            instances=list(world.instances),
-            reservations=list(world.reservations),
-            templates=list(world.templates),
-            groups=list(world.groups),
-            fleets=list(world.fleets),
-            open=world.ledger.open,
-            closed=world.ledger.closed,
+            now_s=region.now_s,
+            agenda=region.agenda,
+            entries=region.entries,
+            given=dict(region.given),
+            addresses=dict(region.addresses),
+            pool_limits=list(region.pool_limits.items()),
+            answers=list(region.answers.items()),
+            instances=list(region.instances),
+            reservations=list(region.reservations),
+            templates=list(region.templates),
+            groups=list(region.groups),
+            fleets=list(region.fleets),
+            open=region.ledger.open,
+            closed=region.ledger.closed,
         )
     )
 
 
-def load(world: World, data: bytes) -> None:
-    """Into a world that nothing has happened in yet."""
-    assert world.writes == 0, "a world that has begun cannot be replaced"
+def load(region: RegionState, data: bytes) -> None:
+    """Into a region that nothing has happened in yet."""
+    assert region.writes == 0, "a region that has begun cannot be replaced"
     saved = msgspec.msgpack.decode(data, type=Saved)
-    world.now_s = max(world.now_s, saved.now_s)
-    world.agenda, world.entries = saved.agenda, saved.entries
-    world.given, world.addresses = Counter(saved.given), Counter(saved.addresses)
-    world.pool_limits, world.answers = dict(saved.pool_limits), dict(saved.answers)
-    world.ledger.open, world.ledger.closed = saved.open, saved.closed
+    region.now_s = max(region.now_s, saved.now_s)
+    region.agenda, region.entries = saved.agenda, saved.entries
+    region.given, region.addresses = Counter(saved.given), Counter(saved.addresses)
+    region.pool_limits, region.answers = dict(saved.pool_limits), dict(saved.answers)
+    region.ledger.open, region.ledger.closed = saved.open, saved.closed
     for instance in saved.instances:
-        world.instances.put(instance)
+        region.instances.put(instance)
     for reservation in saved.reservations:
-        world.reservations.put(reservation)
+        region.reservations.put(reservation)
     for template in saved.templates:
-        world.templates.put(template)
+        region.templates.put(template)
     for group in saved.groups:
-        world.groups.put(group)
+        region.groups.put(group)
     for fleet in saved.fleets:
-        world.fleets.put(fleet)
+        region.fleets.put(fleet)

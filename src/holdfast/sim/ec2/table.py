@@ -1,6 +1,6 @@
 """One kind of entity, by id, with the versions that stale reads may still see.
 
-Kept by `world`. The rules: a change is a new value put under the same id, so that what was true a while ago can be
+Part of `region_state`. The rules: a change is a new value put under the same id, so that what was true a while ago can be
 read until the history is cut off; an id that was dropped never comes back.
 """
 

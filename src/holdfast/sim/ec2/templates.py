@@ -11,8 +11,8 @@ from typing import Any, Final
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, listings, pages, specs, times
 from holdfast.sim.ec2.entities import Template
+from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, clash, invalid, tag_list
-from holdfast.sim.ec2.world import World
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
 _FILTERS: Final = {"create-time": "CreateTime", "launch-template-name": "LaunchTemplateName"}
@@ -28,22 +28,22 @@ _VERSION_FILTERS: Final = {
 }
 
 
-def create(world: World, request: Request) -> dict[str, Any]:
+def create(region: RegionState, request: Request) -> dict[str, Any]:
     name, data = request.need("LaunchTemplateName"), request.need("LaunchTemplateData")
     if not _NAME.fullmatch(name):
         raise ApiError("InvalidLaunchTemplateName.MalformedException", f"The name '{name}' is not valid")
-    if _by_name(world, request.account, name):
+    if _by_name(region, request.account, name):
         raise ApiError(
             "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use."
         )
     specs.check_data(data)
     request.proceed()
-    template = world.templates.put(
+    template = region.templates.put(
         Template(
-            id=world.new_id("lt"),
+            id=region.new_id("lt"),
             name=name,
             account=request.account,
-            created_s=world.now_s,
+            created_s=region.now_s,
             created_by=f"arn:aws:iam::{request.account}:root",
             versions=(dict(data),),
             tags=request.tags("launch-template"),
@@ -52,27 +52,27 @@ def create(world: World, request: Request) -> dict[str, Any]:
     return {"LaunchTemplate": _describe(template)}
 
 
-def create_version(world: World, request: Request) -> dict[str, Any]:
-    template = find(world, request.account, dict(request.params))
+def create_version(region: RegionState, request: Request) -> dict[str, Any]:
+    template = find(region, request.account, dict(request.params))
     data = dict(request.need("LaunchTemplateData"))
     if source := request.get("SourceVersion"):
         data = template.versions[number(template, source) - 1] | data
     specs.check_data(data)
     request.proceed()
-    template = world.templates.put(replace(template, versions=(*template.versions, data)))
+    template = region.templates.put(replace(template, versions=(*template.versions, data)))
     return {"LaunchTemplateVersion": _describe_version(template, len(template.versions))}
 
 
-def delete(world: World, request: Request) -> dict[str, Any]:
-    template = find(world, request.account, dict(request.params))
+def delete(region: RegionState, request: Request) -> dict[str, Any]:
+    template = find(region, request.account, dict(request.params))
     request.proceed()
-    world.templates.drop(template.id)
+    region.templates.drop(template.id)
     return {"LaunchTemplate": _describe(template)}
 
 
-def describe(world: World, request: Request) -> dict[str, Any]:
+def describe(region: RegionState, request: Request) -> dict[str, Any]:
     ids, names = request.get("LaunchTemplateIds", ()), request.get("LaunchTemplateNames", ())
-    mine = [each for each in world.templates if each.account == request.account]
+    mine = [each for each in region.templates if each.account == request.account]
     for each in ids:
         if each not in {template.id for template in mine}:
             raise _no_id(each)
@@ -90,8 +90,8 @@ def describe(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def describe_versions(world: World, request: Request) -> dict[str, Any]:
-    template = find(world, request.account, dict(request.params))
+def describe_versions(region: RegionState, request: Request) -> dict[str, Any]:
+    template = find(region, request.account, dict(request.params))
     asked = request.get("Versions") or range(1, len(template.versions) + 1)
     numbers = sorted({number(template, str(version)) for version in asked})
     found = [_describe_version(template, n) for n in numbers]
@@ -105,7 +105,7 @@ def describe_versions(world: World, request: Request) -> dict[str, Any]:
     )
 
 
-def find(world: World, account: str, given: dict[str, Any]) -> Template:
+def find(region: RegionState, account: str, given: dict[str, Any]) -> Template:
     """The template an id or a name means, one of the two."""
     by_id, by_name = given.get("LaunchTemplateId"), given.get("LaunchTemplateName")
     if bool(by_id) == bool(by_name):
@@ -118,11 +118,11 @@ def find(world: World, account: str, given: dict[str, Any]) -> Template:
             )
         )
     if by_id:
-        template = world.templates.get(by_id)
+        template = region.templates.get(by_id)
         if template is None or template.account != account:
             raise _no_id(by_id)
         return template
-    named = _by_name(world, account, str(by_name))
+    named = _by_name(region, account, str(by_name))
     if named is None:
         raise _no_name(str(by_name))
     return named
@@ -145,8 +145,8 @@ def number(template: Template, version: str) -> int:
     return int(version)
 
 
-def _by_name(world: World, account: str, name: str) -> Template | None:
-    return next((t for t in world.templates if t.name == name and t.account == account), None)
+def _by_name(region: RegionState, account: str, name: str) -> Template | None:
+    return next((t for t in region.templates if t.name == name and t.account == account), None)
 
 
 def _no_id(template_id: str) -> ApiError:

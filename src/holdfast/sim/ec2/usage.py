@@ -1,6 +1,6 @@
 """What instances use, counted as they change, so that a launch need not look at all of them.
 
-Kept by `world`, read by launches and by DescribeSubnets. The rule: it follows from the instances and from nothing
+Part of `region_state`, read by launches and by DescribeSubnets. The rule: it follows from the instances and from nothing
 else. The checkers have a count of their own.
 """
 

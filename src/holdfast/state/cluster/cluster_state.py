@@ -132,7 +132,7 @@ class ClusterState:
     # --- What others ask ------------------------------------------------------------------------------
 
     async def snapshot(self) -> SnapshotResult:
-        """The world as it is known now. NotReady when a watch is silent: its cache may be old."""
+        """The snapshot of the cluster now. NotReady when a watch is silent: its cache may be old."""
         self._caches.check_fresh()
         instances = await self._instances(await self.counts())
         counted = await self._count(_RECOUNT_S if _leave_slots(instances) else None)
@@ -165,11 +165,11 @@ class ClusterState:
         )
 
     async def ledger(self) -> Mapping[str, ledger.Entry]:
-        """Which slots are free, without anything else of the world."""
+        """Which slots are free, without the rest of the snapshot."""
         return ledger.ledger(await self.slots(), self._ledger_lag_s)
 
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
-        """The world as far as slots are counted by it."""
+        """The part of the snapshot that the count of slots needs."""
         counted = await self._count(max_age_s)
         await self._claims.see_changed()
         return self._bare(counted, await self._instances(counted.counts))
@@ -179,9 +179,9 @@ class ClusterState:
         """Of the wanted slots, as many as are free now, by reservation. They are held while the claims for them are being
         written: provisioning and disruption plan at the same time, so a slot that was free in the snapshot of one may be
         the other's by now."""
-        world = self._bare(self._counted, (*self._listed_instances, *self._gone))
-        chosen = tuple(one for one in world.reservations if one.id in wanted)
-        found = ledger.ledger(dataclasses.replace(world, reservations=chosen), self._ledger_lag_s)
+        bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
+        chosen = tuple(one for one in bare.reservations if one.id in wanted)
+        found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), self._ledger_lag_s)
         granted = Counter(
             {id_: min(wanted[id_], max(0, entry.free - self._held[id_])) for id_, entry in found.items()}
         )
@@ -249,8 +249,8 @@ class ClusterState:
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
-        world = held_capacity.tainted(self._nominated_pods.applied(taken.snapshot))
-        return SnapshotResult(world, taken.rejected, tuple(self._supplied.unserved))
+        nominated = held_capacity.tainted(self._nominated_pods.applied(taken.snapshot))
+        return SnapshotResult(nominated, taken.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:
         """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan

@@ -73,7 +73,7 @@ class Region:
             sink=self.events.append,
             throttled=throttled,
         )
-        self.world = self.ec2.world
+        self.state = self.ec2.region
         self._templates = 0
 
     def call(self, operation: str, account: str = ACCOUNT, **params: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Region:
         self, instance_type: str = "m5.large", zone: str = "a", total: int = 2, **fields: Any
     ) -> Reservation:
         return control.add_reservation(
-            self.world,
+            self.state,
             instance_type=instance_type,
             zone_id=ZONES[zone],
             total=total,
@@ -158,7 +158,7 @@ class Region:
 
     def launched(self, answer: dict[str, Any]) -> list[Instance]:
         """The instances of a fleet's answer, as they are now."""
-        return [self.world.instances[i] for group in answer["Instances"] for i in group["InstanceIds"]]
+        return [self.state.instances[i] for group in answer["Instances"] for i in group["InstanceIds"]]
 
     def launch(self, count: int = 1, **data: Any) -> list[Instance]:
         """On-demand m5.large in zone a."""

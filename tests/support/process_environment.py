@@ -1,4 +1,4 @@
-"""A simulated world in real time, behind its HTTP fronts, and the real program as a process of its own.
+"""A sandbox in real time, behind its HTTP fronts, and `holdfast run` as a process.
 
 A test is a coroutine inside `serving`. What a replica logs is read as it is written, so that a test waits for what it
 waits for and not for seconds.
@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aws_world
+import aws_environment
 import builders
-import cluster_world
+import cluster_environment
 from holdfast.api import conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
@@ -48,7 +48,7 @@ NOT_TOLD = (
     "DISABLE_LEADER_ELECTION",
     "INTERRUPTION_QUEUE",
 )  # it finds out, or does without
-TARGETED = Reserved(instance_type="m5.large", zone_id=aws_world.ZONE_A, total=2, criteria="targeted")
+TARGETED = Reserved(instance_type="m5.large", zone_id=aws_environment.ZONE_A, total=2, criteria="targeted")
 
 
 class Counted:
@@ -73,33 +73,36 @@ class Counted:
         return replace(answer, headers={**answer.headers, "date": self.date})
 
 
-class LiveWorld:
-    def __init__(self, world: sandbox.Sandbox, front: Counted, clock: Clock) -> None:
-        self.world = world
-        self.kube = world.kube
-        self.cloud = world.cloud
+class ProcessEnvironment:
+    def __init__(self, env: sandbox.Sandbox, front: Counted, clock: Clock) -> None:
+        self.sandbox = env
+        self.kube = env.kube
+        self.cloud = env.cloud
         self.front = front
         self.clock = clock
         self.ids = RealIds()
-        self.environ = _environ(world)
+        self.environ = _environ(env)
         self.replicas: list[Replica] = []
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
-        terms = {"subnetSelectorTerms": aws_world.TERMS, "securityGroupSelectorTerms": aws_world.TERMS}
+        terms = {
+            "subnetSelectorTerms": aws_environment.TERMS,
+            "securityGroupSelectorTerms": aws_environment.TERMS,
+        }
         document = builders.ec2nodeclass_document(name, **({"role": ROLE} | terms | spec))
-        await self.world.create({key: value for key, value in document.items() if key != "status"})
+        await self.sandbox.create({key: value for key, value in document.items() if key != "status"})
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:
-        await self.world.create(builders.nodepool_document(name, **template))
+        await self.sandbox.create(builders.nodepool_document(name, **template))
 
     async def deploy(self, name: str, replicas: int, **spec: Any) -> None:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
-        await self.world.create(kind | cluster_world.workload(name, replicas=replicas, **spec))
+        await self.sandbox.create(kind | cluster_environment.workload(name, replicas=replicas, **spec))
 
     @property
     def slots(self) -> str:
         """The first reservation there is, by its id."""
-        return next(iter(self.cloud.ec2.world.reservations)).id
+        return next(iter(self.cloud.ec2.region.reservations)).id
 
     async def pool_is_ready(self) -> bool:
         pool = await self.kube.get(NodePool, "default")
@@ -203,7 +206,7 @@ async def serving(
     timings: Timings = QUICK,
     boot_s: int = 1,
     control_plane: ControlPlane = ControlPlane.EMBEDDED,
-) -> AsyncIterator[LiveWorld]:
+) -> AsyncIterator[ProcessEnvironment]:
     clock, front = RealClock(), Counted()
     setup = CloudSetup(
         reservations=reservations, timings=replace(ec2_setup.Timings(), boot_s=boot_s), throttled=False
@@ -212,12 +215,12 @@ async def serving(
         folder=folder, setup=setup, timings=timings, around=front.around, control_plane=control_plane
     )
     async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
-        world = LiveWorld(made, front, clock)
+        env = ProcessEnvironment(made, front, clock)
         try:
-            yield world
+            yield env
             made.check()
         finally:
-            for replica in world.replicas:
+            for replica in env.replicas:
                 await replica.kill()
 
 
@@ -227,8 +230,8 @@ def apart(name: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def _environ(world: sandbox.Sandbox) -> dict[str, str]:
-    told = world.environment()
+def _environ(env: sandbox.Sandbox) -> dict[str, str]:
+    told = env.environment()
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         **{name: told[name] for name in told if name not in NOT_TOLD},

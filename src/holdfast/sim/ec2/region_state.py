@@ -34,7 +34,7 @@ class Now(Protocol):
     def now_s(self) -> int: ...
 
 
-class World:
+class RegionState:
     def __init__(
         self,
         *,
@@ -77,7 +77,7 @@ class World:
         self._planned()
 
     def due(self) -> tuple[str, str] | None:
-        """The next entry whose time has come, with the world's time set to it; then the clock's time."""
+        """The next entry whose time has come, with the region's time set to it; then the clock's time."""
         clock_s = self._clock.now_s()
         if self.agenda and self.agenda[0][0] <= clock_s:
             due_s, _, action, subject = heapq.heappop(self.agenda)
@@ -117,9 +117,9 @@ class World:
     @functools.cached_property
     def offered(self) -> dict[str, tuple[str, ...]]:
         """The zone ids of each type. The shipped zone names are turned into ids once, here."""
-        region = ec2.region(self.setup.region)
-        ids = {zone.name: str(zone.id) for zone in region.zones}
-        return {name: tuple(ids[zone] for zone in zones) for name, zones in region.zones_by_type.items()}
+        shipped = ec2.region(self.setup.region)
+        ids = {zone.name: str(zone.id) for zone in shipped.zones}
+        return {name: tuple(ids[zone] for zone in zones) for name, zones in shipped.zones_by_type.items()}
 
     @functools.cached_property
     def subnets(self) -> dict[str, Subnet]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ec2_world import OTHER, START_S, ZONES, Region, config
+from ec2_region import OTHER, START_S, ZONES, Region, config
 from holdfast.sim.aws.errors import ApiError, LostResponse
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
@@ -34,15 +34,15 @@ class RandomSteps:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.region = Region(seed=seed, release_lag_s=45)
-        self.world = self.region.world
+        self.state = self.region.state
         self.templates = {
             (account, preference): self.region.template(account, **_specification(preference))
             for account in (ACCOUNT, OTHER)
             for preference in ("open", "none", "capacity-reservations-only")
         }
-        self.group = control.add_group(self.world, account=ACCOUNT, name="all")
+        self.group = control.add_group(self.state, account=ACCOUNT, name="all")
         for rule in RULES:
-            self.world.faults.add(rule)
+            self.state.faults.add(rule)
 
     def step(self) -> None:
         steps = (
@@ -58,7 +58,7 @@ class RandomSteps:
         return self.region.call(operation, account, **params)
 
     def pick(self, **wanted: Any) -> Reservation:
-        found = [r for r in self.world.reservations if all(getattr(r, k) == v for k, v in wanted.items())]
+        found = [r for r in self.state.reservations if all(getattr(r, k) == v for k, v in wanted.items())]
         if not found:
             raise ApiError("Nothing", "no reservation matches")
         return self.dice.choice(found)
@@ -66,7 +66,7 @@ class RandomSteps:
     # --- Steps --------------------------------------------------------------------------------------
 
     def reserve(self) -> None:
-        end_s = self.dice.choice([0, self.world.now_s + self.dice.randrange(100, 5000)])
+        end_s = self.dice.choice([0, self.state.now_s + self.dice.randrange(100, 5000)])
         self.region.reserve(
             self.dice.choice(TYPES),
             self.dice.choice("ab"),
@@ -77,7 +77,7 @@ class RandomSteps:
         )
 
     def block(self) -> None:
-        start_s = self.world.now_s + self.dice.randrange(0, 2000)
+        start_s = self.state.now_s + self.dice.randrange(0, 2000)
         fields = {"kind": "capacity-block", "criteria": "targeted", "ultraserver": self.dice.random() < 0.3}
         self.region.reserve("p5.48xlarge", "a", 2, start_s=start_s, end_s=start_s + 9000, **fields)
 
@@ -108,14 +108,14 @@ class RandomSteps:
 
     def launch_group(self) -> None:
         member = self.pick(owner=ACCOUNT)
-        if member.id not in self.world.groups[self.group.id].members:
-            control.add_to_group(self.world, self.group.id, member.id)
+        if member.id not in self.state.groups[self.group.id].members:
+            control.add_to_group(self.state, self.group.id, member.id)
         target = {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": self.group.id}}
         template = self.region.template(CapacityReservationSpecification=target)
         self.region.fleet(config(template, "m5.large/a", "m5.xlarge/b"), count=2)
 
     def terminate(self) -> None:
-        own_ids = [i.id for i in self.world.instances if i.account == ACCOUNT]
+        own_ids = [i.id for i in self.state.instances if i.account == ACCOUNT]
         self.call("TerminateInstances", InstanceIds=self.dice.sample(own_ids, min(len(own_ids), 2)))
 
     def wait(self) -> None:
@@ -134,11 +134,11 @@ class RandomSteps:
 
     def use_or_release_elsewhere(self) -> None:
         change = self.dice.choice((control.take, control.give))
-        change(self.world, self.pick(state="active").id, self.dice.randrange(1, 3))
+        change(self.state, self.pick(state="active").id, self.dice.randrange(1, 3))
 
     def share(self) -> None:
         accounts = self.dice.choice(((), (OTHER,)))
-        control.share(self.world, self.pick(owner=ACCOUNT, state="active").id, *accounts)
+        control.share(self.state, self.pick(owner=ACCOUNT, state="active").id, *accounts)
 
     def lend(self) -> None:
         self.call(
@@ -155,14 +155,14 @@ class RandomSteps:
         )
 
     def interrupt(self) -> None:
-        spots = [i.id for i in self.world.instances if i.lifecycle == "spot" and i.live]
+        spots = [i.id for i in self.state.instances if i.lifecycle == "spot" and i.live]
         if spots:
-            control.interrupt_spot(self.world, self.dice.choice(spots))
+            control.interrupt_spot(self.state, self.dice.choice(spots))
 
     def extend(self) -> None:
         block = self.pick(kind="capacity-block", state="active")
-        if self.world.now_s < block.reclaim_s:
-            control.set_end(self.world, block.id, block.end_s + self.dice.randrange(0, 9000))
+        if self.state.now_s < block.reclaim_s:
+            control.set_end(self.state, block.id, block.end_s + self.dice.randrange(0, 9000))
 
 
 def _specification(preference: str) -> dict[str, Any]:
@@ -175,14 +175,14 @@ def test_invariants_hold_after_random_steps_and_all_slots_are_released(seed: int
     for _ in range(STEPS):
         random_steps.step()
     random_steps.region.ec2.check_all()
-    world = random_steps.world
-    assert len(world.instances) > 0
-    assert world.now_s > START_S
-    for instance in world.instances:
-        control.kill(world, instance.id)
+    state = random_steps.state
+    assert len(state.instances) > 0
+    assert state.now_s > START_S
+    for instance in state.instances:
+        control.kill(state, instance.id)
     random_steps.region.wait(10_000)
     random_steps.region.ec2.check_all()
-    assert [i.held_reservation_id for i in world.instances if i.held_reservation_id] == []
-    for reservation in world.reservations:
+    assert [i.held_reservation_id for i in state.instances if i.held_reservation_id] == []
+    for reservation in state.reservations:
         if reservation.active:
             assert reservation.available == reservation.total - reservation.elsewhere - reservation.lent

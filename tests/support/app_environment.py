@@ -1,7 +1,7 @@
 """The whole program in virtual time: the real app on the embedded API server and the simulated AWS, with the simulated
 rest of a cluster around it.
 
-A test is a program that gets an `AppWorld`. The checkers of the simulated EC2 run after every write of it.
+A test is a program that gets an `AppEnvironment`. The checkers of the simulated EC2 run after every write of it.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-import aws_world
+import aws_environment
 import builders
-import cluster_world
-import kube_worlds
+import cluster_environment
+import kube_servers
 from api_lines import Line
 from holdfast import errors
 from holdfast.api.cluster import Event
@@ -52,10 +52,10 @@ FAST = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=())
 CLIENT = ClientSettings(per_second=1e6, burst=1_000_000)
 SETTINGS = Settings(
     cluster_name=NAME,
-    cluster_endpoint=aws_world.CLUSTER_ENDPOINT,
-    cluster_ca_bundle=aws_world.CA_BUNDLE,
+    cluster_endpoint=aws_environment.CLUSTER_ENDPOINT,
+    cluster_ca_bundle=aws_environment.CA_BUNDLE,
     service_cidr="10.96.0.0/16",
-    kubernetes_version=aws_world.KUBERNETES,
+    kubernetes_version=aws_environment.KUBERNETES,
     client=CLIENT,
     planning=PlanSettings(packing_candidates=4),
     strict=True,
@@ -65,7 +65,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 READ: dict[str, Any] = {}
-Program = Callable[["AppWorld"], Awaitable[None]]
+Program = Callable[["AppEnvironment"], Awaitable[None]]
 
 
 class SlowCompute:
@@ -81,8 +81,8 @@ class SlowCompute:
             return decide(value)
 
 
-class AppWorld(cluster_world.World):
-    """A cluster world whose nodes come from the app."""
+class AppEnvironment(cluster_environment.Environment):
+    """A cluster whose nodes the app launches."""
 
     def __init__(
         self,
@@ -91,28 +91,30 @@ class AppWorld(cluster_world.World):
         settings: Settings = SETTINGS,
         rules: Sequence[faults.Fault] = (),
         timings: Timings = FAST,
-        beside: "AppWorld | None" = None,
+        beside: "AppEnvironment | None" = None,
         behind_s: int = 0,
         ec2_ahead_s: int = 0,
         plans_take_s: float = 0,
     ) -> None:
-        """`beside` another world it is one more cluster in the same AWS account. `behind_s`: what the clock of the
+        """`beside` another environment it is one more cluster in the same AWS account. `behind_s`: what the clock of the
         program's machine is behind everybody else's by. `ec2_ahead_s`: what AWS's clock is ahead of the API server's.
         `plans_take_s`: from the snapshot to the plan."""
         self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = settings
-        self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_worlds.START)
-        self.own_clock = VirtualClock(kube_worlds.START - timedelta(seconds=behind_s))
+        self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
+        self.own_clock = VirtualClock(kube_servers.START - timedelta(seconds=behind_s))
         ahead = timedelta(seconds=ec2_ahead_s)
-        self.ec2_clock: VirtualClock = beside.ec2_clock if beside else VirtualClock(kube_worlds.START + ahead)
+        self.ec2_clock: VirtualClock = (
+            beside.ec2_clock if beside else VirtualClock(kube_servers.START + ahead)
+        )
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
         self.line = Line(self.server, self.clock)  # the program's own
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
         self.sqs: sqs.Sqs = (
-            beside.sqs if beside else sqs.Sqs([QUEUE], self.ec2_clock, account=aws_world.ACCOUNT)
+            beside.sqs if beside else sqs.Sqs([QUEUE], self.ec2_clock, account=aws_environment.ACCOUNT)
         )
         self.ec2: Ec2 = beside.ec2 if beside else _ec2(self.ec2_clock, seed, rules, self.sqs)
         self.endpoint: Endpoint = beside.endpoint if beside else _endpoint(self.ec2_clock, self.ec2, self.sqs)
@@ -124,8 +126,8 @@ class AppWorld(cluster_world.World):
             timings=timings,
             joined=Joined(
                 name=settings.cluster_name,
-                endpoint=aws_world.CLUSTER_ENDPOINT,
-                ca_bundle=aws_world.CA_BUNDLE,
+                endpoint=aws_environment.CLUSTER_ENDPOINT,
+                ca_bundle=aws_environment.CA_BUNDLE,
             ),
         )
         self._lives = 0
@@ -142,7 +144,7 @@ class AppWorld(cluster_world.World):
         self.hands = Hands(InProcess(self.line), self.endpoint)
         adapters = Adapters(
             transport=self.hands,
-            aws=aws_world.SharedClients(self.endpoint),
+            aws=aws_environment.SharedClients(self.endpoint),
             executor=self.hands,
             clock=self.own_clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
@@ -184,7 +186,7 @@ class AppWorld(cluster_world.World):
         self._others[-1].start()
 
     async def start(self) -> None:
-        await kube_worlds.install_crds(self.transport, self.clock)
+        await kube_servers.install_crds(self.transport, self.clock)
         await self.cluster.start()
         self.app.start()
 
@@ -223,7 +225,7 @@ class AppWorld(cluster_world.World):
     # --- What there is --------------------------------------------------------------------------------
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
-        terms = aws_world.TERMS
+        terms = aws_environment.TERMS
         document = builders.ec2nodeclass_document(
             name, **{"subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms} | spec
         )
@@ -254,14 +256,14 @@ class AppWorld(cluster_world.World):
         await self.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
 
     def reserve(self, instance_type: str = "m5.large", total: int = 2, **fields: Any) -> entities.Reservation:
-        plain = {"owner": aws_world.ACCOUNT, "zone_id": aws_world.ZONE_A, "criteria": "targeted"}
+        plain = {"owner": aws_environment.ACCOUNT, "zone_id": aws_environment.ZONE_A, "criteria": "targeted"}
         return control.add_reservation(
-            self.ec2.world, instance_type=instance_type, total=total, **(plain | fields)
+            self.ec2.region, instance_type=instance_type, total=total, **(plain | fields)
         )
 
     def cancel(self, reservation: entities.Reservation) -> None:
         called = {"CapacityReservationId": reservation.id}
-        self.ec2.call("CancelCapacityReservation", called, Caller(aws_world.ACCOUNT, "", ""))
+        self.ec2.call("CancelCapacityReservation", called, Caller(aws_environment.ACCOUNT, "", ""))
 
     async def claims(self) -> list[NodeClaim]:
         return list((await self.kube.list(NodeClaim)).items)
@@ -286,31 +288,31 @@ class AppWorld(cluster_world.World):
     def machines(self) -> list[entities.Instance]:
         """Those that run, or will."""
         self.ec2.advance()
-        return [one for one in self.ec2.world.instances if one.state in ("pending", "running")]
+        return [one for one in self.ec2.region.instances if one.state in ("pending", "running")]
 
     def all_machines(self) -> list[entities.Instance]:
         """Those that ever were, for a while."""
         self.ec2.advance()
-        return list(self.ec2.world.instances)
+        return list(self.ec2.region.instances)
 
     def in_reservation(self, reservation: entities.Reservation) -> int:
         return sum(one.reservation_id == reservation.id for one in self.machines)
 
     def free(self, reservation: entities.Reservation) -> int:
         self.ec2.advance()
-        return self.ec2.world.reservations[reservation.id].available
+        return self.ec2.region.reservations[reservation.id].available
 
     def asked(self, operation: str) -> int:
         return sum(call.operation == operation for call in self.endpoint.log)
 
 
 def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault], queues: sqs.Sqs) -> Ec2:
-    plain = ec2_setup.plain(aws_world.REGION, accounts=(aws_world.ACCOUNT, aws_world.OTHER))
+    plain = ec2_setup.plain(aws_environment.REGION, accounts=(aws_environment.ACCOUNT, aws_environment.OTHER))
     return Ec2(
         clock=clock,
         ids=SeededIds(f"ec2 {seed}"),
         sink=queues.sink(QUEUE),
-        setup=dataclasses.replace(plain, images=aws_world.images()),
+        setup=dataclasses.replace(plain, images=aws_environment.images()),
         rules=rules,
         throttled=False,
     )
@@ -318,24 +320,25 @@ def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault], queues: 
 
 def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
     parameters = {
-        path.path: f"ami-{n:017x}" for n, path in enumerate(ssm.ami_paths(aws_world.KUBERNETES), start=1)
+        path.path: f"ami-{n:017x}"
+        for n, path in enumerate(ssm.ami_paths(aws_environment.KUBERNETES), start=1)
     }
     return Endpoint(
         {
             "ec2": ec2,
-            "eks": eks.Eks([aws_world.eks_cluster(NAME)]),
-            "iam": iam.Iam([aws_world.ROLE, "OtherRole"], clock),
-            "pricing": aws_world.price_list(),
+            "eks": eks.Eks([aws_environment.eks_cluster(NAME)]),
+            "iam": iam.Iam([aws_environment.ROLE, "OtherRole"], clock),
+            "pricing": aws_environment.price_list(),
             "sqs": queues,
             "ssm": ssm.Ssm(parameters, clock),
         },
         clock,
-        accounts={"AKIATEST": aws_world.ACCOUNT},
+        accounts={"AKIATEST": aws_environment.ACCOUNT},
     )
 
 
 async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
-    """What is the same in every world, and takes longer to read than a test."""
+    """What is the same in every environment, and takes longer to read than a test runs."""
     if name not in READ:
         READ[name] = await read()
     return READ[name]
@@ -343,7 +346,7 @@ async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
 
 def few_types(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
     async def few() -> Any:
-        return aws_world.few(await read())
+        return aws_environment.few(await read())
 
     return few
 
@@ -365,14 +368,14 @@ def instance_types(*values: str) -> dict[str, Any]:
     return builders.requirement("node.kubernetes.io/instance-type", "In", *values)
 
 
-def run(program: Program, **fields: Any) -> AppWorld:
-    """The world after the program has ended well."""
+def run(program: Program, **fields: Any) -> AppEnvironment:
+    """The environment after the program has ended without an error."""
 
-    async def main() -> AppWorld:
-        world = AppWorld(**fields)
-        await world.start()
-        await program(world)
-        await world.stop()
-        return world
+    async def main() -> AppEnvironment:
+        env = AppEnvironment(**fields)
+        await env.start()
+        await program(env)
+        await env.stop()
+        return env
 
     return time.run(main())

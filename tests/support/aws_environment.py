@@ -1,6 +1,6 @@
 """A simulated AWS with the product's own way of calling it, on the full wire: botocore writes, signs and parses.
 
-A test makes a `World`, adds reservations behind EC2's back, and asks the product what it sees.
+A test makes an `Environment`, adds reservations without an API call, and checks what the product reads.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ def few(listing: TypeListing) -> TypeListing:
     return TypeListing(types, listing.zones_by_type)
 
 
-class World:
+class Environment:
     def __init__(
         self,
         *,
@@ -166,7 +166,7 @@ class World:
     ) -> Reservation:
         plain = {"owner": ACCOUNT}
         return control.add_reservation(
-            self.ec2.world, instance_type=instance_type, zone_id=zone_id, total=total, **(plain | fields)
+            self.ec2.region, instance_type=instance_type, zone_id=zone_id, total=total, **(plain | fields)
         )
 
     def node_class(self, name: str = "default", **spec: Any) -> EC2NodeClass:
@@ -209,7 +209,7 @@ class World:
 
 
 class Remembering:
-    """EC2, with what is the same in every world worked out once: a region's types take long to list."""
+    """EC2, with what is the same in every environment computed once: a region's types take long to list."""
 
     def __init__(self, ec2: Ec2) -> None:
         self._ec2 = ec2
@@ -225,7 +225,7 @@ class Remembering:
 
 @functools.cache
 def price_list() -> pricing.Pricing:
-    """It keeps nothing, so all worlds share it."""
+    """It keeps nothing, so all environments share it."""
     return pricing.Pricing([REGION])
 
 
@@ -235,7 +235,7 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 
 class SharedClients(Clients):
-    """Clients that all worlds share, since making one takes long; each call arrives in the world that makes it."""
+    """Clients that all environments share, since creating one takes long; each call goes to the environment that makes it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(REGION)

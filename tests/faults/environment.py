@@ -1,6 +1,6 @@
 """A sandbox with a fault proxy between each replica and each endpoint.
 
-On top of `live_world`: the simulated API server and AWS on real sockets, `holdfast run` as a process. Each start of the
+On top of `process_environment`: the simulated API server and AWS on real sockets, `holdfast run` as a process. Each start of the
 process has a number, its own AWS access key and two proxies, so the replica of every call is known. Used by the
 campaigns and the tests of this folder.
 """
@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-import aws_world
+import aws_environment
 import builders
-import live_world
+import process_environment
 from faults import calls
 from faults.calls import Call
 from faults.damage import Kind
@@ -53,7 +53,9 @@ LINE_MAX_BYTES: Final = 2**18
 LEAD_LOST: Final = "lost the Lease"
 PARKED: Final = "holdfast_parked_keys"
 _FAILING: Final = (PARKED, "holdfast_failing_keys")
-_RESERVED: Final = Reserved(instance_type=TYPE, zone_id=aws_world.ZONE_A, total=SLOTS, criteria="targeted")
+_RESERVED: Final = Reserved(
+    instance_type=TYPE, zone_id=aws_environment.ZONE_A, total=SLOTS, criteria="targeted"
+)
 _FAST: Final = Timings(
     boot_s=0.2, ready_s=0.1, devices_s=0.1, startup_taints=(), pod_start_s=0.1, pod_stop_s=0.1, poll_s=0.2
 )
@@ -61,7 +63,7 @@ _CLOUD: Final = dataclasses.replace(ec2_setup.Timings(), boot_s=1, shutdown_s=1,
 _SETTINGS: Final = {"CONSOLIDATION_COOLDOWN": "0s", "BATCH_IDLE_DURATION": "0s"}
 
 
-class LoggedReplica(live_world.Replica):
+class LoggedReplica(process_environment.Replica):
     """A replica whose log bytes are counted; lines that are too long are not parsed."""
 
     log_bytes = 0
@@ -137,11 +139,11 @@ class Process:
         return found + [f"keys keep failing: {line}" for line in failing if float(line.split()[-1]) > 0]
 
 
-class FaultWorld(live_world.LiveWorld):
+class FaultEnvironment(process_environment.ProcessEnvironment):
     def __init__(
-        self, world: sandbox.Sandbox, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
+        self, env: sandbox.Sandbox, judge: Judge, stack: contextlib.AsyncExitStack, folder: Path
     ) -> None:
-        super().__init__(world, live_world.Counted(), RealClock())
+        super().__init__(env, process_environment.Counted(), RealClock())
         self.judge = judge
         self.processes: list[Process] = []
         self.restarts = True  # whether a process that has exited is started again
@@ -160,12 +162,12 @@ class FaultWorld(live_world.LiveWorld):
         def count(call: Call) -> None:
             call_counts[call] += 1
 
-        server = urlsplit(self.world.address.url)
+        server = urlsplit(self.sandbox.address.url)
         kube = Proxy(
-            Upstream(str(server.hostname), server.port or 0, self.world.address.trust()),
+            Upstream(str(server.hostname), server.port or 0, self.sandbox.address.trust()),
             calls.of_kubernetes, number, tls=_server_tls(self._tls_files), on_call=count,
         )  # fmt: skip
-        cloud = urlsplit(self.world.aws_url)
+        cloud = urlsplit(self.sandbox.aws_url)
         aws = Proxy(Upstream(str(cloud.hostname), cloud.port or 0), calls.of_aws, number, on_call=count)
         for proxy in (kube, aws):
             await self._stack.enter_async_context(proxy.serving())
@@ -178,7 +180,7 @@ class FaultWorld(live_world.LiveWorld):
             "AWS_ACCESS_KEY_ID": f"{ACCESS_KEY}{number}",
             "INTERRUPTION_QUEUE": self.cloud.queue,
             # The proxy shows a certificate of its own to the process; nodes connect to the API server itself.
-            "CLUSTER_CA_BUNDLE": base64.b64encode(self.world.address.authority).decode(),
+            "CLUSTER_CA_BUNDLE": base64.b64encode(self.sandbox.address.authority).decode(),
         }  # fmt: skip
         process = Process(number, kube, aws, environ, call_counts)
         self.processes.append(process)
@@ -190,7 +192,7 @@ class FaultWorld(live_world.LiveWorld):
         return process
 
     def _token(self) -> str:
-        written = json.loads(self.world.kubeconfig.read_text(encoding="utf-8"))
+        written = json.loads(self.sandbox.kubeconfig.read_text(encoding="utf-8"))
         return str(written["users"][0]["user"]["token"])
 
     @property
@@ -240,12 +242,12 @@ class FaultWorld(live_world.LiveWorld):
             "consolidateAfter": "0s",
             "budgets": [{"nodes": "100%"}],
         }
-        await self.world.create(document)
+        await self.sandbox.create(document)
 
     async def app(self, name: str, replicas: int, **spec: Any) -> None:
         """Creates a Deployment whose pods run one per node."""
         self.judge.wanted[name] = replicas
-        await self.deploy(name, replicas, affinity=live_world.apart("any"), **spec)
+        await self.deploy(name, replicas, affinity=process_environment.apart("any"), **spec)
 
     async def scale(self, name: str, replicas: int) -> None:
         self.judge.wanted[name] = replicas
@@ -273,7 +275,7 @@ class FaultWorld(live_world.LiveWorld):
         problems: list[str] = []
         while loop.time() < ends_s:
             await self.keep_running()
-            self.world.check()
+            self.sandbox.check()
             problems = await self.problems()
             if self.broken_rules():
                 return problems  # a violation cannot recover
@@ -297,23 +299,23 @@ class FaultWorld(live_world.LiveWorld):
 
 
 @contextlib.asynccontextmanager
-async def serving(*, slots: int = SLOTS) -> AsyncIterator[FaultWorld]:
+async def serving(*, slots: int = SLOTS) -> AsyncIterator[FaultEnvironment]:
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
-        (folder / "world").mkdir()
+        (folder / "sandbox").mkdir()
         judge = Judge(asyncio.get_running_loop().time)
         setup = CloudSetup(
             reservations=(dataclasses.replace(_RESERVED, total=slots),), timings=_CLOUD, throttled=False
         )
-        plan = sandbox.Plan(folder=folder / "world", setup=setup, timings=_FAST, around=judge.around)
+        plan = sandbox.Plan(folder=folder / "sandbox", setup=setup, timings=_FAST, around=judge.around)
         async with sandbox.running(plan, clock=RealClock(), ids=RealIds()) as made:
             judge.observe(made.cloud)
             async with contextlib.AsyncExitStack() as stack:
-                world = FaultWorld(made, judge, stack, folder)
+                env = FaultEnvironment(made, judge, stack, folder)
                 try:
-                    yield world
+                    yield env
                 finally:
-                    for process in world.processes:
+                    for process in env.processes:
                         if process.replica is not None:
                             if process.running.is_running:
                                 process.signal(signal.SIGCONT)

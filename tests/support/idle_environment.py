@@ -4,14 +4,14 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-import app_world
-from app_world import AppWorld, capacity_types, instance_types
+import app_environment
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.sim.cluster.timings import Timings
 
 ONE_PER_NODE = {"cpu": "1500m"}
 SETTLES_S = 300
 SLOTS = 10  # of each reservation
-SETTINGS = dataclasses.replace(app_world.SETTINGS, interruption_queue=app_world.QUEUE)
+SETTINGS = dataclasses.replace(app_environment.SETTINGS, interruption_queue=app_environment.QUEUE)
 # Heartbeats are most of what happens in a quiet cluster, and none of what is counted here.
 QUIET = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=(), heartbeat_s=600, grace_s=1800, poll_s=5)
 
@@ -21,21 +21,21 @@ def calls(nodes: int, reservations: int, minutes: int, *, consolidate_after: str
     the reservations as far as those go, the others are bought."""
     counted: Counter[str] = Counter()
 
-    async def program(world: AppWorld) -> None:
+    async def program(env: AppEnvironment) -> None:
         for _ in range(reservations):
-            world.reserve(total=SLOTS, tags={"team": "ml"})
+            env.reserve(total=SLOTS, tags={"team": "ml"})
         terms: dict[str, Any] = {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]}
-        await world.node_class(**(terms if reservations else {}))
-        await world.node_pool(
+        await env.node_class(**(terms if reservations else {}))
+        await env.node_pool(
             requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")],
             disruption={"consolidateAfter": consolidate_after},
         )
-        await world.deploy("web", nodes, **ONE_PER_NODE)
-        await world.until_running(nodes, within_s=1800)
-        await world.sleep(SETTLES_S)
-        world.endpoint.log.clear()
-        await world.sleep(minutes * 60)
-        counted.update(call.operation for call in world.endpoint.log if call.service != "sqs")
+        await env.deploy("web", nodes, **ONE_PER_NODE)
+        await env.until_running(nodes, within_s=1800)
+        await env.sleep(SETTLES_S)
+        env.endpoint.log.clear()
+        await env.sleep(minutes * 60)
+        counted.update(call.operation for call in env.endpoint.log if call.service != "sqs")
 
-    app_world.run(program, settings=SETTINGS, timings=QUIET)
+    app_environment.run(program, settings=SETTINGS, timings=QUIET)
     return counted

@@ -1,6 +1,6 @@
 """A whole cluster in virtual time: the embedded API server, the simulated EC2, and the simulated rest of it.
 
-A test is a program that gets a `World`. Nodes come the way they come in life: botocore launches an instance with user
+A test is a program that gets an `Environment`. Nodes start as real ones do: botocore launches an instance with user
 data, and whatever is in there makes a node of it.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-import aws_world
+import aws_environment
 from holdfast import errors
 from holdfast.api.meta import Object
 from holdfast.cloud.aws.launch import userdata
@@ -46,7 +46,7 @@ JOINS = Endpoint(
 )
 
 
-class World:
+class Environment:
     def __init__(self, *, seed: int, timings: Timings | None) -> None:
         self.clock = VirtualClock(START)
         self.server = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
@@ -55,9 +55,9 @@ class World:
         settings = ClientSettings(per_second=1e6, burst=1_000_000)
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=settings)
-        plain = replace(ec2_setup.plain(aws_world.REGION), images=aws_world.images())
+        plain = replace(ec2_setup.plain(aws_environment.REGION), images=aws_environment.images())
         self.ec2 = Ec2(clock=self.clock, ids=SeededIds(f"ec2 {seed}"), setup=plain, throttled=False)
-        self._clients = aws_world.SharedClients(endpoint.Endpoint({"ec2": self.ec2}, self.clock))
+        self._clients = aws_environment.SharedClients(endpoint.Endpoint({"ec2": self.ec2}, self.clock))
         self._launches = 0
         joined = Joined(name=NAME, endpoint=JOINS.endpoint, ca_bundle=JOINS.ca_bundle)
         self.cluster = Cluster(
@@ -108,18 +108,18 @@ class World:
             InstanceType=instance_type,
             MinCount=count,
             MaxCount=count,
-            Placement={"AvailabilityZone": f"{aws_world.REGION}{zone}"},
+            Placement={"AvailabilityZone": f"{aws_environment.REGION}{zone}"},
             UserData=userdata.text(family, told) if text is None else text,
             ClientToken=f"launch-{self._launches}",
         )
         return [instance["InstanceId"] for instance in answer["Instances"]]
 
     def image(self, family: str, instance_type: str) -> str:
-        architecture = self.ec2.world.types[instance_type].architectures[0]
+        architecture = self.ec2.region.types[instance_type].architectures[0]
         of_windows = family.startswith("Windows")
         return next(
             image.id
-            for image in self.ec2.world.setup.images
+            for image in self.ec2.region.setup.images
             if image.architecture == architecture and (image.platform == "Windows") == of_windows
         )
 
@@ -219,25 +219,25 @@ def pod_spec(
 
 
 def run(
-    program: Callable[[World], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None
-) -> World:
-    """The program's world after it has ended well."""
+    program: Callable[[Environment], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None
+) -> Environment:
+    """The environment after the program has ended without an error."""
 
-    async def main() -> World:
-        world = World(seed=seed, timings=timings)
-        await world.cluster.start()
-        await program(world)
-        await world.cluster.stop()
-        return world
+    async def main() -> Environment:
+        env = Environment(seed=seed, timings=timings)
+        await env.cluster.start()
+        await program(env)
+        await env.cluster.stop()
+        return env
 
     return time.run(main())
 
 
-def history(world: World) -> list[str]:
+def history(env: Environment) -> list[str]:
     """Every write that the API server took, in order, as it was stored."""
     written = {
         change.after.version: f"{name} {'ends' if change.deleted else 'is'} {change.after.body.decode()}"
-        for name, bucket in world.server.registry.store.buckets()
+        for name, bucket in env.server.registry.store.buckets()
         for change in bucket.changes(0)
     }
     return [written[version] for version in sorted(written)]

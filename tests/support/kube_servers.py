@@ -76,7 +76,7 @@ class Place:
 Program = Callable[[Place], Awaitable[None]]
 
 
-class World(Protocol):
+class KubeServer(Protocol):
     def run(self, program: Program) -> None: ...
 
 
@@ -128,7 +128,7 @@ class HttpServer:
         asyncio.run(main())
 
 
-WORLDS: Mapping[str, type[World]] = {
+SERVERS: Mapping[str, type[KubeServer]] = {
     "in process": InProcessServer,
     "http": HttpServer,
     **({"real": RealServer} if os.environ.get("HOLDFAST_KUBECONFIG") else {}),

@@ -53,7 +53,7 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Scenario:
     now: dt.datetime
     settings: Mapping[str, Any]
     pools: Mapping[str, Pool]
@@ -83,7 +83,7 @@ class World:
         return [pod for pod in self.pods.values() if pod.node is None]
 
 
-def read(documents: Documents) -> World:
+def read(documents: Documents) -> Scenario:
     by_kind: dict[str, list[Document]] = {}
     for one in documents:
         by_kind.setdefault(one["kind"], []).append(one)
@@ -98,7 +98,7 @@ def read(documents: Documents) -> World:
     deleting_nodes = {one.name for one in nodes.values() if one.deleting}
     pods = {pod.name: pod for pod in workloads.read(documents, deleting_nodes, now)}
     daemons = tuple(_daemon(one, by_kind.get("Pod", ())) for one in by_kind.get("DaemonSet", ()))
-    return World(
+    return Scenario(
         now=now,
         settings=settings,
         pools=pools,

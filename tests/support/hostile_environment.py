@@ -7,9 +7,9 @@ The program is strict, so anything that would park a key ends the run.
 
 from random import Random
 
-import app_world
+import app_environment
 import hostile
-from app_world import AppWorld
+from app_environment import AppEnvironment
 from holdfast.api.meta import Object
 
 HOSTILE = "hostile-"
@@ -21,32 +21,32 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
     """Raises where a healthy pod gets no node, an empty node stays, or the program has a bug."""
     dice = Random(seed)
 
-    async def program(world: AppWorld) -> None:
-        await world.node_class()
-        requirements = [app_world.instance_types("m5.large")]
-        await world.node_pool(requirements=requirements, disruption=DISRUPTION)
-        await world.deploy("web", 2, cpu="1500m")
-        await world.until_running(2)
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        requirements = [app_environment.instance_types("m5.large")]
+        await env.node_pool(requirements=requirements, disruption=DISRUPTION)
+        await env.deploy("web", 2, cpu="1500m")
+        await env.until_running(2)
         for number in range(objects):
-            write(world, dice.choice(hostile.kinds()), number, dice)
-        await world.sleep(30)
-        await world.deploy("late", 1, cpu="1500m")
-        await world.until_running(1, "late")
-        await world.scale("web", 0)
+            write(env, dice.choice(hostile.kinds()), number, dice)
+        await env.sleep(30)
+        await env.deploy("late", 1, cpu="1500m")
+        await env.until_running(1, "late")
+        await env.scale("web", 0)
 
         async def one_is_left() -> bool:
-            return len([claim for claim in await world.claims() if is_healthy(claim)]) == 1
+            return len([claim for claim in await env.claims() if is_healthy(claim)]) == 1
 
-        await world.until(one_is_left, within_s=600)
-        await world.until_running(1, "late")
+        await env.until(one_is_left, within_s=600)
+        await env.until_running(1, "late")
 
-    app_world.run(program, seed=seed)
+    app_environment.run(program, seed=seed)
 
 
-def write(world: AppWorld, kind: str, number: int, dice: Random) -> None:
+def write(env: AppEnvironment, kind: str, number: int, dice: Random) -> None:
     document = hostile.document(kind, f"{HOSTILE}{kind.lower()}-{number}", dice, stored=True)
     document["metadata"] |= {"uid": f"{HOSTILE}{number}", "creationTimestamp": "2026-11-15T10:00:00Z"}
-    world.server.registry.store.put(hostile.bucket(kind), document)
+    env.server.registry.store.put(hostile.bucket(kind), document)
 
 
 def is_healthy(obj: Object) -> bool:

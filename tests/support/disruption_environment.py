@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from app_world import AppWorld, capacity_types, instance_types
+from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -17,7 +17,7 @@ ANY_NUMBER: list[dict[str, Any]] = [{"nodes": "100%"}]
 
 
 async def pool(
-    world: AppWorld,
+    env: AppEnvironment,
     *slots: Reservation,
     types: tuple[str, ...] = ("m5.large",),
     kinds: tuple[str, ...] = ("reserved", "on-demand"),
@@ -26,26 +26,26 @@ async def pool(
     **template: Any,
 ) -> None:
     fields: dict[str, Any] = {"capacityReservationSelectorTerms": [{"id": one.id} for one in slots]}
-    await world.node_class(**(fields if slots else {}))
-    await world.node_pool(
+    await env.node_class(**(fields if slots else {}))
+    await env.node_pool(
         requirements=[instance_types(*types), capacity_types(*kinds)],
         disruption={"budgets": budgets, "consolidateAfter": consolidate_after},
         **template,
     )
 
 
-async def kernel_is(world: AppWorld, status: str) -> None:
+async def kernel_is(env: AppEnvironment, status: str) -> None:
     """What an agent on the node says of it."""
-    (node,) = await world.nodes()
-    now = times.text(world.clock.now_s())
+    (node,) = await env.nodes()
+    now = times.text(env.clock.now_s())
     found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
     others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
     change = {"status": {"conditions": [*others, found]}}
-    await world.kube.patch(node, change, status=True, only_if_unchanged=True)
+    await env.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
-async def kinds_of_nodes(world: AppWorld) -> list[str]:
-    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await world.nodes())
+async def kinds_of_nodes(env: AppEnvironment) -> list[str]:
+    return sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await env.nodes())
 
 
 def tainted(node: Node) -> bool:
@@ -57,11 +57,11 @@ def said(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
     return (found[0].status, found[0].reason) if found else None
 
 
-async def drift_all(world: AppWorld) -> None:
+async def drift_all(env: AppEnvironment) -> None:
     """Every node of the pool is out of date from now on."""
-    found = await world.kube.get(NodePool, "default")
+    found = await env.kube.get(NodePool, "default")
     change = {"spec": {"template": {"metadata": {"labels": {"example.com/generation": "2"}}}}}
-    await world.kube.patch(found, change)
+    await env.kube.patch(found, change)
 
 
 def is_new(node: Node) -> bool:

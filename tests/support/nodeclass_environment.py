@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from aws_launch_world import LaunchWorld
-from aws_world import ACCOUNT, few
+from aws_environment import ACCOUNT, few
 from builders import ec2nodeclass_document, nodepool_document
 from holdfast import errors
 from holdfast.api import conditions, kinds
@@ -42,7 +41,8 @@ from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.setup import CLUSTER
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
-from kube_worlds import SETTINGS, START, install_crds
+from kube_servers import SETTINGS, START, install_crds
+from launch_environment import LaunchEnvironment
 
 K = TypeVar("K", bound=Object)
 
@@ -73,7 +73,7 @@ class Killable:
         return answer
 
 
-class ClassWorld:
+class NodeClassEnvironment:
     def __init__(self, **aws: Any) -> None:
         self.clock = VirtualClock(START)
         self.ids = SeededIds(1)
@@ -83,7 +83,7 @@ class ClassWorld:
         program = self._client(self.wire)
         self.metrics = Metrics(counter.METRICS, strict=False)  # AWS has metrics of its own
         self.recorder = LiveRecorder(kube=program, metrics=self.metrics, clock=self.clock, ids=self.ids)
-        self.aws = LaunchWorld(clock=self.clock, recorder=self.recorder, **aws)
+        self.aws = LaunchEnvironment(clock=self.clock, recorder=self.recorder, **aws)
         self._program = program
         self._running: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
@@ -227,18 +227,18 @@ class ClassWorld:
         )
 
 
-Test = Callable[[ClassWorld], Awaitable[None]]
+Test = Callable[[NodeClassEnvironment], Awaitable[None]]
 
 
 def run(test: Test, **aws: Any) -> None:
-    """A test, from a world in which the program has just started."""
+    """A test, from an environment in which the program has just started."""
 
     async def main() -> None:
-        world = ClassWorld(**aws)
-        await install_crds(world.transport, world.clock)
-        await world.start()
-        await test(world)
-        await world.stop()
+        env = NodeClassEnvironment(**aws)
+        await install_crds(env.transport, env.clock)
+        await env.start()
+        await test(env)
+        await env.stop()
 
     time.run(main())
 

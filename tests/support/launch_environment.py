@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aws_world import ACCOUNT, CA_BUNDLE, CLUSTER_ENDPOINT, REGION, World, run
+from aws_environment import ACCOUNT, CA_BUNDLE, CLUSTER_ENDPOINT, REGION, Environment, run
 from builders import requirement
 from holdfast import ports
 from holdfast.api import kinds
@@ -34,20 +34,20 @@ def capacity_type(*values: str) -> dict[str, Any]:
     return requirement("karpenter.sh/capacity-type", "In", *values)
 
 
-def resolve(world: "LaunchWorld", node_class: EC2NodeClass) -> EC2NodeClass:
+def resolve(env: "LaunchEnvironment", node_class: EC2NodeClass) -> EC2NodeClass:
     """Through the whole door, as the API server would have it after the patch."""
     body = to_wire(node_class)
-    world.watched(node_class)
-    patch = run(world.cloud.resolve(node_class))
+    env.watched(node_class)
+    patch = run(env.cloud.resolve(node_class))
     status = {**body.get("status", {}), **patch}
     body["status"] = {key: value for key, value in status.items() if value is not None}
     made = kinds.from_plain(body, EC2NodeClass)
     assert isinstance(made, EC2NodeClass)
-    world.watched(made)
+    env.watched(made)
     return made
 
 
-class LaunchWorld(World):
+class LaunchEnvironment(Environment):
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._numbers = itertools.count(1)
@@ -69,7 +69,7 @@ class LaunchWorld(World):
         return self.cloud
 
     async def _listing(self) -> TypeListing:
-        """The types of the region, which are the same in every world: reading them takes longer than a launch."""
+        """The types of the region, which are the same in every environment: reading them takes longer than a launch."""
         if not LISTINGS:
             LISTINGS.append(await type_listing.read(self.calls))
         return LISTINGS[0]
@@ -136,20 +136,20 @@ class LaunchWorld(World):
     @property
     def machines(self) -> list[entities.Instance]:
         self.ec2.advance()
-        return list(self.ec2.world.instances)
+        return list(self.ec2.region.instances)
 
     def machine(self, instance: Instance) -> entities.Instance:
         self.ec2.advance()
-        return self.ec2.world.instances[instance.provider_id.rpartition("/")[2]]
+        return self.ec2.region.instances[instance.provider_id.rpartition("/")[2]]
 
     def template(self, instance: Instance) -> dict[str, Any]:
         """What the launch template that EC2 launched it from says."""
         template_id = self.machine(instance).tags["aws:ec2launchtemplate:id"]
-        return self.ec2.world.templates[template_id].versions[0]
+        return self.ec2.region.templates[template_id].versions[0]
 
     def free(self, reservation: entities.Reservation) -> int:
         self.ec2.advance()
-        return self.ec2.world.reservations[reservation.id].available
+        return self.ec2.region.reservations[reservation.id].available
 
     def fleets(self) -> list[Mapping[str, Any]]:
         """The CreateFleet requests, in order."""
