@@ -1,6 +1,6 @@
 """Changes the meaning of single expressions and reports which changes the tests notice: `make mutants N=100 SEED=1`.
 
-It works on a copy of the repository in a temporary folder. Only tests that execute the changed line run. A survivor that
+It works on copies of the repository in a temporary folder, one for each core. Only tests that execute the changed line run. A survivor that
 tests/mutants/survivors.toml does not list, with a reason, makes the command fail.
 """
 
@@ -13,8 +13,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from mutantlib import survivors
@@ -106,12 +108,15 @@ def main() -> int:
         picked = [one for one in picked if options.line in one.mutation.text]
     if len(picked) > options.count:
         picked = random.Random(options.seed).sample(picked, options.count)  # noqa: S311 - a seed replays a run
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Path(folder)
-        _copy(copy)
-        executions = Executions(copy, MODULES, CACHE)
-        executions.record(only_read=options.recorded)
-        results = [_tried(copy, executions, one) for one in picked]
+    workers = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(workers) as pool:
+        copies: SimpleQueue[Path] = SimpleQueue()  # each mutant is tested in a copy of its own
+        for number in range(workers):
+            _copy(Path(folder, str(number)))
+            copies.put(Path(folder, str(number)))
+        executions = Executions(Path(folder, "0"), MODULES, CACHE)
+        executions.record(pool, only_read=options.recorded)
+        results = list(pool.map(lambda one: _tried_in_a_copy(copies, executions, one), picked))
     return _report(results, chosen, options)
 
 
@@ -133,6 +138,14 @@ def _copy(copy: Path) -> None:
         if (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
+
+
+def _tried_in_a_copy(copies: SimpleQueue[Path], executions: Executions, mutant: Mutant) -> Result:
+    copy = copies.get()
+    try:
+        return _tried(copy, executions, mutant)
+    finally:
+        copies.put(copy)
 
 
 def _tried(copy: Path, executions: Executions, mutant: Mutant) -> Result:

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,24 +87,28 @@ class Executions:
         self._all: list[Execution] = []
         self._imports: dict[str, frozenset[str]] = {}
 
-    def record(self, *, only_read: bool = False) -> None:
+    def record(self, pool: Executor, *, only_read: bool = False) -> None:
         """Runs each test file that can reach the modules once, traced, unless the cache has it. `only_read`: test files
         that the cache does not have are not used."""
         self._cache.mkdir(parents=True, exist_ok=True)
+        reports: dict[Path, Path] = {}
         for file in _files(self._copy):
-            if not _reaches(self._copy, file, self._modules):
-                continue
-            name = file.relative_to(self._copy).as_posix()
-            report = self._cache / f"{name.replace('/', '_')}.{_version(self._copy, file, self._modules)}"
-            if only_read and not report.exists():
-                continue
-            if not report.exists():
-                print(f"recording which lines {name} executes", flush=True)
-                self._trace(name, report)
-            self._all.extend(self._read(report))
-            self._imports[name] = _imported(file)
+            if _reaches(self._copy, file, self._modules):
+                name = self._name(file).replace("/", "_")
+                reports[file] = self._cache / f"{name}.{_version(self._copy, file, self._modules)}"
+        if not only_read:
+            missing = [(self._name(file), report) for file, report in reports.items() if not report.exists()]
+            list(pool.map(self._trace, *zip(*missing, strict=True)) if missing else ())
+        for file, report in reports.items():
+            if report.exists():
+                self._all.extend(self._read(report))
+                self._imports[self._name(file)] = _imported(file)
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self._copy).as_posix()
 
     def _trace(self, name: str, report: Path) -> None:
+        print(f"recording which lines {name} executes", flush=True)
         partial = report.with_suffix(".partial")
         partial.write_text("", encoding="utf-8")
         paths = (str(self._copy / "src/holdfast" / module) for module in self._modules)
