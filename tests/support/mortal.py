@@ -50,7 +50,7 @@ class Hands:
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Answer:
         counts = method != "GET" and not path.endswith("/events") and "/leases" not in path
-        await self._cluster_state(is_last=counts and self._is_last(with_effect=False))
+        await self._block_if_last(is_last=counts and self._is_last(with_effect=False))
         answer = await self._transport.request(method, path, query, headers, body)
         if counts and answer.status < HTTPStatus.BAD_REQUEST:
             await self._did(f"{method} {path}")
@@ -61,7 +61,7 @@ class Hands:
         counts = bool(operation) and not operation.startswith(READS) and not parameters.get("DryRun")
         if self._buried:
             raise errors.Unreachable("the program is dead")
-        await self._cluster_state(is_last=counts and self._is_last(with_effect=False))
+        await self._block_if_last(is_last=counts and self._is_last(with_effect=False))
         if operation in self.slow:
             await self._endpoint.clock.sleep(self.slow.pop(operation))
         answer = await waiting.patiently(self._endpoint, call)
@@ -75,9 +75,9 @@ class Hands:
     async def _did(self, what: str) -> None:
         is_last = self._is_last(with_effect=True)
         self.writes.append(what)
-        await self._cluster_state(is_last=is_last)
+        await self._block_if_last(is_last=is_last)
 
-    async def _cluster_state(self, *, is_last: bool) -> None:
+    async def _block_if_last(self, *, is_last: bool) -> None:
         if is_last:
             self.dead.set()
         if self._buried:

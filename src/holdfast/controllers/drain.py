@@ -16,7 +16,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.model.resources import CPU, MEMORY
+from holdfast.model.pods import eviction_order
 from holdfast.model.taints import Effect, Taint
 from holdfast.ports import Kube, Recorder
 from holdfast.runtime.metrics import Metric
@@ -65,7 +65,7 @@ def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
         if not pod_states.is_terminating(pod) and not pod_states.is_not_to_be_disrupted(pod, now_s)
     ]
     return Drain(
-        tuple(sorted(evict, key=_biggest_first)),
+        tuple(sorted(evict, key=_largest_first)),
         tuple(sorted(delete, key=lambda d: _name(d[0]))),
         len(drainable),
     )
@@ -166,14 +166,12 @@ def _tier(pod: Pod) -> int:
     return 2 * critical + (pod_states.owner(pod) == pod_states.DAEMON_SET)
 
 
-def _biggest_first(pod: Pod) -> tuple[int, int, str, str]:
-    """kube-scheduler binds replacements in the order they are made. Small ones would take the capacity that was planned for
-    big ones, which fit in fewer places."""
+def _largest_first(pod: Pod) -> tuple[int, int, str, str]:
     try:
         wanted = pod_shapes.requests(pod)
     except errors.InvalidInput:
         return 0, 0, *_name(pod)
-    return -wanted[CPU], -wanted[MEMORY], *_name(pod)
+    return *eviction_order(wanted), *_name(pod)
 
 
 def _name(pod: Pod) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
-from holdfast.model.resources import Resources
+from holdfast.model.resources import CPU, MEMORY, Resources
 from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Toleration
 
@@ -101,3 +101,10 @@ class PodView:
     @property
     def full_name(self) -> str:
         return f"{self.shape.namespace}/{self.name}"
+
+
+def eviction_order(requests: Resources) -> tuple[int, int]:
+    """Sorts the largest pod first. kube-scheduler binds replacements in the order they are created: small ones would take
+    the capacity that was planned for large ones, which fit on fewer nodes. A drain evicts in this order, and consolidation
+    assumes it when it asks where the pods will be bound."""
+    return -requests[CPU], -requests[MEMORY]

@@ -8,6 +8,7 @@ be read, no instance is terminated.
 """
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast import errors, names
@@ -47,7 +48,7 @@ class Garbage:
         instances = await self._cloud.instances(max_age_s=_MAX_AGE_S)
         lost = self._without_claim(instances, claims)
         if lost:
-            lost = self._without_claim(tuple(lost), (await self._kube.list(NodeClaim)).items)
+            lost = self._without_claim(lost, (await self._kube.list(NodeClaim)).items)
         for instance in lost:
             with contextlib.suppress(errors.NotFound):
                 await self._cloud.terminate(instance.provider_id)
@@ -60,37 +61,18 @@ class Garbage:
         did = f"{len(lost)} instances ended, {len(dead)} claims deleted" if lost or dead else ""
         return RequeueAfter(_EVERY_S, "next comparison of NodeClaims and instances", did)
 
-    def _without_claim(
-        self, instances: tuple[Instance, ...], claims: tuple[NodeClaim, ...]
-    ) -> list[Instance]:
+    def _without_claim(self, instances: Sequence[Instance], claims: Sequence[NodeClaim]) -> list[Instance]:
         if self._claims.unreadable:
             return []  # any instance may belong to a NodeClaim that cannot be read
-        owned = {claim.status.provider_id for claim in claims}
-        unlaunched = [claim for claim in claims if not claim.status.provider_id]
-        tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
-        unlaunched_names = {claim.metadata.name for claim in unlaunched}
-        return [
-            instance
-            for instance in instances
-            if instance.state in (InstanceState.STARTING, InstanceState.RUNNING)
-            and instance.provider_id not in owned
-            and (instance.launch_token is None or instance.launch_token not in tokens)
-            and instance.claim not in unlaunched_names
-            and self._clock.now_s() - instance.launched_s > _YOUNG_S
-        ]
+        return without_claim(instances, claims, self._clock.now_s())
 
     def _without_instance(
-        self, claims: tuple[NodeClaim, ...], instances: tuple[Instance, ...]
+        self, claims: Sequence[NodeClaim], instances: Sequence[Instance]
     ) -> list[NodeClaim]:
-        there = {instance.provider_id for instance in instances if instance.state is not InstanceState.GONE}
         return [
             claim
-            for claim in claims
-            if claim.status.provider_id
-            and claim.status.provider_id not in there
-            and claim.metadata.deletion_timestamp is None
-            and _is_registered(claim)
-            and not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id))
+            for claim in without_instance(claims, instances)
+            if not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id or ""))
             and key_of(claim) not in self._claims.unreadable
         ]
 
@@ -103,5 +85,31 @@ class Garbage:
         return False
 
 
-def _is_registered(claim: NodeClaim) -> bool:
-    return conditions.holds(claim.status.conditions, claim_conditions.REGISTERED)
+def without_claim(instances: Sequence[Instance], claims: Sequence[NodeClaim], now_s: int) -> list[Instance]:
+    """The instances that no NodeClaim has and none may adopt. A NodeClaim that is not launched adopts an instance with its
+    launch token, or with its name."""
+    owned = {claim.status.provider_id for claim in claims}
+    unlaunched = [claim for claim in claims if not claim.status.provider_id]
+    tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
+    unlaunched_names = {claim.metadata.name for claim in unlaunched}
+    return [
+        instance
+        for instance in instances
+        if instance.state in (InstanceState.STARTING, InstanceState.RUNNING)
+        and instance.provider_id not in owned
+        and (instance.launch_token is None or instance.launch_token not in tokens)
+        and instance.claim not in unlaunched_names
+        and now_s - instance.launched_s > _YOUNG_S
+    ]
+
+
+def without_instance(claims: Sequence[NodeClaim], instances: Sequence[Instance]) -> list[NodeClaim]:
+    """The registered NodeClaims whose instance is not listed."""
+    there = {instance.provider_id for instance in instances if instance.state is not InstanceState.GONE}
+    return [
+        claim
+        for claim in claims
+        if claim.status.provider_id not in there
+        and claim.metadata.deletion_timestamp is None
+        and conditions.holds(claim.status.conditions, claim_conditions.REGISTERED)
+    ]

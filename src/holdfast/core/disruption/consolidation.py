@@ -90,10 +90,9 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
     slots = prefilter.FreeSlots(c.survey, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
-    if into_slots:
-        command = largest(into_slots, attempt)
-        if command is not None and command.replacements:
-            return command
+    command = largest(into_slots, attempt)
+    if command is not None and command.replacements:
+        return command
     command = largest(some, attempt) if len(some) >= _TOGETHER_MIN else None
     return command if command is not None and len(command.candidates) >= _TOGETHER_MIN else None
 

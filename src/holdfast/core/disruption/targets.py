@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.input.axes import bounded
-from holdfast.model.pods import PodShape, PodTerm, PodView
+from holdfast.model.pods import PodShape, PodTerm, PodView, eviction_order
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
@@ -80,7 +80,7 @@ class Targets:
         """Pods of a node that do not fit on other nodes, the biggest placed first as in the planner. This
         ignores all other pods and all constraints between pods, so the planner will not place more of them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
-        pods.sort(key=_biggest_first)
+        pods.sort(key=lambda pod: eviction_order(pod.shape.requests))
         taken: dict[int, list[Resources]] = {}
         found = []
         for pod in pods:
@@ -101,7 +101,7 @@ class Targets:
         first, and each goes where the largest share of cpu and memory stays free (LeastAllocated)."""
         usable = np.array([node.initialized and node.name not in removed for node in self._nodes], dtype=bool)
         free: dict[str, NDArray[np.int64]] = {}
-        for pod in sorted(pods, key=_biggest_first):
+        for pod in sorted(pods, key=lambda pod: eviction_order(pod.shape.requests)):
             amounts = pod.shape.requests.amounts
             found = self.fitting(pod.shape)
             found = found[usable[found]]
@@ -143,10 +143,6 @@ class Targets:
         if known is None:
             known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
         return known[1]
-
-
-def _biggest_first(pod: PodView) -> tuple[int, int]:
-    return -pod.shape.requests[CPU], -pod.shape.requests[MEMORY]
 
 
 def _enough(shape: PodShape, count: int) -> int | None:
