@@ -57,6 +57,21 @@ def test_launch_uses_another_free_slot_within_two_seconds_of_a_lost_race() -> No
     app_environment.run(program)
 
 
+def test_nodeclaim_that_loses_eight_races_for_slots_is_deleted_and_its_pod_planned_again() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = [env.reserve(total=1) for _ in range(10)]
+        await with_slots(env, *slots, kinds=("reserved", "on-demand"))
+        for one in sorted(slots, key=lambda one: one.id):  # the order in which they are tried
+            env.ec2.region.faults.add(faults.Taken(reservation_id=one.id, times=1))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1, within_s=120)
+        events = await env.events("InsufficientCapacityError")
+        assert any("every slot it moved to was taken meanwhile" in event.message for event in events)
+        assert len(await env.claims()) == len(env.machines) == 1
+
+    app_environment.run(program)
+
+
 def test_nodeclaim_has_the_zone_of_its_second_instance_after_the_first_terminated() -> None:
     async def program(env: AppEnvironment) -> None:
         await env.node_class()
