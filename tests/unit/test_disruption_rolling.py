@@ -29,13 +29,13 @@ from holdfast.core.disruption.inputs import (
     NodeFacts,
     Settings,
 )
-from holdfast.core.disruption.rolling import Rolling
+from holdfast.core.disruption.rolling import Need, Rolling
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.model.reasons import BlockedCode
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView
-from planner_builders import is_in, pool, reservation, shape
+from planner_builders import RESERVATION_ID, is_in, pods, pool, reservation, shape
 
 BIG = shape(3000)
 DRIFTED = NodeFacts(drifted=Drifted("AMI", NOW_S - HOUR_S))
@@ -55,6 +55,7 @@ def cluster_of(
     reservations = [
         reservation("cr-1", MEDIUM, available=available, total=4, state=more.pop("state", State.ACTIVE)),
         reservation("cr-2", LARGE, available=0, total=1),
+        *more.pop("other_reservations", ()),
     ]
     pools = more.pop("pools", None) or [pool("default", catalog(reservations), allowed)]
     return disruption_input(*nodes, reservations=reservations, pools=pools, **more)
@@ -128,6 +129,80 @@ def test_drifted_node_is_not_terminated_first_if_its_pods_also_need_an_on_demand
     decided = command(with_a_pod_on_demand())
     assert decided.action is Action.REPLACE
     assert [one.claim.reservation_id for one in decided.replacements] == [None]
+
+
+FREE_SLOT = reservation("cr-3", MEDIUM, available=1, total=1)
+
+
+def test_replacement_in_a_free_slot_of_another_reservation_does_not_wait() -> None:
+    """One pod needs the slot of its node, the other a free slot elsewhere."""
+    selects = shape(3000, node_selector=of(is_in(RESERVATION_ID, "cr-3")))
+    node = machine("a", LARGE, (*load("a", BIG), *load("selects", selects)), slot="cr-1", deleting=True)
+    found = cluster_of(node, other_reservations=[FREE_SLOT])
+    held = replacement_for(found)
+    assert held is not None
+    assert (held.claim.reservation_id, held.waits_for_instance) == ("cr-1", "id-a")
+    drifted = decide(
+        cluster_of(replace(node, deleting=False), other_reservations=[FREE_SLOT], facts={"a": DRIFTED})
+    )
+    assert drifted.command is not None
+    waits = {one.claim.reservation_id: one.waits_for_instance for one in drifted.command.replacements}
+    assert waits == {"cr-1": "id-a", "cr-3": None}
+
+
+@pytest.mark.parametrize("allowed", [RESERVED_ONLY, MIXED])
+def test_drifted_node_of_a_full_reservation_is_replaced_in_a_free_slot_of_another(allowed: Any) -> None:
+    found = command(
+        cluster_of(reserved_node("a"), allowed=allowed, other_reservations=[FREE_SLOT], facts={"a": DRIFTED})
+    )
+    assert found.action is Action.REPLACE
+    assert [(one.claim.reservation_id, one.waits_for_instance) for one in found.replacements] == [
+        ("cr-3", None)
+    ]
+
+
+def test_drifted_node_is_terminated_first_if_its_pods_fit_only_on_a_drifted_node() -> None:
+    facts = {"a": DRIFTED, "b": replace(DRIFTED, do_not_disrupt=True)}
+    found = command(cluster_of(reserved_node("a"), machine("b", LARGE), facts=facts))
+    assert (found.action, found.candidates) == (Action.TERMINATE_FIRST, ("a",))
+
+
+def test_slot_of_a_node_whose_reboot_failed_is_held_for_a_pending_pod() -> None:
+    """The pods of the node were evicted for the reboot, so they are pending. One of the two gets the slot."""
+    failed = NodeFacts(reboot_failed=True, ready=False, rebooted_s=NOW_S, reboots_s=(NOW_S,))
+    node = machine("a", MEDIUM, (), slot="cr-1")
+    for reboot_failed, action in ((True, Action.TERMINATE_FIRST), (False, Action.DELETE)):
+        found = cluster_of(
+            node,
+            allowed=MIXED,
+            pending=pods(2, BIG),
+            facts={"a": replace(failed, reboot_failed=reboot_failed, drifted=DRIFTED.drifted)},
+        )
+        survey, settings = Survey(found), Settings()
+        need = Need(Method.REPAIR, DisruptionReason.UNHEALTHY, "unhealthy", NOW_S, terminate_first=True)
+        rolled = Rolling(survey, Simulator(found, settings), settings).replace(survey.candidate(node), need)
+        assert isinstance(rolled, DisruptionCommand)
+        assert rolled.action is action
+        held = [(one.claim.reservation_id, one.waits_for_instance) for one in rolled.replacements]
+        assert held == ([("cr-1", "id-a")] if reboot_failed else [])
+
+
+def test_reason_of_a_node_whose_pods_fit_nowhere_names_the_pod() -> None:
+    decision = decide(
+        cluster_of(reserved_node("a"), facts={"a": DRIFTED}), Settings(terminate_first_drift=False)
+    )
+    (text,) = {
+        why.reason.text for one in decision.undisrupted for why in one.blockers if why.method is Method.DRIFT
+    }
+    assert "default/a-0 =>" in text
+
+
+def test_nodes_without_pods_to_reschedule_are_rolled_first() -> None:
+    daemon = replace(load("daemon", shape(100))[0], from_daemon_set=True, reschedulable=False)
+    busy = machine("a", MEDIUM, (daemon, *load("a", BIG)), slot="cr-1")
+    idle = machine("b", MEDIUM, (replace(daemon, uid="other"),), slot="cr-1")
+    facts = {"a": NodeFacts(drifted=Drifted("AMI", NOW_S - 2 * HOUR_S)), "b": DRIFTED}
+    assert command(cluster_of(busy, idle, facts=facts)).candidates == ("b",)
 
 
 # --- Budgets -----------------------------------------------------------------------------------------
@@ -214,6 +289,15 @@ def test_drain_starts_only_if_the_pod_disruption_budget_allows_all_pods_to_be_ev
     budgets = (pdb(allowed=allowed, **of_budget),)
     found = decide(cluster_of(node, facts={"a": DRIFTED}, budgets=budgets)).command
     assert (found is not None) is rolled
+
+
+def test_only_evicted_pods_without_another_node_count_against_the_budget() -> None:
+    """One of the two pods fits on node b, so only the other one waits for the slot."""
+    node = machine("a", MEDIUM, load("a", shape(1500), 2), slot="cr-1")
+    other = machine("b", MEDIUM, load("b", shape(2000)))
+    facts = {"a": DRIFTED, "b": NodeFacts(do_not_disrupt=True)}
+    found = command(cluster_of(node, other, facts=facts, budgets=(pdb(allowed=1),)))
+    assert found.action is Action.TERMINATE_FIRST
 
 
 # --- Reasons of commands -----------------------------------------------------------------------------

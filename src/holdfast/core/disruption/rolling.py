@@ -101,7 +101,7 @@ class Rolling:
     def held(self, one: Candidate) -> Replacement | None:
         """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
         is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
-        answer = self.simulator.ask([one.node], Question(avoids_drifted=True))
+        answer = self.simulator.ask([one.node])
         if answer.stuck is None and all(claim.reservation_id is not None for claim in answer.claims):
             return None
         if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
@@ -126,14 +126,14 @@ class Rolling:
         evicted before and are pending, so the slot is held for those pending pods that the planner would place
         in it."""
         snapshot = self.survey.cluster.snapshot
-        id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "") if one.is_reserved else None
-        entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_ or "")
+        entry = self._entry(one) if one.is_reserved else None
         no = Reason(
             BlockedCode.PODS_WITHOUT_PLACE,
             "the pods do not fit in the slot of the node, or the slot cannot be launched into",
         )
-        if not need.terminate_first or id_ is None or entry is None or not entry.usable or entry.free > 0:
+        if not need.terminate_first or entry is None or not entry.usable or entry.free > 0:
             return no
+        id_ = entry.reservation.id
         first = waiting_replacements.taken(snapshot, id_)
         if first is not None:
             text = f"NodeClaim {first.name} still waits for its slot of {id_}; no second node is deleted until it has one"
@@ -218,18 +218,23 @@ class Rolling:
                 )
         return None
 
+    def _entry(self, one: Candidate) -> ledger.Entry | None:
+        """The ledger's entry for the reservation that the node is in."""
+        snapshot = self.survey.cluster.snapshot
+        found = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
+        return found.get(one.labels.get(snapshot.cloud_labels.reservation_id or "", ""))
+
     def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
         """Whether a slot of its reservation is being released that no claim waits for. The command then waits
         for that slot, as long as the settings allow, before it launches on demand or on spot."""
-        snapshot = self.survey.cluster.snapshot
-        id_ = one.labels.get(snapshot.cloud_labels.reservation_id or "", "")
-        entry = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s).get(id_)
+        snapshot, entry = self.survey.cluster.snapshot, self._entry(one)
         patience_s = self.survey.pools[one.pool].reservation_wait_s
         if patience_s is None:
             patience_s = self.settings.solving.reservation_wait_s
         until_s = need.since_s + patience_s
         if entry is None or not entry.usable or self.survey.cluster.now_s >= until_s:
             return None
+        id_ = entry.reservation.id
         spoken_for = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
