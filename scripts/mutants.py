@@ -65,6 +65,7 @@ GROUPS: Final = {
     "rolling": (
         "core/disruption/budgets.py",
         "core/disruption/consolidation.py",
+        "core/disruption/cooldown.py",
         "core/disruption/drift.py",
         "core/disruption/repair.py",
         "core/disruption/rolling.py",

@@ -292,4 +292,4 @@ def test_unchanged_cluster_gives_no_further_command(disruption_input: Disruption
     first = decide(without_drift)
     if first.command is None:
         later = replace(without_drift, snapshot=replace(without_drift.snapshot, taken_s=NOW_S + seconds))
-        assert decide(later, Settings(), first.memory).command is None
+        assert decide(later, Settings(), first.cache).command is None

@@ -31,8 +31,10 @@ _SIZES = {SMALL: 2, MEDIUM: 4, LARGE: 8}
 
 def catalog(reservations: Iterable[Reservation] = (), **more: Any) -> tuple[InstanceType, ...]:
     """Three types in three zones: 2, 4 and 8 cores at 0.1, 0.2 and 0.4 an hour on demand."""
-    kept = tuple(reservations)
-    return tuple(instance_type(name, cpu, 4 * cpu, 0.05 * cpu, kept, **more) for name, cpu in _SIZES.items())
+    listed = tuple(reservations)
+    return tuple(
+        instance_type(name, cpu, 4 * cpu, 0.05 * cpu, listed, **more) for name, cpu in _SIZES.items()
+    )
 
 
 def machine(

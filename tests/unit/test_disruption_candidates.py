@@ -19,7 +19,7 @@ from disruption_builders import (
 )
 from holdfast import names
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.candidates import Survey, is_settled
+from holdfast.core.disruption.candidates import CandidateSet, is_settled
 from holdfast.core.disruption.costs import POD, Cost
 from holdfast.core.disruption.inputs import DisruptionInput, NodeFacts
 from holdfast.model.reasons import BlockedCode
@@ -31,8 +31,8 @@ BUSY = machine("n1", pods=load("web", WEB))
 
 
 def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str | None:
-    survey = Survey(disruption_input(one, facts={one.name: facts} if facts else {}, **more))
-    why = survey.refused.get(one.name)
+    candidate_set = CandidateSet(disruption_input(one, facts={one.name: facts} if facts else {}, **more))
+    why = candidate_set.refused.get(one.name)
     return why.code if why else None
 
 
@@ -65,7 +65,7 @@ def test_a_node_without_a_usable_node_pool_is_no_candidate() -> None:
 
 
 def blocked(*nodes: NodeView, **more: Any) -> str | None:
-    found = Survey(disruption_input(*nodes, **more)).candidates[nodes[0].name].pods_block
+    found = CandidateSet(disruption_input(*nodes, **more)).candidates[nodes[0].name].pods_block
     return found.code if found else None
 
 
@@ -134,7 +134,7 @@ def test_node_with_only_daemonset_pods_or_pods_without_eviction_cost_is_empty() 
 
 
 def cost(one: NodeView, **more: Any) -> Cost:
-    return Survey(disruption_input(one, **more)).cost(one)
+    return CandidateSet(disruption_input(one, **more)).cost(one)
 
 
 @pytest.mark.fact("R-36")
@@ -169,7 +169,7 @@ def test_cost_of_a_reserved_node_does_not_depend_on_whether_its_reservation_is_o
 
 def order(*nodes: NodeView, **more: Any) -> list[str]:
     found: DisruptionInput = disruption_input(*nodes, **more)
-    return [one.name for one in sorted(Survey(found).candidates.values(), key=lambda one: one.order)]
+    return [one.name for one in sorted(CandidateSet(found).candidates.values(), key=lambda one: one.order)]
 
 
 @pytest.mark.fact("D-22")

@@ -1,6 +1,6 @@
 """Consolidation: which nodes are deleted or replaced, by what, and why other nodes are not disrupted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from disruption_builders import (
     pdb,
 )
 from holdfast import names
+from holdfast.core.disruption import consolidation
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
@@ -36,7 +38,7 @@ from holdfast.core.disruption.inputs import (
 )
 from holdfast.model import requirements
 from holdfast.model.pods import PodView
-from holdfast.model.reasons import BlockedCode
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
 
@@ -216,7 +218,7 @@ def test_node_is_deleted_once_the_target_node_has_settled() -> None:
     first = decision_for(mover, fresh, pools=pools, facts=blocked)
     assert first.command is None
     later = disruption_input(mover, fresh, pools=pools, facts=blocked, now_s=NOW_S + 51)
-    found = decide(later, Settings(), first.memory).command
+    found = decide(later, Settings(), first.cache).command
     assert found is not None
     assert found.candidates == ("a",)
 
@@ -268,8 +270,8 @@ def test_single_node_consolidation_alternates_between_nodepools_and_continues_in
     first = decide(cluster, few)
     assert first.command is None
     assert BlockedCode.NOT_REACHED in codes(first, "b") & codes(first, "c")
-    assert first.memory.unreached == ("other", "default")
-    second = decide(cluster, few, first.memory)
+    assert first.cache.unreached == ("other", "default")
+    second = decide(cluster, few, first.cache)
     assert second.command is not None
     assert second.command.candidates == ("c",)
 
@@ -450,6 +452,111 @@ def test_moving_pods_to_an_empty_node_saves_the_price_difference() -> None:
     assert never_deleted.saves_nano_usd_per_hour == round(0.4 * NANO)
 
 
+# --- Sets of nodes -----------------------------------------------------------------------------------
+
+
+class Attempts:
+    """Each node is worth its gain, and no set with a node of `blocked` gives a command."""
+
+    def __init__(
+        self, blocked: str = "", stop_after: int = 99, gains: Mapping[str, int] | None = None
+    ) -> None:
+        self.blocked, self.stop_after, self.gains = blocked, stop_after, gains or {}
+        self.sets: list[str] = []
+
+    def __call__(self, found: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
+        names_ = "".join(one.name for one in found)
+        self.sets.append(names_)
+        if len(self.sets) > self.stop_after:
+            return None
+        if set(names_) & set(self.blocked):
+            return Reason(BlockedCode.NOT_CHEAPER, "no")
+        saves = sum(self.gains.get(name, 1) for name in names_)
+        return DisruptionCommand(
+            Method.MULTI_NODE,
+            DisruptionReason.UNDERUTILIZED,
+            Action.DELETE,
+            tuple(names_),
+            "it pays",
+            saves_nano_usd_per_hour=saves,
+        )
+
+    def largest(self, nodes: str) -> str | None:
+        views = [machine(name, MEDIUM, load(name, WEB)) for name in nodes]
+        candidate_set = CandidateSet(disruption_input(*views))
+        found = consolidation.largest([candidate_set.candidate(one) for one in views], self)
+        return None if found is None else "".join(found.candidates)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "blocked", "largest", "sets"),
+    [
+        ("", "", None, []),
+        ("abcd", "", "abcd", ["abcd"]),
+        ("abcd", "abcd", None, ["abcd", "ab", "a", "b", "c", "d"]),
+        ("abcd", "d", "abc", ["abcd", "ab", "abcd", "abc", "abcd"]),
+        ("abcd", "a", "bcd", ["abcd", "ab", "a", "b", "bcd"]),
+        ("abcdefgh", "e", "abcdfgh", ["abcdefgh", "abcd", "abcdefgh", "abcdef", "abcde", "abcdf", "abcdfgh"]),
+    ],
+)
+def test_the_largest_set_leaves_out_nodes_that_cannot_be_disrupted_with_the_others(
+    nodes: str, blocked: str, largest: str | None, sets: list[str]
+) -> None:
+    attempts = Attempts(blocked)
+    assert (attempts.largest(nodes), attempts.sets) == (largest, sets)
+
+
+def test_a_node_that_adds_no_saving_is_left_out() -> None:
+    assert Attempts(gains={"b": 0}).largest("ab") == "ab"
+    attempts = Attempts("c", gains={"b": 0})
+    assert attempts.largest("abc") == "ab"
+
+
+def test_no_set_is_tried_after_the_attempts_are_spent() -> None:
+    attempts = Attempts("d", stop_after=2)
+    assert (attempts.largest("abcd"), attempts.sets) == ("ab", ["abcd", "ab", "abcd"])
+
+
+def test_at_most_24_sets_are_tried() -> None:
+    attempts = Attempts("abcdefghijklmnopqrstuvwxyz")
+    assert attempts.largest("abcdefghijklmnopqrstuvwxyz") is None
+    assert len(attempts.sets) == 24
+
+
+# --- Which nodes are looked at -----------------------------------------------------------------------
+
+
+def test_node_of_a_nodepool_without_budget_has_a_reason_and_another_is_consolidated() -> None:
+    pools = [
+        pool(name, catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND)) for name in ("default", "other")
+    ]
+    idle = machine("a", LARGE, load("a", shape(3500)))
+    other = replace(machine("b", LARGE, load("b", shape(3500))), node_pool="other")
+    decision = decision_for(idle, other, pools=pools, rules={"default": at_most("0"), "other": FREE})
+    assert decision.command is not None
+    assert decision.command.candidates == ("b",)
+    assert BlockedCode.BUDGET in codes(decision, "a")
+    blocked = decision_for(idle, pools=pools, rules={"default": at_most("0"), "other": FREE})
+    assert codes(blocked, "a") == {BlockedCode.BUDGET}
+
+
+@pytest.mark.parametrize(
+    ("rules", "after_s", "code"),
+    [
+        ({"default": replace(FREE, static=True)}, 0, BlockedCode.STATIC),
+        ({"default": FREE}, None, BlockedCode.CONSOLIDATION_OFF),
+        ({"default": replace(FREE, policy=Policy.WHEN_EMPTY)}, 0, BlockedCode.WHEN_EMPTY),
+    ],
+)
+def test_nodepool_that_does_not_allow_consolidation_has_a_reason(
+    rules: dict[str, PoolRules], after_s: int | None, code: BlockedCode
+) -> None:
+    idle = machine("a", LARGE, load("a", shape(3500)))
+    decision = decision_for(idle, pools=on_demand(consolidate_after_s=after_s), rules=rules)
+    assert decision.command is None
+    assert codes(decision, "a") == {code}
+
+
 # --- Cool-down and cached results ----------------------------------------------------------------------
 
 
@@ -458,14 +565,14 @@ def test_moved_pod_is_not_moved_again_during_the_cooldown() -> None:
     assert decision.command is not None
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
     cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
-    again = decide(cluster, Settings(), decision.memory)
+    again = decide(cluster, Settings(), decision.cache)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
     later = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
-    assert decide(later, Settings(), decision.memory).command is not None
+    assert decide(later, Settings(), decision.cache).command is not None
     older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
     cluster = disruption_input(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
-    assert decide(cluster, Settings(), decision.memory).command is not None
+    assert decide(cluster, Settings(), decision.cache).command is not None
 
 
 def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
@@ -475,11 +582,11 @@ def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
     successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
     held, other = machine("b", LARGE, successor), machine("c", LARGE, load("c", shape(900, app="other")))
     between = decide(
-        disruption_input(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.memory
+        disruption_input(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.cache
     )
     assert between.command is not None
     assert between.command.candidates == ("c",)
-    later = decide(disruption_input(held, pools=on_demand(), now_s=NOW_S + 84), short, between.memory)
+    later = decide(disruption_input(held, pools=on_demand(), now_s=NOW_S + 84), short, between.cache)
     assert BlockedCode.COOLING_DOWN in codes(later, "b")
 
 
@@ -489,7 +596,7 @@ def test_pod_created_long_after_a_pod_of_its_shape_moved_has_no_cooldown() -> No
     assert decision.command is not None
     newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
     cluster = disruption_input(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
-    assert decide(cluster, Settings(), decision.memory).command is not None
+    assert decide(cluster, Settings(), decision.cache).command is not None
 
 
 def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
@@ -504,7 +611,7 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
     cluster = disruption_input(
         machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300
     )
-    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), decision.memory), "b")
+    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), decision.cache), "b")
 
 
 @pytest.mark.parametrize(("ago_s", "is_moved"), [(None, True), (601, True), (599, False)])
@@ -526,7 +633,7 @@ def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
     later = disruption_input(
         machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300
     )
-    again = decide(later, Settings(), first.memory)
+    again = decide(later, Settings(), first.cache)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
 
@@ -545,11 +652,11 @@ def test_cooldown_applies_after_a_drain_of_two_hours() -> None:
     drains = machine("a", LARGE, load("a", HALF), deleting=True)
     other = machine("c", LARGE, load("c", shape(900, app="other")))
     two_hours_later = disruption_input(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
-    second = decide(two_hours_later, Settings(), decision.memory)
+    second = decide(two_hours_later, Settings(), decision.cache)
     assert second.command is not None
     successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
     cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
-    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.memory), "b")
+    assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.cache), "b")
 
 
 @pytest.mark.fact("D-28", "D-35", "W-2")
@@ -565,12 +672,12 @@ def test_node_without_a_result_is_not_simulated_again_until_something_changes() 
 
     first = decide(cluster_at(full, NOW_S))
     assert first.command is None
-    second = decide(cluster_at(full, NOW_S + 10), Settings(), first.memory)
+    second = decide(cluster_at(full, NOW_S + 10), Settings(), first.cache)
     assert codes(second, "a") >= {BlockedCode.UNCHANGED}
     for cluster in (cluster_at(full, NOW_S + 10, changed=1), cluster_at(full, NOW_S + 301)):
-        assert BlockedCode.UNCHANGED not in codes(decide(cluster, Settings(), first.memory), "a")
+        assert BlockedCode.UNCHANGED not in codes(decide(cluster, Settings(), first.cache), "a")
     free = [reservation("cr-1", MEDIUM, available=1, total=1)]
-    found = decide(cluster_at(free, NOW_S + 10), Settings(), first.memory).command
+    found = decide(cluster_at(free, NOW_S + 10), Settings(), first.cache).command
     assert found is not None  # a freed slot is used at once
     assert replaced_by(found) == [(MEDIUM, names.RESERVED, "cr-1")]
 
@@ -586,10 +693,10 @@ def test_multi_node_consolidation_runs_again_when_another_node_settles() -> None
     pools = on_demand(only_large, consolidate_after_s=60)
     first = decide(disruption_input(*nodes, pools=pools, now_s=NOW_S))
     assert first.command is None
-    memo = first.memory.memos[Method.MULTI_NODE]
-    assert memo.done
-    assert memo.tried == {"a", "b"}  # these are not simulated again while the memo is recent
-    found = decide(disruption_input(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.memory).command
+    result = first.cache.results[Method.MULTI_NODE]
+    assert result.done
+    assert result.tried == {"a", "b"}  # these are not simulated again while the result is recent
+    found = decide(disruption_input(*nodes, pools=pools, now_s=NOW_S + 10), Settings(), first.cache).command
     assert found is not None
     assert set(found.candidates) <= {"b", "c"}
 

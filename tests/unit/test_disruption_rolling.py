@@ -18,7 +18,7 @@ from disruption_builders import (
     pdb,
 )
 from holdfast import names
-from holdfast.core.disruption.candidates import Survey
+from holdfast.core.disruption.candidates import CandidateSet
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
@@ -68,9 +68,9 @@ def replacement_for(
     found: DisruptionInput, name: str = "a", settings: Settings | None = None
 ) -> Replacement | None:
     settings = settings or Settings()
-    survey = Survey(found)
+    candidate_set = CandidateSet(found)
     (node,) = (one for one in found.snapshot.nodes if one.name == name)
-    return Rolling(survey, Simulator(found, settings), settings).held(survey.candidate(node))
+    return Rolling(candidate_set, Simulator(found, settings), settings).held(candidate_set.candidate(node))
 
 
 @pytest.mark.parametrize("allowed", [RESERVED_ONLY, MIXED])
@@ -178,9 +178,11 @@ def test_slot_of_a_node_whose_reboot_failed_is_held_for_a_pending_pod() -> None:
             pending=pods(2, BIG),
             facts={"a": replace(failed, reboot_failed=reboot_failed, drifted=DRIFTED.drifted)},
         )
-        survey, settings = Survey(found), Settings()
+        candidate_set, settings = CandidateSet(found), Settings()
         need = Need(Method.REPAIR, DisruptionReason.UNHEALTHY, "unhealthy", NOW_S, terminate_first=True)
-        rolled = Rolling(survey, Simulator(found, settings), settings).replace(survey.candidate(node), need)
+        rolled = Rolling(candidate_set, Simulator(found, settings), settings).replace(
+            candidate_set.candidate(node), need
+        )
         assert isinstance(rolled, DisruptionCommand)
         assert rolled.action is action
         held = [(one.claim.reservation_id, one.waits_for_instance) for one in rolled.replacements]

@@ -21,7 +21,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
-from holdfast.core.disruption.candidates import Survey
+from holdfast.core.disruption.candidates import CandidateSet
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.rolling import Rolling
@@ -113,10 +113,10 @@ class SlotHolds:
 def _replacements(
     cluster: DisruptionInput, *, settings: Settings, provider_ids: set[str | None]
 ) -> list[Replacement]:
-    survey = Survey(cluster)
-    rolling = Rolling(survey, Simulator(cluster, settings), settings)
+    candidate_set = CandidateSet(cluster)
+    rolling = Rolling(candidate_set, Simulator(cluster, settings), settings)
     deleting = [node for node in cluster.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
-    found = (rolling.held(survey.candidate(node)) for node in deleting)
+    found = (rolling.held(candidate_set.candidate(node)) for node in deleting)
     return [one for one in found if one is not None]
 
 

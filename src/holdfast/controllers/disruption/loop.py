@@ -26,7 +26,7 @@ from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.core.disruption import decide, validation, waiting_replacements
-from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Memory, Method, Move
+from holdfast.core.disruption.commands import Action, Decision, DecisionCache, DisruptionCommand, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling.input import columns
@@ -78,7 +78,7 @@ class Disruption:
         self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._reporter = DisruptionReporter(caches=caches, ports=ports)
         self._changes = Changes(caches)
-        self._memory = Memory()
+        self._cache = DecisionCache()
         self._planner = columns.CatalogCache()
         self._pending: _Pending | None = None
         self._log = structlog.get_logger().bind(controller=self.name)
@@ -136,15 +136,15 @@ class Disruption:
         decide_ = functools.partial(
             decide.decide,
             settings=self._settings,
-            memory=self._memory,
+            cache=self._cache,
             repair_policies=self._repair_policies,
             planner=self._planner,
         )
         decision = await self._compute.run(decide_, cluster)
         if decision.command is not None and decision.command.method not in _NOT_VALIDATED:
             due_s = self._clock.monotonic_s() + _VALIDATION_S
-            self._pending = _Pending(decision.command, due_s, self._memory.moves)
-        self._memory = decision.memory
+            self._pending = _Pending(decision.command, due_s, self._cache.moves)
+        self._cache = decision.cache
         self._reporter.decided(decision, self._clock.monotonic_s() - began_s)
         return decision
 
@@ -160,7 +160,7 @@ class Disruption:
 
     def _rejected(self, pending: _Pending, why: Invalid) -> None:
         """The cool-down of pods does not count a command that was not executed."""
-        self._memory = dataclasses.replace(self._memory, moves=pending.moves_before)
+        self._cache = dataclasses.replace(self._cache, moves=pending.moves_before)
         self._reporter.rejected(pending.command, why)
 
     # --- Act ------------------------------------------------------------------------------------------

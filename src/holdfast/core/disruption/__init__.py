@@ -1,1 +1,1 @@
-"""decide(cluster, settings, memory) -> Decision: which nodes to disrupt now, and why the others are not."""
+"""decide(cluster, settings, cache) -> Decision: which nodes to disrupt now, and why the others are not."""

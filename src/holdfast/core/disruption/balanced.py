@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy
@@ -22,13 +22,15 @@ THRESHOLD: Final = Fraction(1, 2)
 class Balance:
     """The totals of every Balanced pool, over all of its nodes."""
 
-    def __init__(self, survey: Survey) -> None:
-        balanced = {name for name, rules in survey.cluster.pools.items() if rules.policy is Policy.BALANCED}
+    def __init__(self, candidate_set: CandidateSet) -> None:
+        balanced = {
+            name for name, rules in candidate_set.cluster.pools.items() if rules.policy is Policy.BALANCED
+        }
         self._cost = dict.fromkeys(balanced, 0)
         self._trouble = dict.fromkeys(balanced, 0)
-        for node in survey.cluster.snapshot.nodes:
+        for node in candidate_set.cluster.snapshot.nodes:
             if node.node_pool in balanced and node.claim is not None:
-                self._cost[node.node_pool] += survey.cost(node).scaled
+                self._cost[node.node_pool] += candidate_set.cost(node).scaled
                 self._trouble[node.node_pool] += costs.rescheduling_cost(node)
 
     def score(self, pool: str, saved: Fraction, trouble: int) -> Fraction:

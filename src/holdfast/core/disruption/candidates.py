@@ -97,7 +97,7 @@ class Budgets:
         )
 
 
-class Survey:
+class CandidateSet:
     """Every node of the input: a candidate, or the reason why it is none."""
 
     def __init__(self, cluster: DisruptionInput) -> None:

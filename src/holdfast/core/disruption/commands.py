@@ -142,7 +142,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class MethodResult:
     """A method looked at a cluster of this stamp then, and these nodes gave nothing."""
 
     stamp: tuple[int | str, ...]
@@ -152,11 +152,11 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DecisionCache:
     """What one decision leaves for the next. To lose it costs time, never correctness."""
 
     moves: tuple[Move, ...] | None = None  # None: unknown, the program has just started
-    memos: Mapping[Method, Memo] = field(default_factory=dict)
+    results: Mapping[Method, MethodResult] = field(default_factory=dict)
     unreached: tuple[str, ...] = ()  # NodePools that the last pass had no time for
 
 
@@ -164,5 +164,5 @@ class Memory:
 class Decision:
     command: DisruptionCommand | None
     undisrupted: tuple[Undisrupted, ...]  # by name of the node
-    memory: Memory
+    cache: DecisionCache
     allowances: tuple[Allowance, ...]  # for metrics and events (D-13)

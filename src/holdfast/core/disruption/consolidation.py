@@ -10,24 +10,24 @@ a pass is bounded by counts, so a large cluster takes more passes, not longer on
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
 from holdfast import names
-from holdfast.core.disruption import budgets, commands, costs, prefilter, replacement_prices
+from holdfast.core.disruption import budgets, costs, prefilter, replacement_prices
 from holdfast.core.disruption import candidates as candidates_
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
+from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Policy, Settings
+from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings
 from holdfast.core.disruption.simulation import Answer, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import prices, wording
-from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
@@ -41,10 +41,10 @@ Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
 class ConsolidationPass:
     """What multi-node and single-node consolidation share in one pass."""
 
-    survey: Survey
+    candidate_set: CandidateSet
     simulator: Simulator
     settings: Settings
-    recently: "RecentMoves"
+    recently: RecentMoves
     blockers: Blockers
     balance: Balance
     release: SlotRelease
@@ -52,8 +52,8 @@ class ConsolidationPass:
     def eligible(self) -> list[Candidate]:
         """Nodes that consolidation looks at, the most worth it first; the others get their reasons."""
         found = []
-        for one in self.survey.candidates.values():
-            why = why_not(self.survey, one, self.recently, self.release)
+        for one in self.candidate_set.candidates.values():
+            why = why_not(self.candidate_set, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
                 why = Reason(
                     BlockedCode.BALANCE,
@@ -72,7 +72,7 @@ class ConsolidationPass:
     def attempt(self, method: Method, found: Sequence[Candidate]) -> DisruptionCommand | Reason:
         question = self.release.question(found)
         answer = self.simulator.ask([one.node for one in found], question)
-        command = Judge(self.survey, self.simulator, self.settings, self.release).command(
+        command = CommandBuilder(self.candidate_set, self.simulator, self.settings, self.release).command(
             method, found, answer
         )
         if isinstance(command, DisruptionCommand):
@@ -88,7 +88,7 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
-    slots = prefilter.FreeSlots(c.survey, c.settings)
+    slots = prefilter.FreeSlots(c.candidate_set, c.settings)
     into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
     command = largest(into_slots, attempt)
     if command is not None and command.replacements:
@@ -130,7 +130,7 @@ def one_by_one(
     first: Sequence[str],
 ) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
     """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
-    filter_ = prefilter.Prefilter(c.survey, c.simulator.targets, c.settings)
+    filter_ = prefilter.Prefilter(c.candidate_set, c.simulator.targets, c.settings)
     examined = set(tried)
     waiting: list[str] = []
     for one in interleaved(found, first):
@@ -171,14 +171,11 @@ def _gain(command: DisruptionCommand) -> tuple[int, int]:
     return command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour
 
 
-_REPLACED_WITHIN_S: Final = 60  # a pod that is made so soon after its like was evicted is its replacement
-
-
 @dataclass(frozen=True, slots=True)
-class Judge:
+class CommandBuilder:
     """Answers as commands, or as the reason why not."""
 
-    survey: Survey
+    candidate_set: CandidateSet
     simulator: Simulator
     settings: Settings
     release: SlotRelease
@@ -235,7 +232,7 @@ class Judge:
         if claims and not before.paid_nano:
             # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
             claims = [
-                replacement_prices.pinned(claim, self.survey.cluster.snapshot.cloud_labels)
+                replacement_prices.pinned(claim, self.candidate_set.cluster.snapshot.cloud_labels)
                 for claim in claims
             ]
         if claims and not sum((self._cost(claim) for claim in claims), FREE) < before:
@@ -256,19 +253,19 @@ class Judge:
 
     def _still_paid(self, node: str) -> int:
         """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
-        one = self.survey.candidates.get(node)
+        one = self.candidate_set.candidates.get(node)
         if one is None or not one.is_empty or one.pods_block is not None:
             return 0
-        rules = self.survey.cluster.pools.get(one.pool)
-        if rules is None or rules.static or self.survey.pools[one.pool].consolidate_after_s is None:
+        rules = self.candidate_set.cluster.pools.get(one.pool)
+        if rules is None or rules.static or self.candidate_set.pools[one.pool].consolidate_after_s is None:
             return 0
         return one.cost.paid_nano
 
     def _narrowed(
         self, method: Method, found: Sequence[Candidate], claim: PlannedClaim, before: Cost
     ) -> PlannedClaim | Reason:
-        pool = self.survey.pools[claim.node_pool]
-        well_known = self.survey.cluster.snapshot.cloud_labels.well_known
+        pool = self.candidate_set.pools[claim.node_pool]
+        well_known = self.candidate_set.cluster.snapshot.cloud_labels.well_known
         all_spot = all(one.labels.get(names.CAPACITY_TYPE) == names.SPOT for one in found)
         admits_spot = claim.requirements.get(names.CAPACITY_TYPE).has(names.SPOT)
         if all_spot and admits_spot:
@@ -293,18 +290,20 @@ class Judge:
     def _cost(self, claim: PlannedClaim) -> Cost:
         if claim.reservation_id is None:
             return Cost(claim.price_nano_usd_per_hour or 0)
-        return Cost(0, replacement_prices.slot_nano(claim, self.survey.pools[claim.node_pool]))
+        return Cost(0, replacement_prices.slot_nano(claim, self.candidate_set.pools[claim.node_pool]))
 
 
-def why_not(survey: Survey, one: Candidate, moved: "RecentMoves", release: SlotRelease) -> Reason | None:
+def why_not(
+    candidate_set: CandidateSet, one: Candidate, moved: RecentMoves, release: SlotRelease
+) -> Reason | None:
     """Why consolidation does not look at a node (D-21); None: it does."""
-    rules = survey.cluster.pools.get(one.pool)
-    pool = survey.pools[one.pool]
+    rules = candidate_set.cluster.pools.get(one.pool)
+    pool = candidate_set.pools[one.pool]
     if rules is None or rules.static:
         return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if one.pods_block is not None:
         return one.pods_block
-    if survey.type_of(one.node) is None:
+    if candidate_set.type_of(one.node) is None:
         return Reason(
             BlockedCode.UNKNOWN_TYPE, f'Instance Type "{one.labels.get(names.INSTANCE_TYPE, "")}" not found'
         )
@@ -319,82 +318,11 @@ def why_not(survey: Survey, one: Candidate, moved: "RecentMoves", release: SlotR
         return Reason(BlockedCode.WHEN_EMPTY, f'NodePool "{one.pool}" has non-empty consolidation disabled')
     if one.is_empty:
         return Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
-    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, survey.cluster.now_s):
+    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, candidate_set.cluster.now_s):
         return Reason(
             BlockedCode.UNSETTLED, f"a pod was added or removed less than {pool.consolidate_after_s} s ago"
         )
     return release.why_never(one) or moved.why_not(one)
-
-
-@dataclass(frozen=True, slots=True)
-class RecentMoves:
-    """What consolidation moved not long ago. A pod is made anew when it is moved, so it is known by its shape and by when
-    it was made: while pods of its shape were evicted, or right after."""
-
-    moves: tuple[commands.Move, ...]
-    cooldown_s: int
-    now_s: int
-
-    def why_not(self, one: Candidate) -> Reason | None:
-        for pod in one.node.pods:
-            if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
-                for move in self.moves:
-                    last_s = move.until_s + _REPLACED_WITHIN_S
-                    if move.at_s <= pod.created_s <= last_s and _kind(pod) in move.shapes:
-                        until = wording.moment(pod.created_s + self.cooldown_s, self.now_s)
-                        return Reason(
-                            BlockedCode.COOLING_DOWN,
-                            f"pod {pod.full_name} was evicted by consolidation and is not evicted again until {until} (UTC)",
-                            subjects=(pod.full_name,),
-                        )
-        return None
-
-    def after(self, command: DisruptionCommand, survey: Survey) -> tuple[commands.Move, ...]:
-        """What is to be remembered once a command is carried out; what is too old is forgotten."""
-        held_s = _REPLACED_WITHIN_S + self.cooldown_s
-        recent = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
-        shapes = frozenset(
-            _kind(pod)
-            for name in command.candidates
-            for pod in survey.candidates[name].node.pods
-            if pod.reschedulable
-        )
-        if not shapes:
-            return recent
-        return (*recent, commands.Move(self.now_s, shapes, frozenset(command.candidates), self.now_s))
-
-
-def still_moving(moves: Sequence[commands.Move], cluster: DisruptionInput) -> tuple[commands.Move, ...]:
-    """The moves as they are known now: a drain that takes hours is a move for hours."""
-    deleting = {
-        node.name
-        for node in cluster.snapshot.nodes
-        if node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued)
-    }
-    return tuple(replace(move, until_s=cluster.now_s) if move.nodes & deleting else move for move in moves)
-
-
-def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[commands.Move, ...]:
-    """What a program that has just begun takes for moved by the one before it: where consolidation was at work a short
-    while ago, every pod that is young, and every pod that is still to leave."""
-    since_s = cluster.now_s - cooldown_s
-    if all((rules.consolidated_s or 0) <= since_s for rules in cluster.pools.values()):
-        return ()
-    young = (
-        pod
-        for node in cluster.snapshot.nodes
-        for pod in node.pods
-        if pod.created_s > since_s or node.deleting
-    )
-    shapes = frozenset(_kind(pod) for pod in (*young, *cluster.snapshot.pending))
-    deleting = frozenset(node.name for node in cluster.snapshot.nodes if node.deleting)
-    return (commands.Move(since_s, shapes, deleting, cluster.now_s),)
-
-
-def _kind(pod: PodView) -> PodShape:
-    """Its shape without where it is: Kubernetes writes zone and region of a node on the pods that are bound to it."""
-    labels = tuple(label for label in pod.shape.labels if label[0] not in (names.ZONE, names.REGION))
-    return replace(pod.shape, labels=labels)
 
 
 def _explanation(

@@ -1,6 +1,6 @@
-"""decide(cluster, settings, memory) -> Decision: one pass over the disruption methods.
+"""decide(cluster, settings, cache) -> Decision: one pass over the disruption methods.
 
-Pure: the same cluster, settings and memory give the same decision. The methods are tried in order, and the first command
+Pure: the same cluster, settings and cache give the same decision. The methods are tried in order, and the first command
 ends the pass (D-2). The decision has the reasons of every node that is not disrupted.
 """
 
@@ -8,21 +8,22 @@ import functools
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidation, emptiness, targets
+from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, RemainingBudget
-from holdfast.core.disruption.candidates import Survey
+from holdfast.core.disruption.candidates import CandidateSet
 from holdfast.core.disruption.commands import (
     Blocker,
     Blockers,
     Decision,
+    DecisionCache,
     DisruptionCommand,
-    Memo,
-    Memory,
     Method,
+    MethodResult,
     Undisrupted,
 )
-from holdfast.core.disruption.consolidation import ConsolidationPass, RecentMoves
+from holdfast.core.disruption.consolidation import ConsolidationPass
+from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.inputs import DisruptionInput, DisruptionReason, Settings
 from holdfast.core.disruption.repair import Repair, RepairPolicy
 from holdfast.core.disruption.rolling import Rolling
@@ -33,85 +34,85 @@ from holdfast.core.scheduling.input import columns
 from holdfast.model.reasons import BlockedCode, Reason
 
 DEFAULT_SETTINGS: Final = Settings()
-NOTHING_REMEMBERED: Final = Memory()
+EMPTY_CACHE: Final = DecisionCache()
 
 
 def decide(
     cluster: DisruptionInput,
     settings: Settings = DEFAULT_SETTINGS,
-    memory: Memory = NOTHING_REMEMBERED,
+    cache: DecisionCache = EMPTY_CACHE,
     *,
     repair_policies: tuple[RepairPolicy, ...] = (),
     planner: columns.CatalogCache | None = None,
 ) -> Decision:
     """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
-    one = _Pass(cluster, settings, memory, planner)
+    one = _Pass(cluster, settings, cache, planner)
     command = one.run(repair_policies)
-    return Decision(command, one.undisrupted(command), one.memory, tuple(one.allowances))
+    return Decision(command, one.undisrupted(command), one.cache, tuple(one.allowances))
 
 
 @dataclass
 class _Pass:
     cluster: DisruptionInput
     settings: Settings
-    memory: Memory
+    cache: DecisionCache
     planner: columns.CatalogCache | None
     blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.survey = Survey(self.cluster)
+        self.candidate_set = CandidateSet(self.cluster)
         self.simulator = Simulator(self.cluster, self.settings, self.planner)
-        moves = self.memory.moves
+        moves = self.cache.moves
         if moves is None:
-            moves = consolidation.moves_before(self.cluster, self.settings.cooldown_s)
-        self.memory = replace(self.memory, moves=consolidation.still_moving(moves, self.cluster))
+            moves = cooldown.moves_before(self.cluster, self.settings.cooldown_s)
+        self.cache = replace(self.cache, moves=cooldown.still_moving(moves, self.cluster))
 
     def run(self, repair_policies: tuple[RepairPolicy, ...]) -> DisruptionCommand | None:
-        rolling = Rolling(self.survey, self.simulator, self.settings)
+        rolling = Rolling(self.candidate_set, self.simulator, self.settings)
         reboot_failed = any(
             facts.reboot_failed for facts in self.cluster.facts.values()
         )  # is replaced although the gate is off
         if not self.settings.node_repair:
             repair_policies = ()
         if repair_policies or reboot_failed:
-            repair = Repair(self.survey, rolling, self.settings, repair_policies)
+            repair = Repair(self.candidate_set, rolling, self.settings, repair_policies)
             command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.blockers)
             if command is not None:
                 return command
         return (
-            emptiness.command(self.survey, self._remaining(DisruptionReason.EMPTY), self.blockers)
+            emptiness.command(self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers)
             or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.blockers)
             or self._consolidated()
         )
 
     def _consolidated(self) -> DisruptionCommand | None:
-        recently = RecentMoves(self.memory.moves or (), self.settings.cooldown_s, self.cluster.now_s)
+        recently = RecentMoves(self.cache.moves or (), self.settings.cooldown_s, self.cluster.now_s)
         c = ConsolidationPass(
-            self.survey,
+            self.candidate_set,
             self.simulator,
             self.settings,
             recently,
             self.blockers,
-            Balance(self.survey),
-            SlotRelease(self.survey, self.simulator, self.settings),
+            Balance(self.candidate_set),
+            SlotRelease(self.candidate_set, self.simulator, self.settings),
         )
         found = c.eligible()
         allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
         command, some = None, c.within(found, RemainingBudget(allowed))
-        these, memo = frozenset(one.name for one in some), self._memo(Method.MULTI_NODE)
-        if not memo.done or memo.tried != these:  # time or a budget may let others in
+        these, result = frozenset(one.name for one in some), self._result(Method.MULTI_NODE)
+        if not result.done or result.tried != these:  # time or a budget may let others in
             command = consolidation.together(c, some)
             self._remember(Method.MULTI_NODE, these, done=command is None)
         if command is None:
-            tried = self._memo(Method.SINGLE_NODE).tried
+            tried = self._result(Method.SINGLE_NODE).tried
             command, tried, unreached = consolidation.one_by_one(
-                c, found, RemainingBudget(allowed), tried, self.memory.unreached
+                c, found, RemainingBudget(allowed), tried, self.cache.unreached
             )
             self._remember(Method.SINGLE_NODE, tried, done=False)
-            self.memory = replace(self.memory, unreached=unreached)
+            self.cache = replace(self.cache, unreached=unreached)
         if command is not None:
-            self.memory = replace(self.memory, moves=recently.after(command, self.survey))
+            self.cache = replace(self.cache, moves=recently.after(command, self.candidate_set))
         return command
 
     def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
@@ -124,7 +125,7 @@ class _Pass:
         found = []
         for node in self.cluster.snapshot.nodes:
             if node.name not in candidates:
-                refused = self.survey.refused.get(node.name)
+                refused = self.candidate_set.refused.get(node.name)
                 blockers = self.blockers.of(node.name)
                 if refused is not None and all(one.reason != refused for one in blockers):
                     blockers = (Blocker(refused), *blockers)
@@ -141,17 +142,17 @@ class _Pass:
     def _remaining(self, reason: DisruptionReason) -> RemainingBudget:
         return RemainingBudget(self._allowed(reason))
 
-    def _memo(self, method: Method) -> Memo:
+    def _result(self, method: Method) -> MethodResult:
         """What a method tried while the cluster was the same; nothing if it changed, or if that is too long ago (D-28)."""
-        known = self.memory.memos.get(method)
-        fresh = Memo(self._stamp, self.cluster.now_s)
+        known = self.cache.results.get(method)
+        fresh = MethodResult(self._stamp, self.cluster.now_s)
         if known is None or known.stamp != fresh.stamp:
             return fresh
-        return known if self.cluster.now_s < known.at_s + self.settings.memo_s else fresh
+        return known if self.cluster.now_s < known.at_s + self.settings.retry_s else fresh
 
     def _remember(self, method: Method, tried: frozenset[str], *, done: bool) -> None:
-        memo = replace(self._memo(method), tried=tried, done=done)
-        self.memory = replace(self.memory, memos={**self.memory.memos, method: memo})
+        result = replace(self._result(method), tried=tried, done=done)
+        self.cache = replace(self.cache, results={**self.cache.results, method: result})
 
     @functools.cached_property
     def _stamp(self) -> tuple[int | str, ...]:

@@ -5,17 +5,19 @@ Their price does not matter: an empty node in a slot is deleted like any other (
 
 from holdfast.core.disruption import budgets, candidates
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
 from holdfast.model.reasons import BlockedCode, Reason
 
 
-def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
+def command(
+    candidate_set: CandidateSet, remaining: RemainingBudget, blockers: Blockers
+) -> DisruptionCommand | None:
     found = []
-    for one in sorted(survey.candidates.values(), key=lambda one: one.order):
-        why = why_not(survey, one)
+    for one in sorted(candidate_set.candidates.values(), key=lambda one: one.order):
+        why = why_not(candidate_set, one)
         if why is None and not remaining.spend(one.pool):
             why = budgets.blocked(one.pool)
         if why is None:
@@ -36,10 +38,10 @@ def command(survey: Survey, remaining: RemainingBudget, blockers: Blockers) -> D
     )
 
 
-def why_not(survey: Survey, one: Candidate) -> Reason | None:
+def why_not(candidate_set: CandidateSet, one: Candidate) -> Reason | None:
     """Why emptiness does not delete a node; None: it does."""
-    rules = survey.cluster.pools.get(one.pool)
-    after_s = survey.pools[one.pool].consolidate_after_s
+    rules = candidate_set.cluster.pools.get(one.pool)
+    after_s = candidate_set.pools[one.pool].consolidate_after_s
     if not one.is_empty:
         return Reason(BlockedCode.NOTHING_TO_DO, "Node is not empty")
     if rules is None or rules.static:
@@ -49,6 +51,6 @@ def why_not(survey: Survey, one: Candidate) -> Reason | None:
         return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
-    if not candidates.is_settled(one.node, one.facts, after_s, survey.cluster.now_s):
+    if not candidates.is_settled(one.node, one.facts, after_s, candidate_set.cluster.now_s):
         return Reason(BlockedCode.UNSETTLED, f"a pod was added or removed less than {after_s} s ago")
     return None

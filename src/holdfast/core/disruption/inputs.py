@@ -136,7 +136,7 @@ class Settings:
     )
     together_max: int = 100  # candidates of one multi-node consolidation
     nodes_asked_max: int = 50_000  # nodes in all simulations of a pass; the next pass continues from there
-    memo_s: int = 300  # how long a method that found nothing is not tried again while nothing changes
+    retry_s: int = 300  # how long a method that found nothing is not tried again while nothing changes
 
 
 DEFAULT_FACTS: Final = NodeFacts()

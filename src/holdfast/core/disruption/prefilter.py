@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
@@ -26,22 +26,22 @@ from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 class FreeSlots:
     """The offerings of reservations that have a free slot."""
 
-    def __init__(self, survey: Survey, settings: Settings) -> None:
-        entries = ledger.ledger(survey.cluster.snapshot, settings.solving.ledger_lag_s)
+    def __init__(self, candidate_set: CandidateSet, settings: Settings) -> None:
+        entries = ledger.ledger(candidate_set.cluster.snapshot, settings.solving.ledger_lag_s)
         free = {id_ for id_, entry in entries.items() if entry.free > 0}
         if not settings.solving.reserved_capacity:
             free = set()
-        self._well_known = survey.cluster.snapshot.cloud_labels.well_known
+        self._well_known = candidate_set.cluster.snapshot.cloud_labels.well_known
         self.free: list[tuple[str, InstanceType, Offering]] = [
             (pool.name, known, offering)
-            for pool in survey.pools.values()
+            for pool in candidate_set.pools.values()
             for known in pool.instance_types
             for offering in known.offerings
             if offering.healthy
             and offering.reservation_id in free
             and pool.requirements.compatible(offering.requirements, self._well_known)
         ]
-        self._pools = survey.pools
+        self._pools = candidate_set.pools
         self._known: dict[int, tuple[PodShape, bool]] = {}
 
     def could_hold(self, one: Candidate, targets: Targets) -> bool:
@@ -73,10 +73,10 @@ class FreeSlots:
 class Prefilter:
     """Whether a single node could be replaced at a lower price."""
 
-    def __init__(self, survey: Survey, targets: Targets, settings: Settings) -> None:
+    def __init__(self, candidate_set: CandidateSet, targets: Targets, settings: Settings) -> None:
         self._targets = targets
-        self._slots = FreeSlots(survey, settings)
-        self._cost, self._allocatable = _columns(survey)
+        self._slots = FreeSlots(candidate_set, settings)
+        self._cost, self._allocatable = _columns(candidate_set)
         self._known: dict[tuple[Resources, int], bool] = {}
 
     def why_not(self, one: Candidate) -> Reason | None:
@@ -119,9 +119,9 @@ class Prefilter:
         return bool(fits.any())
 
 
-def _columns(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+def _columns(candidate_set: CandidateSet) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
     """[offering] the price of every offering on demand and on spot, and how much of each resource it has."""
-    found = list(_launchable(survey))
+    found = list(_launchable(candidate_set))
     cost = np.array([o.cost_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
     known = {name for t, _ in found for name in t.allocatable}
     allocatable = {
@@ -131,8 +131,8 @@ def _columns(survey: Survey) -> tuple[NDArray[np.int64], dict[str, NDArray[np.in
     return cost, allocatable
 
 
-def _launchable(survey: Survey) -> Iterator[tuple[InstanceType, Offering]]:
-    for pool in survey.pools.values():
+def _launchable(candidate_set: CandidateSet) -> Iterator[tuple[InstanceType, Offering]]:
+    for pool in candidate_set.pools.values():
         kinds, zones = pool.requirements.get(names.CAPACITY_TYPE), pool.requirements.get(names.ZONE)
         for known in pool.instance_types:
             if not pool.requirements.intersects(known.requirements):

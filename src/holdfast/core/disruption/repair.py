@@ -17,7 +17,7 @@ from typing import Final
 from holdfast import errors, names
 from holdfast.core.disruption import budgets, costs
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.inputs import DisruptionReason, NodeCondition, Settings
 from holdfast.core.disruption.rolling import Need, Rolling
@@ -118,13 +118,13 @@ def drain_bound_s(found: Sequence[UnhealthyCondition], grace_period_s: int | Non
 
 @dataclass
 class Repair:
-    survey: Survey
+    candidate_set: CandidateSet
     rolling: Rolling
     settings: Settings
     repair_policies: tuple[RepairPolicy, ...]
 
     def command(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
-        snapshot = self.survey.cluster.snapshot
+        snapshot = self.candidate_set.cluster.snapshot
         unhealthy = {
             node.name: found for node in snapshot.nodes if (found := self._unhealthy_conditions(node))
         }
@@ -137,7 +137,7 @@ class Repair:
                 due = self._due(node, unhealthy[node.name])
                 why = self._why_not(node, due, blocked_pools, remaining)
                 if why is None:
-                    ready.append((self.survey.candidate(node), due))
+                    ready.append((self.candidate_set.candidate(node), due))
                 else:
                     blockers.add(node.name, why, Method.REPAIR)
         for one, due in self._ordered(ready):
@@ -148,7 +148,7 @@ class Repair:
         return None
 
     def _unhealthy_conditions(self, node: NodeView) -> tuple[UnhealthyCondition, ...]:
-        facts = self.survey.facts(node)
+        facts = self.candidate_set.facts(node)
         found = unhealthy_conditions(facts.conditions, self.repair_policies)
         if not facts.reboot_failed or facts.ready:
             return found
@@ -158,16 +158,18 @@ class Repair:
         )
 
     def _due(self, node: NodeView, unhealthy: tuple[UnhealthyCondition, ...]) -> list[UnhealthyCondition]:
-        facts, now_s = self.survey.facts(node), self.survey.cluster.now_s
+        facts, now_s = self.candidate_set.facts(node), self.candidate_set.cluster.now_s
         settles_s = 0 if facts.rebooted_s is None or facts.reboot_failed else facts.rebooted_s + _SETTLES_S
         return [one for one in unhealthy if max(one.eligible_s, settles_s) <= now_s]
 
     def _blocked_pools(self, unhealthy: dict[str, tuple[UnhealthyCondition, ...]]) -> set[str]:
         """NodePools of which more than a fifth of the nodes match a policy, tolerated or not (NC-39)."""
         found = set()
-        for pool in self.survey.cluster.pools:
+        for pool in self.candidate_set.cluster.pools:
             ours = [
-                n for n in self.survey.cluster.snapshot.nodes if n.node_pool == pool and n.claim is not None
+                n
+                for n in self.candidate_set.cluster.snapshot.nodes
+                if n.node_pool == pool and n.claim is not None
             ]
             if sum(node.name in unhealthy for node in ours) > -(-len(ours) * _BREAKER_PERCENT // 100):
                 found.add(pool)
@@ -182,10 +184,10 @@ class Repair:
     ) -> Reason | None:
         if not due:
             return Reason(BlockedCode.TOLERATED, "the repair policy tolerates the condition for a while")
-        why = self.survey.why_never(node, repair=True)
+        why = self.candidate_set.why_never(node, repair=True)
         if why is not None:
             return why
-        facts = self.survey.facts(node)
+        facts = self.candidate_set.facts(node)
         if facts.do_not_repair:
             return Reason(
                 BlockedCode.DO_NOT_REPAIR, f'Repair is blocked through the "{names.DO_NOT_REPAIR}" annotation'
@@ -193,7 +195,7 @@ class Repair:
         if node.node_pool in blocked_pools:
             text = f'More than {_BREAKER_PERCENT}% of the nodes of NodePool "{node.node_pool}" are unhealthy'
             return Reason(BlockedCode.BREAKER, text, (node.node_pool or "",))
-        blocked = self.survey.candidate(node).pods_block
+        blocked = self.candidate_set.candidate(node).pods_block
         if blocked is not None and drain_bound_s(due, facts.grace_period_s) is None:
             return blocked
         if node.initialized and remaining.left(node.node_pool or "") == 0:
@@ -206,7 +208,7 @@ class Repair:
         """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
         known = (*self.repair_policies, _NOT_BACK)
         ranks = {p: i for i, p in enumerate(sorted({t.priority for t in known}))}
-        now_s = self.survey.cluster.now_s
+        now_s = self.candidate_set.cluster.now_s
 
         def key(item: tuple[Candidate, list[UnhealthyCondition]]) -> tuple[int, float, str]:
             one, due = item
@@ -246,7 +248,7 @@ class Repair:
 
     def _reboots(self, one: Candidate, picked: UnhealthyCondition) -> bool:
         """A reserved node is rebooted once for any condition. After two reboots in a day a node is replaced."""
-        today = [at_s for at_s in one.facts.reboots_s if at_s > self.survey.cluster.now_s - _DAY_S]
+        today = [at_s for at_s in one.facts.reboots_s if at_s > self.candidate_set.cluster.now_s - _DAY_S]
         if len(today) >= _REBOOTS_MAX:
             return False
         return picked.policy.action is RepairAction.REBOOT or (one.is_reserved and not today)

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.core.disruption import budgets, replacement_prices, waiting_replacements
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
@@ -41,13 +41,13 @@ class Need:
 
 @dataclass
 class Rolling:
-    survey: Survey
+    candidate_set: CandidateSet
     simulator: Simulator
     settings: Settings
 
     def drifted(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
         """The first drifted node that can be replaced: those without pods first, then the oldest drift (D-17)."""
-        found = [one for one in self.survey.candidates.values() if one.facts.drifted is not None]
+        found = [one for one in self.candidate_set.candidates.values() if one.facts.drifted is not None]
         for one in sorted(found, key=_drift_order):
             why: DisruptionCommand | Reason | None = self._why_no_drift(one, remaining)
             if why is None and self.simulator.is_spent():
@@ -70,7 +70,7 @@ class Rolling:
         return None
 
     def _why_no_drift(self, one: Candidate, remaining: RemainingBudget) -> Reason | None:
-        rules = self.survey.cluster.pools.get(one.pool)
+        rules = self.candidate_set.cluster.pools.get(one.pool)
         if rules is None or rules.static:
             return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
         if one.pods_block is not None and one.facts.grace_period_s is None:
@@ -125,7 +125,7 @@ class Rolling:
         """Terminates the node and holds its slot for the replacement; or why not. `for_pending`: its pods were
         evicted before and are pending, so the slot is held for those pending pods that the planner would place
         in it."""
-        snapshot = self.survey.cluster.snapshot
+        snapshot = self.candidate_set.cluster.snapshot
         entry = self._entry(one) if one.is_reserved else None
         no = Reason(
             BlockedCode.PODS_WITHOUT_PLACE,
@@ -176,8 +176,8 @@ class Rolling:
 
     def _too_many_starting(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets do not count a terminated node, so its replacement counts until it is initialized."""
-        snapshot = self.survey.cluster.snapshot
-        allowed = budgets.allowances(self.survey.cluster, need.reason).get(one.pool)
+        snapshot = self.candidate_set.cluster.snapshot
+        allowed = budgets.allowances(self.candidate_set.cluster, need.reason).get(one.pool)
         key = snapshot.cloud_labels.reservation_id or ""
         waiting = {
             claim.name
@@ -206,7 +206,7 @@ class Rolling:
             budget
             for pod in one.node.pods
             if pod.uid in without_node and displaced.is_evictable(pod)
-            for budget in self.survey.budgets.about(pod)
+            for budget in self.candidate_set.budgets.about(pod)
             if pod.ready or not budget.always_allows_unhealthy
         )
         for budget, count in evictions.items():
@@ -220,25 +220,25 @@ class Rolling:
 
     def _entry(self, one: Candidate) -> ledger.Entry | None:
         """The ledger's entry for the reservation that the node is in."""
-        snapshot = self.survey.cluster.snapshot
+        snapshot = self.candidate_set.cluster.snapshot
         found = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         return found.get(one.labels.get(snapshot.cloud_labels.reservation_id or "", ""))
 
     def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
         """Whether a slot of its reservation is being released that no claim waits for. The command then waits
         for that slot, as long as the settings allow, before it launches on demand or on spot."""
-        snapshot, entry = self.survey.cluster.snapshot, self._entry(one)
-        patience_s = self.survey.pools[one.pool].reservation_wait_s
+        snapshot, entry = self.candidate_set.cluster.snapshot, self._entry(one)
+        patience_s = self.candidate_set.pools[one.pool].reservation_wait_s
         if patience_s is None:
             patience_s = self.settings.solving.reservation_wait_s
         until_s = need.since_s + patience_s
-        if entry is None or not entry.usable or self.survey.cluster.now_s >= until_s:
+        if entry is None or not entry.usable or self.candidate_set.cluster.now_s >= until_s:
             return None
         id_ = entry.reservation.id
         spoken_for = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
         if entry.releasing <= spoken_for:
             return None
-        until = wording.moment(until_s, self.survey.cluster.now_s)
+        until = wording.moment(until_s, self.candidate_set.cluster.now_s)
         text = f"a slot of {id_} is being released; the replacement waits for it until {until} (UTC)"
         return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 

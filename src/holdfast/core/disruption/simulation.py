@@ -63,14 +63,14 @@ class Question:
 
 class Simulator:
     def __init__(
-        self, cluster: DisruptionInput, settings: Settings, memory: columns.CatalogCache | None = None
+        self, cluster: DisruptionInput, settings: Settings, cache: columns.CatalogCache | None = None
     ) -> None:
         self.snapshot = snapshot = cluster.snapshot
         self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
         self.targets = Targets(snapshot, self._drifted)
         self.nodes_asked = 0
         self._settings = settings
-        self._memory = memory or columns.CatalogCache()
+        self._cache = cache or columns.CatalogCache()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
         self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
@@ -99,7 +99,7 @@ class Simulator:
         asked = without(snapshot, names, consolidating=question.consolidating, avoided=avoided)
         if question.alone:
             asked = _alone(asked, names)
-        plan = solve(SolveRequest(asked, self._settings.solving), self._memory)
+        plan = solve(SolveRequest(asked, self._settings.solving), self._cache)
         return Answer(plan, movers, self._stuck(plan, movers))
 
     def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Reason | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.inputs import ReleaseSlots, Settings
 from holdfast.core.disruption.simulation import Answer, Question, Simulator
 from holdfast.core.reservations import ledger
@@ -21,12 +21,12 @@ _NOT_WAITED_FOR: Final = Reason(
 
 
 class SlotRelease:
-    """The rule for the nodes of one survey."""
+    """The rule for the nodes of one pass."""
 
-    def __init__(self, survey: Survey, simulator: Simulator, settings: Settings) -> None:
+    def __init__(self, candidate_set: CandidateSet, simulator: Simulator, settings: Settings) -> None:
         self._simulator = simulator
         self._settings = settings
-        self._snapshot = survey.cluster.snapshot
+        self._snapshot = candidate_set.cluster.snapshot
 
     @cached_property
     def _entries(self) -> Mapping[str, ledger.Entry]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from holdfast.core.disruption import budgets, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, Survey
+from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
-from holdfast.core.disruption.consolidation import Judge, RecentMoves
+from holdfast.core.disruption.consolidation import CommandBuilder
+from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.simulation import Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
@@ -36,12 +37,12 @@ def still_valid(
     planner: columns.CatalogCache | None = None,
 ) -> DisruptionCommand | Invalid:
     """The command to start: of emptiness, with the candidates that are still empty."""
-    survey = Survey(cluster)
+    candidate_set = CandidateSet(cluster)
     if command.method is Method.EMPTINESS:
-        return _still_empty(command, survey)
-    gone = [name for name in command.candidates if name not in survey.candidates]
+        return _still_empty(command, candidate_set)
+    gone = [name for name in command.candidates if name not in candidate_set.candidates]
     if gone and command.method is not Method.REPAIR:
-        refused = survey.refused.get(gone[0])
+        refused = candidate_set.refused.get(gone[0])
         nominated = refused is not None and refused.code is BlockedCode.NOMINATED
         text = refused.text if refused is not None else "the node was deleted"
         return Invalid("budget" if nominated else "churn", f"{gone[0]}: {text}")
@@ -52,18 +53,18 @@ def still_valid(
     if lost is not None:
         return lost
     if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
-        found = [survey.candidates[name] for name in command.candidates]
-        return _still_pays(command, found, survey, Simulator(cluster, settings, planner), settings)
+        found = [candidate_set.candidates[name] for name in command.candidates]
+        return _still_pays(command, found, candidate_set, Simulator(cluster, settings, planner), settings)
     return command
 
 
-def _still_empty(command: DisruptionCommand, survey: Survey) -> DisruptionCommand | Invalid:
-    remaining = RemainingBudget(budgets.allowances(survey.cluster, command.reason))
+def _still_empty(command: DisruptionCommand, candidate_set: CandidateSet) -> DisruptionCommand | Invalid:
+    remaining = RemainingBudget(budgets.allowances(candidate_set.cluster, command.reason))
     still_empty = [
         name
         for name in command.candidates
-        if (one := survey.candidates.get(name)) is not None
-        and emptiness.why_not(survey, one) is None
+        if (one := candidate_set.candidates.get(name)) is not None
+        and emptiness.why_not(candidate_set, one) is None
         and remaining.spend(one.pool)
     ]
     if not still_empty:
@@ -95,21 +96,21 @@ def _lost_slot(command: DisruptionCommand, cluster: DisruptionInput, settings: S
 def _still_pays(
     command: DisruptionCommand,
     found: list[Candidate],
-    survey: Survey,
+    candidate_set: CandidateSet,
     simulator: Simulator,
     settings: Settings,
 ) -> DisruptionCommand | Invalid:
-    release = SlotRelease(survey, simulator, settings)
-    no_moves = RecentMoves((), settings.cooldown_s, survey.cluster.now_s)
+    release = SlotRelease(candidate_set, simulator, settings)
+    no_moves = RecentMoves((), settings.cooldown_s, candidate_set.cluster.now_s)
     for one in found:
-        why = consolidation.why_not(survey, one, no_moves, release)
+        why = consolidation.why_not(candidate_set, one, no_moves, release)
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
     answer = simulator.ask([one.node for one in found], release.question(found))
-    again = Judge(survey, simulator, settings, release).command(command.method, found, answer)
+    again = CommandBuilder(candidate_set, simulator, settings, release).command(command.method, found, answer)
     if not isinstance(again, DisruptionCommand):
         return Invalid("scheduling", again.text)
-    unworthy = Balance(survey).why_not(found, again)
+    unworthy = Balance(candidate_set).why_not(found, again)
     if unworthy is not None:
         return Invalid("scheduling", unworthy.text)
     if (again.action, len(again.replacements)) != (command.action, len(command.replacements)):
