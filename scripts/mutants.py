@@ -56,6 +56,7 @@ GROUPS: Final = {
         "controllers/nodeclaim/garbage.py",
         "controllers/nodeclaim/launch.py",
         "controllers/nodeclaim/launch_batch.py",
+        "controllers/nodeclaim/launched_claim.py",
         "cloud/aws/launch/choice.py",
         "model/snapshot.py",
         "cloud/aws/launch/launch_groups.py",

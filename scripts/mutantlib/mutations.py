@@ -210,6 +210,8 @@ def _is_left_out(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()):
             return True  # a docstring, or `...`
+        case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
+            return True
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=logger))):
             return _name(logger) in _LOGGERS
         case ast.ClassDef(bases=bases):

@@ -50,11 +50,15 @@ def test_a_function_body_has_the_expected_mutations(body: str, expected: list[st
         "self._log.info(a)",
         "x = f'{a + 1}'",
         '"""1 < 2"""',
-        "return False",
+        "assert_never(a)",
     ],
 )
 def test_texts_assertions_and_log_lines_are_not_mutated(body: str) -> None:
-    assert mutated_bodies(body) in ([], ["return True"])
+    assert mutated_bodies(body) == []
+
+
+def test_returning_false_is_mutated_once() -> None:
+    assert mutated_bodies("return False") == ["return True"]
 
 
 def test_module_constants_annotations_and_enums_are_not_mutated() -> None:

@@ -8,7 +8,6 @@ instance took the slot, since the claim is what holds it (decision 22).
 """
 
 import asyncio
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,13 +18,13 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
+from holdfast.controllers.nodeclaim import launched_claim
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.core.disruption import waiting_replacements
-from holdfast.model import prices, resources
+from holdfast.model import prices
 from holdfast.model.instances import Instance
-from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.resources import Resources
+from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest, Ports
 from holdfast.runtime.backoff import Backoff
@@ -38,7 +37,6 @@ _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
 _COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
 _REMEMBERED: Final = 10_000  # claims that failed
-_PLACE: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # only the cloud sets these
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +144,8 @@ class Launch:
 
     def _launched_with(self, draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
         known = next((one for one in types if one.name == instance.instance_type), None)
-        offering = _offering(instance, known)
-        _fill(draft, instance, known, offering, self._cloud.labels.well_known)
+        offering = launched_claim.offering_of(instance, known)
+        launched_claim.fill(draft, instance, known, self._cloud.labels.well_known)
         price = offering.price_nano_usd_per_hour if offering is not None else None
         self._log.info(
             "launched nodeclaim",
@@ -259,56 +257,3 @@ def _full(draft: Draft, error: errors.ReservationExhausted) -> Delete:
         reservation_condition.TYPE, conditions.FALSE, reservation_condition.LIMIT_EXCEEDED, str(error)
     )
     return Delete("insufficient_capacity", str(error))
-
-
-def _fill(
-    draft: Draft,
-    instance: Instance,
-    known: InstanceType | None,
-    offering: Offering | None,
-    well_known: AbstractSet[str],
-) -> None:
-    """Labels of the claim win over those of the instance, annotations of the instance over those of the claim
-    (NC-9). If an earlier launch wrote labels of another instance to the claim, those labels are removed."""
-    of_instance, own = dict(instance.labels), draft.labels
-    if any(key in own and own[key] != of_instance.get(key) for key in _PLACE):
-        own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
-    draft.labels = of_instance | own
-    draft.annotations |= dict(instance.annotations)
-    if claims.held_reservation(draft.annotations) is not None and instance.reservation_id is not None:
-        draft.annotations[names.RESERVATION_ID] = instance.reservation_id
-        draft.annotations.pop(names.RESERVATION_ID_BEFORE_0_2, None)
-    draft.annotations.pop(names.HELD_FOR, None)
-    draft.annotations.pop(names.INSTANCE_GONE, None)
-    if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
-        draft.conditions.restart(claim_conditions.REGISTERED)  # it was not late while it waited
-    capacity, allocatable = _amounts(known, offering)
-    draft.fill(
-        provider_id=instance.provider_id,
-        image_id=instance.image_id or None,
-        capacity=_wire(capacity.without(instance.lacks)),
-        allocatable=_wire(allocatable.without(instance.lacks)),
-    )
-    draft.conditions.put(claim_conditions.LAUNCHED, conditions.TRUE)
-    if instance.capacity_type == names.RESERVED:
-        draft.conditions.put(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
-
-
-def _offering(instance: Instance, known: InstanceType | None) -> Offering | None:
-    """The offering that the instance was launched as."""
-    reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
-    key = (instance.zone, instance.capacity_type, reserved)
-    offerings = known.offerings if known is not None else ()
-    return next((o for o in offerings if (o.zone, o.capacity_type, o.reservation_id) == key), None)
-
-
-def _amounts(known: InstanceType | None, offering: Offering | None) -> tuple[Resources, Resources]:
-    if known is None:
-        return resources.NOTHING, resources.NOTHING
-    if offering is None:
-        return known.capacity, known.allocatable
-    return known.capacity.replace(offering.capacity_override), known.allocatable_of(offering)
-
-
-def _wire(amounts: Resources) -> dict[str, str | int]:
-    return {name: resources.text(name, amount) for name, amount in amounts.amounts}
