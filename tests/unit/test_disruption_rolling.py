@@ -12,6 +12,7 @@ from disruption_builders import (
     NOW_S,
     at_most,
     catalog,
+    codes,
     disruption_input,
     load,
     machine,
@@ -31,7 +32,7 @@ from holdfast.core.disruption.inputs import (
 )
 from holdfast.core.disruption.rolling import Need, Rolling
 from holdfast.core.disruption.simulation import Simulator
-from holdfast.model.reasons import BlockedCode
+from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import ClaimView, NodeView
@@ -204,7 +205,50 @@ def test_nodes_without_pods_to_reschedule_are_rolled_first() -> None:
     busy = machine("a", MEDIUM, (daemon, *load("a", BIG)), slot="cr-1")
     idle = machine("b", MEDIUM, (replace(daemon, uid="other"),), slot="cr-1")
     facts = {"a": NodeFacts(drifted=Drifted("AMI", NOW_S - 2 * HOUR_S)), "b": DRIFTED}
-    assert command(cluster_of(busy, idle, facts=facts)).candidates == ("b",)
+    not_consolidated = [
+        pool("default", catalog(), consolidate_after_s=None)
+    ]  # else node b is deleted as empty
+    assert command(cluster_of(busy, idle, facts=facts, pools=not_consolidated)).candidates == ("b",)
+
+
+def test_slot_is_held_although_another_pod_of_the_node_gets_a_free_slot() -> None:
+    """Without the slot of the node, one of its two pods would get the free slot and the other an on-demand node."""
+    node = machine("a", LARGE, load("a", BIG, 2), slot="cr-1", deleting=True)
+    held = replacement_for(cluster_of(node, allowed=MIXED, other_reservations=[FREE_SLOT]))
+    assert held is not None
+    assert (held.claim.reservation_id, held.waits_for_instance) == ("cr-1", "id-a")
+
+
+def test_drain_with_a_bound_does_not_need_the_pod_disruption_budget() -> None:
+    node = reserved_node("a")
+    found = cluster_of(node, facts={"a": DRIFTED}, budgets=(pdb(allowed=0),))
+    candidate_set, settings = CandidateSet(found), Settings()
+    rolling = Rolling(candidate_set, Simulator(found, settings), settings)
+    need = Need(
+        Method.REPAIR, DisruptionReason.UNHEALTHY, "unhealthy", NOW_S, terminate_first=True, forced=True
+    )
+    unbounded = rolling.replace(candidate_set.candidate(node), need)
+    assert isinstance(unbounded, Reason)
+    assert unbounded.code is BlockedCode.DRAIN_NEVER_ENDS
+    bounded = rolling.replace(candidate_set.candidate(node), replace(need, drain_bound_s=300))
+    assert isinstance(bounded, DisruptionCommand)
+    assert (bounded.action, bounded.drain_bound_s) == (Action.TERMINATE_FIRST, 300)
+
+
+def test_drifted_nodes_that_the_pass_does_not_reach_have_a_reason() -> None:
+    few = Settings(nodes_asked_max=1, terminate_first_drift=False)
+    cluster = cluster_of(reserved_node("a"), reserved_node("b"), facts={"a": DRIFTED, "b": DRIFTED})
+    decision = decide(cluster, few)
+    assert decision.command is None
+    assert BlockedCode.PODS_WITHOUT_PLACE in codes(decision, "a")
+    assert BlockedCode.NOT_REACHED not in codes(decision, "a")
+    assert BlockedCode.NOT_REACHED in codes(decision, "b")
+
+
+def test_reason_of_a_drifted_node_is_not_replaced_by_the_end_of_the_pass() -> None:
+    few = Settings(nodes_asked_max=0)
+    decision = decide(cluster_of(reserved_node("a"), facts={"a": DRIFTED}, rules=at_most("0")), few)
+    assert BlockedCode.BUDGET in codes(decision, "a")
 
 
 # --- Budgets -----------------------------------------------------------------------------------------
