@@ -224,7 +224,7 @@ class Judge:
             yield f"{len(instances)} instances for {sum(self.wanted.values())} pods"
 
     def _slot_problems(self) -> Iterator[str]:
-        """Pods run in reserved capacity first: no slot is free while an instance is launched on demand."""
+        """No reservation has more instances than slots."""
         assert self._cloud is not None
         for reservation in self._cloud.ec2.region.reservations:
             inside = sum(one.reservation_id == reservation.id for one in self.instances)
