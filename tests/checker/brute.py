@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from checker import machines, openings, preferences, rules_waiting, writing
+from checker import node_options, openings, preferences, rules_waiting, writing
 from checker.case import Case, Target, Violation, build
 from checker.labels import Expression
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.preferences import Rung
 from checker.scenario import Pool, Scenario
 from checker.shapes import Shape
@@ -104,7 +104,7 @@ def whole_claims(case: Case) -> Iterator[Violation]:
             or any(one.min_values for one in pool.requirements)
         ):
             continue
-        for option in machines.launchable(case.pool_options[pool.name]):
+        for option in node_options.launchable(case.pool_options[pool.name]):
             found = option.reservation
             if found is not None and left[found.id] > 0 and _fits_option(case, target, option):
                 yield Violation("paid-slot-left", f"{target.name} could be in {found.id}")
@@ -122,7 +122,7 @@ def _fits_option(case: Case, target: Target, option: NodeOption) -> bool:
         all(moved.domain(key) == target.domain(key) for key in keys)
         and any(openings.fitting(case, target.pool, [option], anything, shapes))
         and all(
-            any(machines.surely(option, way.wanted) for way in openings.ways(case, Rung(shape)))
+            any(node_options.surely(option, way.wanted) for way in openings.ways(case, Rung(shape)))
             for shape in set(shapes)
         )
         and all(
@@ -266,8 +266,8 @@ def single_claims(case: Case, pool: Pool, pod: str) -> Iterator[dict[str, Any]]:
     """For each option of the NodePool, a claim for the pod alone that only allows this option."""
     shape = case.scenario.pods[pod].shape
     for way in openings.ways(case, preferences.required(case, shape)):
-        for option in machines.launchable(case.pool_options[pool.name]):
-            narrowed = machines.narrow(option, way.wanted)
+        for option in node_options.launchable(case.pool_options[pool.name]):
+            narrowed = node_options.narrow(option, way.wanted)
             if narrowed is not None and narrowed.offering is not None:
                 wanted = (*way.wanted, Expression(names.ZONE, "In", (narrowed.offering.zone,)))
                 target = Target("", pool.taints, [narrowed], narrowed, pool=pool, wanted=wanted)

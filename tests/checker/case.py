@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from checker import labels, machines
+from checker import labels, node_options
 from checker.catalog import Reservation
 from checker.labels import Selector, Taint, Term, Value
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.scenario import Node, Pool, Scenario
 from checker.shapes import Neighbours, Shape
 from checker.workloads import Pod
@@ -135,7 +135,7 @@ def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def build(scenario: Scenario, plan: Plan) -> Case:
-    pool_options = {pool.name: machines.of_pool(scenario, pool) for pool in scenario.pools.values()}
+    pool_options = {pool.name: node_options.of_pool(scenario, pool) for pool in scenario.pools.values()}
     bound: dict[str, list[Pod]] = {}
     for pod in scenario.pods.values():
         bound.setdefault(pod.node or "", []).append(pod)
@@ -149,7 +149,7 @@ def build(scenario: Scenario, plan: Plan) -> Case:
 
 
 def _node(scenario: Scenario, node: Node, bound: list[Pod], on_nodes: Mapping[str, list[str]]) -> Target:
-    option = machines.of_node(node)
+    option = node_options.of_node(node)
     planned = _pods(scenario, on_nodes.get(node.name, []))
     pool = scenario.pools.get(node.pool or "")
     return Target(node.name, node.taints, [option], option, bound, planned, node, pool)
@@ -159,8 +159,8 @@ def _claim(scenario: Scenario, index: int, claim: Mapping[str, Any], found: list
     pool = scenario.pools[claim["nodePool"]]
     wanted = requirements(claim)
     listed = set(claim["instanceTypes"])
-    candidates = (option for option in machines.launchable(found) if option.instance_type in listed)
-    possible = [narrowed for option in candidates if (narrowed := machines.narrow(option, wanted))]
+    candidates = (option for option in node_options.launchable(found) if option.instance_type in listed)
+    possible = [narrowed for option in candidates if (narrowed := node_options.narrow(option, wanted))]
     chosen = next((option for option in possible if is_chosen(option, claim)), None)
     pods = _pods(scenario, claim["pods"])
     return Target(f"claim {index}", pool.taints, possible, chosen, [], pods, None, pool, claim, wanted)

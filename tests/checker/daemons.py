@@ -5,9 +5,9 @@ that is too small for that is a violation. `most` is what Karpenter counts, from
 for each capacity type: a planner may leave a pod out for lack of that capacity.
 """
 
-from checker import labels, machines, quantities
+from checker import labels, node_options, quantities
 from checker.case import Case, Target
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.quantities import Resources
 from checker.scenario import Pool
 from checker.shapes import Shape
@@ -19,7 +19,7 @@ def least(case: Case, target: Target, option: NodeOption) -> list[Shape]:
         daemon.shape
         for daemon in case.scenario.daemons
         if _tolerates(daemon.shape, target)
-        and any(machines.possibly(option, term) for term in daemon.shape.terms)
+        and any(node_options.possibly(option, term) for term in daemon.shape.terms)
     ]
 
 
@@ -58,7 +58,7 @@ def missing(case: Case, target: Target, *, all_terms: bool) -> list[Shape]:
         if daemon.name not in running
         and _tolerates(daemon.shape, target)
         and any(
-            machines.surely(option, term)
+            node_options.surely(option, term)
             for term in (daemon.shape.terms if all_terms else daemon.shape.terms[:1])
         )
     ]

@@ -10,10 +10,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
-from checker import admission, daemons, labels, machines, quantities, rules_claims, rules_limits, rules_pods
+from checker import (
+    admission,
+    daemons,
+    labels,
+    node_options,
+    quantities,
+    rules_claims,
+    rules_limits,
+    rules_pods,
+)
 from checker.case import Case, Target
 from checker.labels import Expression, Taint, Term
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.preferences import Rung
 from checker.quantities import Resources
 from checker.scenario import Pool
@@ -52,10 +61,10 @@ def on_node(case: Case, rung: Rung, target: Target) -> bool:
         return False
     coming = daemons.missing(case, target, all_terms=True)
     wanted = [pod.shape.requests for pod in target.pods] + [daemons.requests(coming), shape.requests]
-    if not machines.fits(option, *wanted) or _clashes(shape, [pod.shape for pod in target.pods]):
+    if not node_options.fits(option, *wanted) or _clashes(shape, [pod.shape for pod in target.pods]):
         return False
     return rules_pods.attaches(case, [*(pod.shape for pod in target.pods), shape], option) and any(
-        machines.surely(option, way.wanted) and admission.admits(case, shape, target)
+        node_options.surely(option, way.wanted) and admission.admits(case, shape, target)
         for way in ways(case, rung)
     )
 
@@ -95,7 +104,7 @@ def fresh(
     left = case.slots_left()
     usable = [
         option
-        for option in machines.launchable(case.pool_options[pool.name])
+        for option in node_options.launchable(case.pool_options[pool.name])
         if (left[option.reservation.id] > 0 if option.reservation else True)
         and (option.reservation is not None) == reserved
         and (remaining_limits is None or _within(option.capacity, remaining_limits))
@@ -155,9 +164,9 @@ def fitting(
             # A planner may decide by instance type, for on-demand and spot together, which ports DaemonSets use.
             alike = frozenset({own}) if own == names.RESERVED else frozenset({names.ON_DEMAND, names.SPOT})
             clash = any(_clashes(shape, daemons.most(case, pool, name, alike)) for shape in shapes)
-            fits = not clash and machines.fits(option, wanted, daemons.requests(coming))
+            fits = not clash and node_options.fits(option, wanted, daemons.requests(coming))
             suits[key] = fits and rules_pods.attaches(case, shapes, option)
-        if suits[key] and (narrowed := machines.narrow(option, way.wanted)):
+        if suits[key] and (narrowed := node_options.narrow(option, way.wanted)):
             yield narrowed
 
 
@@ -167,7 +176,7 @@ def _settled(case: Case, shape: Shape, found: list[NodeOption]) -> Iterator[tupl
     values = [sorted({v for m in found for v in m.values(key) if v is not None}) for key in known]
     for chosen in product(*values):
         pins = tuple(Expression(key, "In", (value,)) for key, value in zip(known, chosen, strict=True))
-        remaining_options = [narrowed for option in found if (narrowed := machines.narrow(option, pins))]
+        remaining_options = [narrowed for option in found if (narrowed := node_options.narrow(option, pins))]
         if remaining_options:
             yield pins, remaining_options
 

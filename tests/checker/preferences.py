@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from checker import labels, machines, topology
+from checker import labels, node_options, topology
 from checker.case import Case, Located, Target
 from checker.labels import Term
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.shapes import Neighbours, Shape, Spread
 from checker.workloads import Pod
 
@@ -70,7 +70,7 @@ def _level(case: Case, pod: Pod, target: Target, possible: list[NodeOption]) -> 
 def _satisfies(case: Case, rung: Rung, pod: Pod, target: Target, possible: list[NodeOption]) -> bool:
     if labels.untolerated(pod.shape.tolerations, target.taints, preferences=rung.avoids_taints):
         return False
-    if not all(machines.surely(option, rung.extra) for option in possible):
+    if not all(node_options.surely(option, rung.extra) for option in possible):
         return False
     if any(target.domains(spread.key) == labels.ABSENT for spread in rung.spreads):
         return False

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from checker import daemons, labels, machines, quantities
+from checker import daemons, labels, node_options, quantities
 from checker.case import Case, Target, Violation, requirements
 from checker.labels import Term
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.scenario import SOMETHING_ELSE
 from holdfast import names
 
@@ -76,7 +76,7 @@ def sizes(case: Case) -> Iterator[Violation]:
 
 def holds(case: Case, target: Target, option: NodeOption) -> bool:
     wanted = quantities.total(pod.shape.requests for pod in target.planned)
-    return machines.fits(option, wanted, daemons.requests(daemons.least(case, target, option)))
+    return node_options.fits(option, wanted, daemons.requests(daemons.least(case, target, option)))
 
 
 def offerings(case: Case) -> Iterator[Violation]:

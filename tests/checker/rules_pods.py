@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
-from checker import daemons, labels, machines, quantities
+from checker import daemons, labels, node_options, quantities
 from checker.case import Case, Target, Violation
 from checker.shapes import Port, Shape
 from checker.volumes import Volume
@@ -51,7 +51,7 @@ def selectors(case: Case) -> Iterator[Violation]:
     """pod-selector: nodeSelector and required node affinity hold on every option of the target."""
     for target, shape, name in _planned_shapes(case):
         for option in target.options:
-            if not any(machines.surely(option, term) for term in shape.terms):
+            if not any(node_options.surely(option, term) for term in shape.terms):
                 where = f"{target.name} as {option.instance_type}"
                 yield Violation("pod-selector", f"{name} does not select {where}")
                 break
@@ -64,7 +64,7 @@ def resources(case: Case) -> Iterator[Violation]:
             continue
         wanted = [pod.shape.requests for pod in target.pods]
         wanted.append(daemons.requests(daemons.missing(case, target, all_terms=False)))
-        if not machines.fits(target.options[0], *wanted):
+        if not node_options.fits(target.options[0], *wanted):
             yield Violation("node-resources", f"the pods planned for {target.name} do not fit")
 
 
@@ -112,7 +112,7 @@ def volume_limits(case: Case) -> Iterator[Violation]:
                 yield Violation("volume-limits", f"{target.name}: {len(names)} volumes of {driver}")
 
 
-def attaches(case: Case, shapes: list[Shape], option: machines.NodeOption) -> bool:
+def attaches(case: Case, shapes: list[Shape], option: node_options.NodeOption) -> bool:
     """Whether the volumes of these pods can be attached together."""
     limits = option.volume_limits
     return not limits or all(
@@ -131,8 +131,8 @@ def attached(case: Case, shapes: list[Shape]) -> dict[str, set[str]]:
     return found
 
 
-def _reaches(option: machines.NodeOption, volume: Volume) -> bool:
-    return not volume.terms or any(machines.surely(option, term) for term in volume.terms)
+def _reaches(option: node_options.NodeOption, volume: Volume) -> bool:
+    return not volume.terms or any(node_options.surely(option, term) for term in volume.terms)
 
 
 def _planned_shapes(case: Case) -> Iterator[tuple[Target, Shape, str]]:

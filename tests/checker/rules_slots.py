@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from checker import labels, machines, rules_claims
+from checker import labels, node_options, rules_claims
 from checker.case import Case, Target, Violation, requirements
 from holdfast import names
 from holdfast.api import aws
@@ -61,7 +61,7 @@ def _suits(case: Case, target: Target, name: str) -> bool:
     assert target.pool is not None
     for option in case.pool_options[target.pool.name]:
         if option.reservation is not None and option.reservation.id == name:
-            narrowed = machines.narrow(option, requirements(target.claim))
+            narrowed = node_options.narrow(option, requirements(target.claim))
             if narrowed and rules_claims.holds(case, target, narrowed):
                 return True
     return False

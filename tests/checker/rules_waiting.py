@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from checker import catalog, openings, preferences
 from checker.case import Case, Violation
 from checker.catalog import Reservation
-from checker.machines import NodeOption
+from checker.node_options import NodeOption
 from checker.scenario import Pool
 from checker.shapes import Shape
 

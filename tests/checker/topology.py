@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from checker import labels, machines
+from checker import labels, node_options
 from checker.case import Case, Located, Target
 from checker.labels import Term, Value
 from checker.shapes import Neighbours, Shape, Spread
@@ -24,7 +24,7 @@ def universe(case: Case, spread: Spread, shape: Shape, *, deleted: bool = False)
             continue
         for option in case.pool_options[pool.name]:
             terms = shape.terms if spread.honors_affinity else [()]
-            narrowed_options = (machines.narrow(option, term) for term in terms)
+            narrowed_options = (node_options.narrow(option, term) for term in terms)
             found |= {
                 value for one in narrowed_options if one is not None for value in one.values(spread.key)
             }
@@ -41,7 +41,9 @@ def counts_in(spread: Spread, shape: Shape, target: Target) -> bool:
         return False
     if not spread.honors_affinity:
         return True
-    return target.chosen is not None and any(machines.possibly(target.chosen, term) for term in shape.terms)
+    return target.chosen is not None and any(
+        node_options.possibly(target.chosen, term) for term in shape.terms
+    )
 
 
 def always_counts(case: Case, spread: Spread, shape: Shape, target: Target) -> bool:
@@ -54,12 +56,12 @@ def always_counts(case: Case, spread: Spread, shape: Shape, target: Target) -> b
     possible = [
         narrowed_options
         for m in case.pool_options[target.pool.name]
-        if (narrowed_options := machines.narrow(m, wanted))
+        if (narrowed_options := node_options.narrow(m, wanted))
     ]
     if target.claim.get("reservationID") is not None:
         possible = [option for option in possible if option.reservation is not None]
     return counts_in(spread, shape, target) and all(
-        any(machines.surely(option, term) for term in shape.terms) for option in possible
+        any(node_options.surely(option, term) for term in shape.terms) for option in possible
     )
 
 

@@ -52,7 +52,7 @@ def claim_of(instance: Instance, **annotations: str) -> NodeClaim:
 def test_instance_is_tagged_once_with_its_claim_and_node(env: LaunchEnvironment) -> None:
     instance = env.one(env.resolve(env.node_class()), ON_DEMAND)
     annotations = run(env.cloud.tag(claim_of(instance)))
-    tags = env.machine(instance).tags
+    tags = env.ec2_instance(instance).tags
     assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("node-1", instance.claim)
     assert tags["eks:eks-cluster-name"] == CLUSTER
     assert [each.claim for each in env.described()] == [instance.claim]
@@ -69,7 +69,7 @@ def test_instance_is_tagged_once_with_its_claim_and_node(env: LaunchEnvironment)
 def test_name_tag_of_the_class_is_not_overwritten(env: LaunchEnvironment) -> None:
     instance = env.one(env.resolve(env.node_class(tags={"Name": "mine"})), ON_DEMAND)
     run(env.cloud.tag(claim_of(instance)))
-    tags = env.machine(instance).tags
+    tags = env.ec2_instance(instance).tags
     assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("mine", instance.claim)
 
 
@@ -141,7 +141,7 @@ class NoticeEnvironment(LaunchEnvironment):
 def test_notice_is_redelivered_until_it_is_acknowledged() -> None:
     env = NoticeEnvironment()
     instance = env.one(env.resolve(env.node_class()), capacity_type("spot"))
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     env.event("EC2 Spot Instance Interruption Warning", **{"instance-id": ec2_instance.id})
     (notice,) = env.notices()
     assert (notice.reason, notice.terminates_instances, notice.instance_ids) == (
@@ -176,7 +176,7 @@ def test_interruption_in_a_reservation_only_triggers_a_new_count() -> None:
     node_class = env.selecting(MINE)
     instance = env.one(node_class, capacity_type("reserved"))
     control.take(env.ec2.region, reservation.id, 1)
-    detail = {"instance-id": env.machine(instance).id, "instance-action": "terminate"}
+    detail = {"instance-id": env.ec2_instance(instance).id, "instance-action": "terminate"}
     env.event("EC2 Capacity Reservation Instance Interruption Warning", **detail)
     (notice,) = env.notices()
     assert notice.terminates_instances
@@ -205,7 +205,7 @@ def test_notice_is_returned_although_describe_instances_is_denied() -> None:
     env = NoticeEnvironment()
     instance = env.one(env.resolve(env.node_class()), capacity_type("spot"))
     env.ec2.region.faults.add(faults.Denied(operation="DescribeInstances", times=99))
-    env.event("EC2 Spot Instance Interruption Warning", **{"instance-id": env.machine(instance).id})
+    env.event("EC2 Spot Instance Interruption Warning", **{"instance-id": env.ec2_instance(instance).id})
     assert len(env.notices()) == 1
 
 

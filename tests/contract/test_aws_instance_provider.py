@@ -39,7 +39,7 @@ def test_instance_has_the_state_type_image_and_labels_of_ec2(env: LaunchEnvironm
     assert run(env.cloud.instance(instance.provider_id)).state is InstanceState.STARTING
     env.clock.advance(60)
     found = run(env.cloud.instance(instance.provider_id))
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     assert found.state is InstanceState.RUNNING
     assert (found.instance_type, found.image_id) == (ec2_instance.instance_type, ec2_instance.spec.image_id)
     assert found.launch_token == instance.launch_token
@@ -101,7 +101,7 @@ def test_missing_instance_does_not_fail_the_termination_of_the_other_instances(
     outcomes = run(all_at_once())
     assert outcomes[:3] == [None, None, None]
     assert isinstance(outcomes[3], errors.NotFound)
-    assert {ec2_instance.state for ec2_instance in env.machines} == {"shutting-down"}
+    assert {ec2_instance.state for ec2_instance in env.ec2_instances} == {"shutting-down"}
 
 
 @pytest.mark.fact("aws-9.1.5")
@@ -113,7 +113,7 @@ def test_instances_that_end_together_are_terminated_in_one_call(env: LaunchEnvir
 
     run(all_at_once())
     assert env.asked("TerminateInstances") == 1
-    assert {ec2_instance.state for ec2_instance in env.machines} == {"shutting-down"}
+    assert {ec2_instance.state for ec2_instance in env.ec2_instances} == {"shutting-down"}
 
 
 @pytest.mark.fact("aws-6.7.1")
@@ -145,7 +145,7 @@ def test_launched_instance_that_is_not_described_yet_is_terminated(env: LaunchEn
     (instance,) = launched(env)
     env.ec2.region.faults.add(faults.Stale(operation="DescribeInstances", lag_s=10, times=1))
     run(env.cloud.terminate(instance.provider_id))
-    assert env.machine(instance).state == "shutting-down"
+    assert env.ec2_instance(instance).state == "shutting-down"
 
 
 def test_launched_instance_that_is_not_described_yet_is_not_ready(env: LaunchEnvironment) -> None:
@@ -164,7 +164,7 @@ def test_repeated_reboot_request_reboots_the_instance_once(env: LaunchEnvironmen
     assert env.asked("RebootInstances") == 1
     run(env.cloud.reboot(instance.provider_id, "repair-2"))
     assert env.asked("RebootInstances") == 2
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
 
 
 @pytest.mark.fact("aws-3.8", "aws-3.5", "AW-23", "aws-14.7")
@@ -340,5 +340,5 @@ def test_instance_in_direct_mode_has_no_capacity_reservation_drift(env: LaunchEn
     target = {"capacityReservationTarget": {"capacityReservationId": slots.id}}
     node_class = env.resolve(env.node_class(capacityReservationSpec=target))
     instance = env.one(node_class, types=("m5.large",))
-    assert env.machine(instance).reservation_id == slots.id
+    assert env.ec2_instance(instance).reservation_id == slots.id
     assert drift(env, instance, node_class) is None

@@ -58,7 +58,7 @@ def test_target_by_id_launches_into_the_reservation_or_fails(env: LaunchEnvironm
     (found,) = env.launch(env.requests(node_class, types=("m5.large",)))
     assert isinstance(found, errors.ReservationExhausted)
     assert found.reservation_ids == (slots.id,)
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
     assert not env.discovery.unavailable.pools.members(env.clock.monotonic_s())
 
 
@@ -80,9 +80,9 @@ def test_target_never_launches_spot(env: LaunchEnvironment) -> None:
     node_class = direct(env, capacityReservationTarget=target)
     (found,) = env.launch(env.requests(node_class, capacity_type("spot")))
     assert isinstance(found, errors.InsufficientCapacity)
-    assert env.machines == []
+    assert env.ec2_instances == []
     instance = env.one(node_class, capacity_type("spot", "on-demand"), types=("m5.large",))
-    assert env.machine(instance).lifecycle == ""
+    assert env.ec2_instance(instance).lifecycle == ""
 
 
 @pytest.mark.fact("Q-40", "Q-43")

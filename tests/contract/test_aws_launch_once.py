@@ -44,7 +44,7 @@ def test_retry_after_a_lost_answer_launches_no_second_instance(env: LaunchEnviro
     (first,) = env.launch(requests)
     assert isinstance(first, errors.Unreachable)
     assert len(ids(env.launch(requests))) == 1
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
 
 
 def test_retry_launches_no_second_instance_before_the_first_is_described(env: LaunchEnvironment) -> None:
@@ -54,7 +54,7 @@ def test_retry_launches_no_second_instance_before_the_first_is_described(env: La
     env.launch(requests)
     make_reads_stale(env, 60)
     assert len(ids(env.launch(requests))) == 1
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
 
 
 def with_labels(request: LaunchRequest, found: Instance | Exception) -> LaunchRequest:
@@ -73,7 +73,7 @@ def test_half_written_claim_gets_its_instance_again_before_it_is_described(
     first = env.launch(requests)
     make_reads_stale(env, 60)
     assert env.launch([with_labels(requests[0], first[0])]) == first
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
 
 
 def test_half_written_claim_gets_its_instance_again_after_a_restart(
@@ -84,7 +84,7 @@ def test_half_written_claim_gets_its_instance_again_after_a_restart(
     env.new_process()
     make_reads_stale(env, 5)
     assert ids(env.launch([with_labels(requests[0], first[0])])) == ids(first)
-    assert len(env.machines) == 1
+    assert len(env.ec2_instances) == 1
 
 
 @pytest.mark.parametrize("operation", ["DescribeInstances", "CreateFleet"])
@@ -106,11 +106,11 @@ def test_lost_answer_for_fifty_claims_and_a_restart_launch_fifty_instances(env: 
     requests = env.requests(env.resolve(env.node_class()), ON_DEMAND, count=50)
     lose_answer(env)
     assert all(isinstance(each, errors.Unreachable) for each in env.launch(requests))
-    assert len(env.machines) == 50
+    assert len(env.ec2_instances) == 50
     env.new_process()
     found = ids(env.launch(requests))
     assert len(set(found)) == 50
-    assert len(env.machines) == 50
+    assert len(env.ec2_instances) == 50
     assert len(env.fleets()) == 1
 
 
@@ -120,7 +120,7 @@ def test_after_a_restart_the_remaining_claims_get_the_remaining_instances(env: L
     env.new_process()
     rest = ids(env.launch(requests[2:], owned=owned))
     assert not set(rest) & set(owned)
-    assert len({*rest, *owned}) == len(env.machines) == 5
+    assert len({*rest, *owned}) == len(env.ec2_instances) == 5
 
 
 def test_repeated_launch_of_a_claim_returns_the_same_instance(env: LaunchEnvironment) -> None:
@@ -128,7 +128,7 @@ def test_repeated_launch_of_a_claim_returns_the_same_instance(env: LaunchEnviron
     found = ids(env.launch(requests))
     assert ids(env.launch(requests[1:])) == found[1:]
     assert ids(env.launch(requests[:1])) == found[:1]
-    assert len(env.machines) == 3
+    assert len(env.ec2_instances) == 3
 
 
 def test_launch_with_another_token_launches_another_instance(env: LaunchEnvironment) -> None:
@@ -136,7 +136,7 @@ def test_launch_with_another_token_launches_another_instance(env: LaunchEnvironm
     first = ids(env.launch([request]))
     second = ids(env.launch([dataclasses.replace(request, token=env.ids.token())]))
     assert first != second
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 def test_instances_of_other_claims_are_not_reused_for_the_same_token(env: LaunchEnvironment) -> None:
@@ -147,7 +147,7 @@ def test_instances_of_other_claims_are_not_reused_for_the_same_token(env: Launch
     env.new_process()
     requests_of_other_claims = [dataclasses.replace(each, claim=env.claim(ON_DEMAND)) for each in requests]
     found = ids(env.launch(requests_of_other_claims, owned=owned))
-    assert len({*found, *owned}) == 4 == len(env.machines)
+    assert len({*found, *owned}) == 4 == len(env.ec2_instances)
 
 
 def test_instance_of_a_lost_answer_is_assigned_to_the_claim_without_one(env: LaunchEnvironment) -> None:
@@ -159,7 +159,7 @@ def test_instance_of_a_lost_answer_is_assigned_to_the_claim_without_one(env: Lau
     assert isinstance(env.launch(second)[0], errors.Unreachable)
     found = ids(env.launch([*first, *second]))
     assert found[0] == launched[0] != found[1]
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 def test_restart_with_a_stale_listing_launches_no_instance_twice(env: LaunchEnvironment) -> None:
@@ -167,11 +167,11 @@ def test_restart_with_a_stale_listing_launches_no_instance_twice(env: LaunchEnvi
     requests = env.requests(env.resolve(env.node_class()), ON_DEMAND, count=5)
     lose_answer(env)
     env.launch(requests)
-    owned = [f"aws:///us-west-2a/{ec2_instance.id}" for ec2_instance in env.machines[:2]]
+    owned = [f"aws:///us-west-2a/{ec2_instance.id}" for ec2_instance in env.ec2_instances[:2]]
     env.new_process()
     env.ec2.region.faults.add(faults.Stale(operation="DescribeInstances", lag_s=600, times=1))
     assert len(ids(env.launch(requests[2:], owned=owned))) == 3
-    assert len(env.machines) == 5
+    assert len(env.ec2_instances) == 5
 
 
 def test_retry_launches_the_missing_instances_of_a_partial_launch(env: LaunchEnvironment) -> None:
@@ -179,10 +179,10 @@ def test_retry_launches_the_missing_instances_of_a_partial_launch(env: LaunchEnv
     lose_answer(env)
     env.ec2.region.faults.add(faults.Partial(at_most=2, times=1))
     env.launch(requests)
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
     env.new_process()
     assert len(set(ids(env.launch(requests)))) == 5
-    assert len(env.machines) == 5
+    assert len(env.ec2_instances) == 5
 
 
 @pytest.mark.fact("aws-5.8.11", "aws-9.1.4")
@@ -193,7 +193,7 @@ def test_claims_without_an_instance_of_a_partial_answer_get_an_error_each(env: L
     assert len(ids(found[:3])) == 3
     assert all(type(each) is errors.InsufficientCapacity for each in found[3:])
     assert found[3] is not found[4]
-    assert len(env.machines) == 3
+    assert len(env.ec2_instances) == 3
 
 
 @pytest.mark.fact("aws-9.1.2", "aws-9.1.3")
@@ -218,7 +218,7 @@ def test_claims_of_one_token_in_separate_calls_get_different_instances(env: Laun
         first, second = await asyncio.gather(env.cloud.launch([one]), env.cloud.launch([two]))
         return [*first, *second]
 
-    assert len(set(ids(run(launch_separately())))) == len(env.machines) == 2
+    assert len(set(ids(run(launch_separately())))) == len(env.ec2_instances) == 2
 
 
 def test_after_a_restart_a_claim_gets_no_instance_of_another_claim(env: LaunchEnvironment) -> None:
@@ -227,7 +227,7 @@ def test_after_a_restart_a_claim_gets_no_instance_of_another_claim(env: LaunchEn
     env.new_process()
     (second,) = ids(env.launch([two], owned=[first]))
     assert first != second
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 def test_instances_of_one_token_are_assigned_to_claims_of_their_capacity_type(env: LaunchEnvironment) -> None:
@@ -243,7 +243,7 @@ def test_instances_of_one_token_are_assigned_to_claims_of_their_capacity_type(en
     assert isinstance(spot, Instance)
     assert isinstance(on_demand, Instance)
     assert (spot.capacity_type, on_demand.capacity_type) == ("spot", "on-demand")
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 @pytest.mark.fact("aws-5.1.3")
@@ -253,7 +253,7 @@ def test_deleted_launch_template_is_created_again(env: LaunchEnvironment) -> Non
     for template in list(env.ec2.region.templates):
         env.ec2.region.templates.drop(template.id)
     env.one(node_class, ON_DEMAND)
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 @pytest.mark.fact("AW-10", "aws-5.5.4")

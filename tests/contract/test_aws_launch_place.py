@@ -34,7 +34,7 @@ def region_with_subnets(*free: int) -> LaunchEnvironment:
 
 def subnets(env: LaunchEnvironment) -> list[str]:
     """The subnet of each instance, in the order of launch."""
-    return [ec2_instance.subnet_id[-1] for ec2_instance in env.machines]
+    return [ec2_instance.subnet_id[-1] for ec2_instance in env.ec2_instances]
 
 
 def changed(node_class: EC2NodeClass, **meta: Any) -> EC2NodeClass:
@@ -56,7 +56,7 @@ def test_launch_from_a_deleting_class_fails_with_insufficient_capacity() -> None
     found = outcome(env, changed(node_class, deletion_timestamp=datetime(2026, 11, 15, tzinfo=UTC)))
     assert type(found) is errors.InsufficientCapacity
     assert "being deleted" in str(found)
-    assert env.machines == []
+    assert env.ec2_instances == []
 
 
 @pytest.mark.fact("aws-1.6.6")
@@ -75,7 +75,7 @@ def test_launch_from_an_unready_class_fails_with_not_ready() -> None:
         found = outcome(env, node_class)
         assert type(found) is errors.NotReady
         assert words in str(found)
-    assert env.machines == []
+    assert env.ec2_instances == []
     assert isinstance(outcome(env, resolved), Instance)
 
 
@@ -111,7 +111,7 @@ def test_launch_reserves_addresses_only_in_the_subnet_that_it_used() -> None:
     instance = env.one(node_class, ON_DEMAND)
     left = env.discovery.addresses.free()
     (instance_type,) = env.types(node_class, instance.instance_type)
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     reserved = {key: before[key] - left[key] for key in before if before[key] != left[key]}
     assert reserved == {ec2_instance.subnet_id: instance_type.capacity[resources.PODS]}
 
@@ -130,7 +130,7 @@ def test_failed_launch_reserves_no_addresses() -> None:
 def test_reserved_addresses_are_released_by_a_later_read_of_the_subnets() -> None:
     env = region_with_subnets(200, 250)
     node_class = env.resolve(env.node_class())
-    ec2_instance = env.machine(env.one(node_class, ON_DEMAND, IN_A, types=("m5.large",)))
+    ec2_instance = env.ec2_instance(env.one(node_class, ON_DEMAND, IN_A, types=("m5.large",)))
     for seconds, left in ((60, 250 - 1 - 29), (61, 250 - 1)):
         env.clock.advance(seconds)
         run(env.discovery.schedule.step())
@@ -152,7 +152,7 @@ def test_fleet_requests_one_instance_per_claim_and_tags_all_resources() -> None:
     wanted = {"team": "ml", "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
     for tags in tagged.values():
         assert wanted.items() <= {tag["Key"]: tag["Value"] for tag in tags}.items()
-    assert all(wanted.items() <= ec2_instance.tags.items() for ec2_instance in env.machines)
+    assert all(wanted.items() <= ec2_instance.tags.items() for ec2_instance in env.ec2_instances)
 
 
 @pytest.mark.fact("aws-5.1.2", "NC-14", "R-32")
@@ -160,7 +160,7 @@ def test_launch_returns_the_labels_and_annotations_of_its_claim() -> None:
     env = LaunchEnvironment()
     node_class = env.resolve(env.node_class())
     instance = env.one(node_class, ON_DEMAND)
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     labels, annotations = dict(instance.labels), dict(instance.annotations)
     assert labels["node.kubernetes.io/instance-type"] == ec2_instance.instance_type
     assert labels["karpenter.k8s.aws/instance-family"] == "m5"

@@ -68,7 +68,7 @@ def test_every_reservation_that_a_claim_lists_has_a_launch_template(env: LaunchE
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", *(one.id for one in listed))
     instance = env.one(env.selecting(MINE), RESERVED, ids)
     assert targeted_reservations(env) == sorted(one.id for one in listed)
-    assert env.machine(instance).reservation_id in {one.id for one in listed}
+    assert env.ec2_instance(instance).reservation_id in {one.id for one in listed}
 
 
 @pytest.mark.fact("Q-23")
@@ -93,7 +93,7 @@ def test_claim_that_allows_reserved_is_launched_into_the_reservation(
 ) -> None:
     slots = env.reserve(total=2, tags=TAGS)
     instance = env.one(env.selecting(MINE), capacity_type(*allowed))
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (slots.id, "")
     assert env.free(slots) == 1
     assert env.template(instance)["CapacityReservationSpecification"] == {
@@ -111,7 +111,7 @@ def test_on_demand_claim_does_not_join_a_matching_open_reservation(env: LaunchEn
     """Row 5 of the appendix."""
     reservation = env.reserve(total=2, tags=TAGS, criteria="open")
     instance = env.one(env.selecting(MINE), capacity_type("on-demand"))
-    assert env.machine(instance).reservation_id == ""
+    assert env.ec2_instance(instance).reservation_id == ""
     assert env.free(reservation) == 2
     assert env.template(instance)["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "none"
@@ -127,7 +127,7 @@ def test_launch_into_a_capacity_block_has_its_market_type_and_labels(env: Launch
         "p5.48xlarge", total=1, tags=TAGS, kind="capacity-block", criteria="targeted", end_s=now_s + DAY_S
     )
     instance = env.one(env.selecting(MINE), RESERVED, types=("p5.48xlarge",))
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (block.id, "capacity-block")
     assert env.template(instance)["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     assert labels(instance) == reservation_labels(block.id, "capacity-block")
@@ -149,7 +149,7 @@ def test_capacity_block_is_preferred_on_a_tie(env: LaunchEnvironment) -> None:
     )
     ids = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", ordinary.id, block.id)
     instance = env.one(env.selecting(MINE), RESERVED, ids, types=("p5.48xlarge",))
-    assert env.machine(instance).reservation_id == block.id
+    assert env.ec2_instance(instance).reservation_id == block.id
     assert targeted_reservations(env) == [block.id]  # reservations of different kinds never share a request
     assert (env.free(ordinary), env.free(block)) == (4, 0)
 
@@ -159,7 +159,7 @@ def test_launch_into_an_interruptible_reservation_has_its_lifecycle_and_labels(
 ) -> None:
     reservation = env.reserve(total=1, tags=TAGS, interruptible=True)
     instance = env.one(env.selecting(MINE), RESERVED)
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     assert (ec2_instance.reservation_id, ec2_instance.lifecycle) == (
         reservation.id,
         "interruptible-capacity-reservation",
@@ -178,7 +178,7 @@ def test_full_reservation_is_skipped_for_another_with_free_slots(env: LaunchEnvi
     large = env.reserve("m5.xlarge", total=1, tags=TAGS)
     requests = env.requests(env.selecting(MINE), RESERVED, count=2)
     found = env.launch(requests)
-    assert sorted(ec2_instance.reservation_id for ec2_instance in env.machines) == sorted(
+    assert sorted(ec2_instance.reservation_id for ec2_instance in env.ec2_instances) == sorted(
         [small.id, large.id]
     )
     assert all(isinstance(each, Instance) for each in found)
@@ -195,7 +195,7 @@ def test_full_reservations_never_cause_an_on_demand_launch(env: LaunchEnvironmen
     assert isinstance(first, Instance)
     assert isinstance(second, errors.ReservationExhausted)
     assert second.reservation_ids == (slots.id,)
-    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id]
+    assert [ec2_instance.reservation_id for ec2_instance in env.ec2_instances] == [slots.id]
 
 
 @pytest.mark.fact("Q-31", "aws-14.4", "W-18", "aws-10.5.3")
@@ -205,7 +205,7 @@ def test_instance_of_a_class_without_terms_in_an_open_reservation_is_on_demand(
     """Row 4: EC2 puts the instance there, and the class does not select the reservation."""
     slots = env.reserve(total=2, criteria="open")
     instance = env.one(env.resolve(env.node_class()), capacity_type("on-demand"))
-    assert env.machine(instance).reservation_id == slots.id
+    assert env.ec2_instance(instance).reservation_id == slots.id
     (described,) = env.described()
     assert (described.capacity_type, described.reservation_id) == ("on-demand", slots.id)
     assert labels(described) == {"capacity-type": "on-demand"}
@@ -216,7 +216,7 @@ def test_two_reservations_of_one_type_and_zone_do_not_fail_the_call(env: LaunchE
     env.reserve(total=2, tags=TAGS)
     larger = env.reserve(total=5, tags=TAGS)
     instance = env.one(env.selecting(MINE), RESERVED)
-    assert env.machine(instance).reservation_id == larger.id
+    assert env.ec2_instance(instance).reservation_id == larger.id
     assert targeted_reservations(env) == [larger.id]
 
 
@@ -224,7 +224,7 @@ def test_two_reservations_of_one_type_and_zone_do_not_fail_the_call(env: LaunchE
 def test_launch_into_a_reservation_of_dedicated_tenancy_is_dedicated(env: LaunchEnvironment) -> None:
     slots = env.reserve(total=1, tags=TAGS, tenancy="dedicated")
     instance = env.one(env.selecting(MINE), RESERVED, DEDICATED)
-    ec2_instance = env.machine(instance)
+    ec2_instance = env.ec2_instance(instance)
     assert (ec2_instance.reservation_id, ec2_instance.spec.tenancy) == (slots.id, "dedicated")
     assert dict(instance.labels)["karpenter.k8s.aws/instance-tenancy"] == "dedicated"
 
@@ -246,7 +246,7 @@ def test_a_claim_that_holds_a_slot_is_launched_into_it(env: LaunchEnvironment) -
     held = env.reserve("m5.xlarge", total=1, tags=TAGS)
     listed = requirement("karpenter.k8s.aws/capacity-reservation-id", "In", cheap.id, held.id)
     instance = env.one(env.selecting(MINE), RESERVED, listed, slot=held.id)
-    assert env.machine(instance).reservation_id == held.id
+    assert env.ec2_instance(instance).reservation_id == held.id
 
 
 @pytest.mark.fact("Q-24", "AW-04")
@@ -259,7 +259,7 @@ def test_launch_refused_once_while_slots_are_free_is_retried_immediately(env: La
     (found,) = env.launch(requests)
     assert isinstance(found, Instance)
     assert env.clock.monotonic_s() - began_s < 2
-    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id]
+    assert [ec2_instance.reservation_id for ec2_instance in env.ec2_instances] == [slots.id]
     assert not env.discovery.hold_downs.held(env.clock.monotonic_s())
 
 
@@ -272,7 +272,7 @@ def test_reservation_that_refuses_in_spite_of_free_slots_is_held_down_for_a_minu
     (found,) = env.launch(requests)
     assert type(found) is errors.Retryable
     assert len(env.fleets()) == 4
-    assert env.machines == []
+    assert env.ec2_instances == []
     assert not open_slots(env, slots.id)
     env.clock.advance(59)
     run(env.discovery.count_again())
@@ -295,7 +295,7 @@ def test_hold_down_ends_when_the_next_read_shows_a_free_slot(env: LaunchEnvironm
     run(env.discovery.schedule.step())
     assert open_slots(env, slots.id)
     instance = env.one(node_class, RESERVED)
-    assert env.machine(instance).reservation_id == slots.id
+    assert env.ec2_instance(instance).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-35")
@@ -307,7 +307,7 @@ def test_launch_immediately_falls_back_to_another_listed_reservation(env: Launch
     control.take(env.ec2.region, larger.id, 3)
     (found,) = env.launch(requests)
     assert isinstance(found, Instance)
-    assert env.machine(found).reservation_id == other.id
+    assert env.ec2_instance(found).reservation_id == other.id
     assert env.discovery.hold_downs.held(env.clock.monotonic_s()) == {larger.id}
 
 
@@ -386,7 +386,7 @@ def test_refused_launch_is_not_retried_when_counts_cannot_be_read(env: LaunchEnv
     env.ec2.region.faults.add(faults.Denied(operation="DescribeCapacityReservations"))
     (found,) = env.launch(requests)
     assert isinstance(found, errors.ReservationExhausted)
-    assert env.machines == []
+    assert env.ec2_instances == []
 
 
 @pytest.mark.fact("aws-5.8.2")
@@ -408,7 +408,7 @@ def test_refusal_of_the_whole_request_is_retried_while_slots_are_free(env: Launc
     env.refuses(whole=True)
     (found,) = env.launch(requests)
     assert isinstance(found, Instance)
-    assert env.machine(found).reservation_id == slots.id
+    assert env.ec2_instance(found).reservation_id == slots.id
 
 
 @pytest.mark.fact("Q-24")
@@ -422,7 +422,7 @@ def test_fifty_claims_for_ten_slots_launch_ten_instances_and_none_on_demand(env:
     refused = [each for each in found if isinstance(each, errors.ReservationExhausted)]
     assert len(refused) == 40
     assert len({id(each) for each in refused}) == 40
-    assert [ec2_instance.reservation_id for ec2_instance in env.machines] == [slots.id] * 10
+    assert [ec2_instance.reservation_id for ec2_instance in env.ec2_instances] == [slots.id] * 10
     assert env.free(slots) == 0
 
 
@@ -435,4 +435,4 @@ def test_slots_taken_elsewhere_during_the_launch_are_not_oversold() -> None:
     found = env.launch(requests)
     assert sum(isinstance(each, Instance) for each in found) == 6
     assert sum(isinstance(each, errors.ReservationExhausted) for each in found) == 4
-    assert len(env.machines) == 6
+    assert len(env.ec2_instances) == 6

@@ -46,12 +46,12 @@ def test_launch_tag_reboot_terminate_and_release_are_allowed(
     status = {"providerID": launched.provider_id, "nodeName": "node-1", "imageID": launched.image_id}
     run(env.cloud.tag(nodeclaim("own", {"labels": labels}, status)))
     run(env.cloud.reboot(launched.provider_id, "once"))
-    (ec2_instance,) = env.machines
+    (ec2_instance,) = env.ec2_instances
     assert ec2_instance.tags["Name"] == "node-1"
     assert ec2_instance.tags["holdfast.dev/reboot"] == "once"
     assert [one.provider_id for one in env.described()] == [launched.provider_id]
     run(env.cloud.terminate(launched.provider_id))
-    assert [one.state for one in env.machines] == ["shutting-down"]
+    assert [one.state for one in env.ec2_instances] == ["shutting-down"]
     run(env.cloud.release(node_class))
     assert list(env.ec2.region.templates) == []
     assert not env.iam.has_profile(node_class.status.instance_profile or "")

@@ -34,7 +34,7 @@ def test_successful_dry_runs_make_the_class_ready_and_launch_nothing(env: Launch
     node_class = resolve(env, env.node_class())
     assert condition(node_class, "Ready")[0] == "True"
     assert env.asked("CreateFleet") == env.asked("RunInstances") == 1
-    assert env.machines == []
+    assert env.ec2_instances == []
 
 
 @pytest.mark.fact("aws-1.5.9")

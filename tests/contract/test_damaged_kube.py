@@ -21,7 +21,7 @@ from holdfast.kube.client import Client
 from holdfast.runtime.cache import Cache
 from holdfast.sim import time
 from holdfast.sim.time import VirtualClock
-from scripted import START, Said, Script, client
+from scripted import START, Response, Script, client
 
 KINDS = sorted(set(kinds.BY_NAME.values()), key=lambda kind: kind.kind)
 PLAIN_KINDS = [kind for kind in KINDS if kind.kind not in ("Binding", "Eviction")]
@@ -96,14 +96,14 @@ CALLS: dict[str, tuple[Call, Callable[[dict[str, Any]], Any]]] = {
 }
 
 
-async def call_with_answer(call: Call, kind: type[Object], answer: Said, obj: Object) -> None:
+async def call_with_answer(call: Call, kind: type[Object], answer: Response, obj: Object) -> None:
     with damage.OnlyOurErrors(f"{call.__name__} of {kind.kind}", answer.status, answer.body):
         # After a refused delete the client reads the object again.
         await call(client(Script(*[answer] * 3), attempts=1), kind, obj)
 
 
-def make_answer(status: int, body: bytes, *, stream: bool) -> Said:
-    return Said(status, chunks(body) if stream else body)
+def make_answer(status: int, body: bytes, *, stream: bool) -> Response:
+    return Response(status, chunks(body) if stream else body)
 
 
 async def chunks(body: bytes) -> AsyncGenerator[bytes, None]:
@@ -126,7 +126,7 @@ def test_damaged_answers_raise_only_errors_of_holdfast(name: str) -> None:
                 await call_with_answer(call, kind, make_answer(200, make(), stream=name == "watch"), obj)
             for status in damage.STATUSES:
                 for text in (body, *damage.some(damage.FOREIGN, f"{seed} {status}", 3)):
-                    await call_with_answer(call, kind, Said(status, text), obj)
+                    await call_with_answer(call, kind, Response(status, text), obj)
                     await call_with_answer(
                         call, kind, make_answer(200, text + b"\n", stream=name == "watch"), obj
                     )
@@ -143,7 +143,7 @@ def test_damaged_answers_without_an_object_raise_only_errors_of_holdfast(call: C
         obj = msgspec.convert(filled(Pod), Pod)
         for status in damage.STATUSES:
             for changed in (text, *damage.FOREIGN, *(make() for make in damage.bodies(text))):
-                await call_with_answer(call, Pod, Said(status, changed), obj)
+                await call_with_answer(call, Pod, Response(status, changed), obj)
 
     time.run(program())
 
@@ -152,10 +152,10 @@ def test_damaged_answers_to_a_binding_raise_only_errors_of_holdfast() -> None:
     async def program() -> None:
         binding = msgspec.convert(filled(Binding), Binding)
         text = json.dumps({"kind": "Status", "status": "Success", "code": 201}).encode()
-        assert await client(Script(Said(201, text))).create(binding) is binding
+        assert await client(Script(Response(201, text))).create(binding) is binding
         for changed in (*damage.FOREIGN, *(make() for make in damage.bodies(text))):
-            await call_with_answer(create, Binding, Said(201, changed), binding)
-        refused = Said(201, b'{"kind":"Status","status":"Failure","message":"no"}')
+            await call_with_answer(create, Binding, Response(201, changed), binding)
+        refused = Response(201, b'{"kind":"Status","status":"Failure","message":"no"}')
         with pytest.raises(errors.Unreachable, match="no"):
             await client(Script(refused)).create(binding)
 
@@ -181,7 +181,7 @@ async def assert_other_arrives(kind: type[Object], bad: Any) -> None:
     namespace = "" if not kind.namespaced else "1"
     cache: Cache[Any] = Cache(kind, clock=VirtualClock(START))
     body = json.dumps(page(bad, filled(kind, "good"))).encode()
-    await cache.replace(client(Script(Said(200, body))).pages(kind))
+    await cache.replace(client(Script(Response(200, body))).pages(kind))
     assert cache.get((namespace, "good")) is not None, bad
     read_whole = any(obj.metadata.name != "good" for obj in cache)
     assert read_whole or cache.unreadable, bad

@@ -19,7 +19,7 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 from holdfast.kube.http import HttpTransport
-from manual_ports import KeptRecords, ManualClock, SeededIds
+from manual_ports import CollectingRecorder, ManualClock, SeededIds
 from objects import node
 
 NODE = b'{"kind":"Node","metadata":{"name":"n","uid":"u","resourceVersion":"7"}}'
@@ -158,7 +158,11 @@ def test_damaged_answers_of_an_api_server_raise_only_errors_of_holdfast(name: st
 def test_damaged_answers_of_aws_raise_only_errors_of_holdfast(name: str) -> None:
     with server(answers(SUBNETS)[name]) as url:
         made = Calls(
-            _Clients(url), executor=Inline(), clock=ManualClock(), ids=SeededIds(), recorder=KeptRecords()
+            _Clients(url),
+            executor=Inline(),
+            clock=ManualClock(),
+            ids=SeededIds(),
+            recorder=CollectingRecorder(),
         )
         if name in INTACT_FOR_URLLIB3:
             assert [one.id for one in asyncio.run(network.read_subnets(made))] == ["subnet-1"]

@@ -18,21 +18,23 @@ from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import LiveRecorder
 from holdfast.runtime.reflector import Reflector
 from holdfast.runtime.writes import Writer
-from kube_servers import KubeServer, Place
+from kube_servers import KubeServer, Session
 
 
-def recorder(place: Place) -> LiveRecorder:
-    return LiveRecorder(kube=place.kube, metrics=Metrics((), strict=True), clock=place.clock, ids=place.ids)
+def recorder(session: Session) -> LiveRecorder:
+    return LiveRecorder(
+        kube=session.kube, metrics=Metrics((), strict=True), clock=session.clock, ids=session.ids
+    )
 
 
 @asynccontextmanager
-async def running_caches(place: Place) -> AsyncIterator[Caches]:
+async def running_caches(session: Session) -> AsyncIterator[Caches]:
     """Caches that reflectors keep current inside the block."""
-    caches = Caches((Node, Pod), clock=place.clock)
+    caches = Caches((Node, Pod), clock=session.clock)
     tasks = [
         asyncio.create_task(
             Reflector(
-                cache, kube=place.kube, clock=place.clock, ids=place.ids, recorder=recorder(place)
+                cache, kube=session.kube, clock=session.clock, ids=session.ids, recorder=recorder(session)
             ).run()
         )
         for cache in caches
@@ -48,89 +50,93 @@ async def running_caches(place: Place) -> AsyncIterator[Caches]:
 
 
 def test_a_cache_follows_the_watch(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        early = await place.kube.create(objects.node(place.name("early")))
-        async with running_caches(place) as caches:
+    async def program(session: Session) -> None:
+        early = await session.kube.create(objects.node(session.name("early")))
+        async with running_caches(session) as caches:
             nodes = caches.of(Node)
-            assert nodes.get(("", place.name("early"))) == early
-            late = await place.kube.create(objects.node(place.name("late")))
-            late = await place.kube.patch(late, {"metadata": {"labels": {"a": "b"}}})
-            await place.kube.delete(early)
-            await place.clock.sleep(1)
-            assert nodes.get(("", place.name("late"))) == late
-            assert nodes.get(("", place.name("early"))) is None
+            assert nodes.get(("", session.name("early"))) == early
+            late = await session.kube.create(objects.node(session.name("late")))
+            late = await session.kube.patch(late, {"metadata": {"labels": {"a": "b"}}})
+            await session.kube.delete(early)
+            await session.clock.sleep(1)
+            assert nodes.get(("", session.name("late"))) == late
+            assert nodes.get(("", session.name("early"))) is None
 
     server.run(program)
 
 
 @pytest.mark.fact("ST-4")
 def test_a_write_is_in_the_cache_when_the_call_returns(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        async with running_caches(place) as caches:
-            kube = Writer(place.kube, caches)
+    async def program(session: Session) -> None:
+        async with running_caches(session) as caches:
+            kube = Writer(session.kube, caches)
             nodes, pods = caches.of(Node), caches.of(Pod)
-            node = await kube.create(objects.node(place.name("node"), {"finalizers": ["example.com/hold"]}))
-            assert nodes.get(("", place.name("node"))) == node
+            node = await kube.create(objects.node(session.name("node"), {"finalizers": ["example.com/hold"]}))
+            assert nodes.get(("", session.name("node"))) == node
             for number in range(20):
                 node = await kube.patch(node, {"metadata": {"labels": {"n": str(number)}}})
-                cached = nodes.get(("", place.name("node")))
+                cached = nodes.get(("", session.name("node")))
                 assert cached is not None
                 assert cached.metadata.labels["n"] == str(number)
             await kube.delete(node)
-            cached = nodes.get(("", place.name("node")))
+            cached = nodes.get(("", session.name("node")))
             assert cached is not None
             assert cached.metadata.deletion_timestamp is not None
-            pod = await place.pod(place.name("pod"))
-            await place.clock.sleep(1)
-            await kube.evict("default", place.name("pod"), pod.metadata.uid)
-            terminating = pods.get(("default", place.name("pod")))
+            pod = await session.pod(session.name("pod"))
+            await session.clock.sleep(1)
+            await kube.evict("default", session.name("pod"), pod.metadata.uid)
+            terminating = pods.get(("default", session.name("pod")))
             assert terminating is None or terminating.metadata.deletion_timestamp is not None
-            held = await kube.get(Node, place.name("node"))
+            held = await kube.get(Node, session.name("node"))
             await kube.patch(held, {"metadata": {"finalizers": None}})
-            await place.clock.sleep(1)
-            assert nodes.get(("", place.name("node"))) is None
+            await session.clock.sleep(1)
+            assert nodes.get(("", session.name("node"))) is None
 
     server.run(program)
 
 
 def test_a_replica_that_does_not_lead_writes_nothing(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
+    async def program(session: Session) -> None:
         client = Client(
-            transport=place.transport,
-            clock=place.clock,
-            ids=place.ids,
+            transport=session.transport,
+            clock=session.clock,
+            ids=session.ids,
             settings=ClientSettings(),
             may_write=lambda: False,
         )
-        kube = Writer(client, Caches((), clock=place.clock))
+        kube = Writer(client, Caches((), clock=session.clock))
         with pytest.raises(errors.NotReady):
-            await kube.create(objects.node(place.name("node")))
+            await kube.create(objects.node(session.name("node")))
         with pytest.raises(errors.NotFound):
-            await kube.get(Node, place.name("node"))
+            await kube.get(Node, session.name("node"))
 
     server.run(program)
 
 
 def test_lease_has_one_holder_until_it_is_released(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        settings = LeaseSettings("default", place.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2)
+    async def program(session: Session) -> None:
+        settings = LeaseSettings(
+            "default", session.name("lease"), duration_s=5, renew_within_s=3, retry_s=0.2
+        )
         first, second = (
-            Election(kube=place.kube, clock=place.clock, ids=place.ids, settings=settings, identity=identity)
+            Election(
+                kube=session.kube, clock=session.clock, ids=session.ids, settings=settings, identity=identity
+            )
             for identity in ("first", "second")
         )
         await first.acquire()
         waiting = asyncio.create_task(second.acquire())
-        await place.clock.sleep(1)
+        await session.clock.sleep(1)
         assert first.leads()
         assert not waiting.done()
-        held = await place.kube.get(Lease, place.name("lease"), "default")
+        held = await session.kube.get(Lease, session.name("lease"), "default")
         assert held.spec.holder_identity == "first"
         assert held.spec.renew_time is not None
         await first.release()
         await waiting
         assert second.leads()
         assert not first.leads()
-        held = await place.kube.get(Lease, place.name("lease"), "default")
+        held = await session.kube.get(Lease, session.name("lease"), "default")
         assert held.spec.holder_identity == "second"
         assert held.spec.lease_transitions == 2
 
@@ -138,18 +144,18 @@ def test_lease_has_one_holder_until_it_is_released(server: KubeServer) -> None:
 
 
 def test_equal_events_are_sent_once(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        node = await place.kube.create(objects.node(place.name("node")))
-        live_recorder = recorder(place)
+    async def program(session: Session) -> None:
+        node = await session.kube.create(objects.node(session.name("node")))
+        live_recorder = recorder(session)
         sending = asyncio.create_task(live_recorder.run())
         for _ in range(3):
             live_recorder.event(node, "Launched", "a machine was launched")
         live_recorder.event(node, "Failed", "it did not boot", warning=True)
-        await place.clock.sleep(1)
+        await session.clock.sleep(1)
         sending.cancel()
         events = [
             (event.type, event.reason, event.message, event.metadata.namespace)
-            for event in (await place.kube.list(Event)).items
+            for event in (await session.kube.list(Event)).items
             if event.involved_object.uid == node.metadata.uid
         ]
         assert sorted(events) == [

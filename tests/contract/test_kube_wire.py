@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kube_servers import KubeServer, Place
+from kube_servers import KubeServer, Session
 
 JSON = {"content-type": "application/json"}
 NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
@@ -14,10 +14,10 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 async def ask(
-    place: Place, method: str, path: str, body: Any = None, accept: str = "application/json", **query: str
+    session: Session, method: str, path: str, body: Any = None, accept: str = "application/json", **query: str
 ) -> tuple[int, Any]:
     sent = b"" if body is None else msgspec.json.encode(body)
-    answer = await place.transport.request(method, path, query, JSON | {"accept": accept}, sent)
+    answer = await session.transport.request(method, path, query, JSON | {"accept": accept}, sent)
     assert isinstance(answer.body, bytes)
     return answer.status, msgspec.json.decode(answer.body)
 
@@ -34,41 +34,41 @@ def nodepool(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_pods_are_selected_by_label_and_by_field(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        labels_by_tier = {name: {"app": place.name("web"), "tier": name} for name in ("front", "back")}
+    async def program(session: Session) -> None:
+        labels_by_tier = {name: {"app": session.name("web"), "tier": name} for name in ("front", "back")}
         for tier, labels in labels_by_tier.items():
-            await place.pod(place.name(tier), labels)
+            await session.pod(session.name(tier), labels)
 
         async def names(**query: str) -> list[str]:
-            status, found = await ask(place, "GET", PODS, **query)
+            status, found = await ask(session, "GET", PODS, **query)
             assert status == 200
             return [one["metadata"]["name"] for one in found["items"]]
 
-        of_app = f"app={place.name('web')}"
-        assert await names(labelSelector=of_app) == [place.name("back"), place.name("front")]
-        assert await names(labelSelector=f"{of_app},tier in (front, middle)") == [place.name("front")]
-        assert await names(labelSelector=f"{of_app},tier!=front") == [place.name("back")]
+        of_app = f"app={session.name('web')}"
+        assert await names(labelSelector=of_app) == [session.name("back"), session.name("front")]
+        assert await names(labelSelector=f"{of_app},tier in (front, middle)") == [session.name("front")]
+        assert await names(labelSelector=f"{of_app},tier!=front") == [session.name("back")]
         assert await names(labelSelector=f"{of_app},!tier") == []
-        assert await names(fieldSelector=f"metadata.name={place.name('back')}") == [place.name("back")]
+        assert await names(fieldSelector=f"metadata.name={session.name('back')}") == [session.name("back")]
         assert (
             len(await names(labelSelector=of_app, fieldSelector="spec.nodeName=,status.phase=Pending")) == 2
         )
         for wrong in ({"labelSelector": "a in b"}, {"fieldSelector": "spec.priority=1"}):
-            status, error = await ask(place, "GET", PODS, **wrong)
+            status, error = await ask(session, "GET", PODS, **wrong)
             assert (status, error["reason"]) == (400, "BadRequest")
 
     server.run(program)
 
 
 def test_defaults_are_set_and_unknown_fields_are_pruned(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        pool = nodepool(place.name("pruned"), templatee=1)
-        status, made = await ask(place, "POST", NODEPOOLS, pool)
+    async def program(session: Session) -> None:
+        pool = nodepool(session.name("pruned"), templatee=1)
+        status, made = await ask(session, "POST", NODEPOOLS, pool)
         assert (status, made["spec"]["template"]["spec"]["expireAfter"]) == (201, "720h")
         assert "templatee" not in made["spec"]
         assert made["spec"]["disruption"]["budgets"] == [{"nodes": "10%"}]
-        strict = nodepool(place.name("strict"), templatee=1)
-        status, error = await ask(place, "POST", NODEPOOLS, strict, fieldValidation="Strict")
+        strict = nodepool(session.name("strict"), templatee=1)
+        status, error = await ask(session, "POST", NODEPOOLS, strict, fieldValidation="Strict")
         assert status == 400
         assert error["message"] == (
             'NodePool in version "v1" cannot be handled as a NodePool: strict decoding error: unknown field'
@@ -79,10 +79,10 @@ def test_defaults_are_set_and_unknown_fields_are_pruned(server: KubeServer) -> N
 
 
 def test_a_table_has_the_columns_of_the_kind(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        name = place.name("shown")
-        await ask(place, "POST", NODEPOOLS, nodepool(name, weight=7))
-        status, table = await ask(place, "GET", f"{NODEPOOLS}/{name}", accept=TABLE)
+    async def program(session: Session) -> None:
+        name = session.name("shown")
+        await ask(session, "POST", NODEPOOLS, nodepool(name, weight=7))
+        status, table = await ask(session, "GET", f"{NODEPOOLS}/{name}", accept=TABLE)
         assert (status, table["kind"]) == (200, "Table")
         columns = [(one["name"], one["type"]) for one in table["columnDefinitions"]]
         assert columns[:3] == [("Name", "string"), ("NodeClass", "string"), ("Nodes", "string")]
@@ -90,8 +90,8 @@ def test_a_table_has_the_columns_of_the_kind(server: KubeServer) -> None:
         assert row["cells"][:2] == [name, "default"]
         assert 7 in row["cells"]
         assert row["object"]["kind"] == "PartialObjectMetadata"
-        await place.pod(name)
-        status, table = await ask(place, "GET", f"{PODS}/{name}", accept=TABLE)
+        await session.pod(name)
+        status, table = await ask(session, "GET", f"{PODS}/{name}", accept=TABLE)
         assert [one["name"] for one in table["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
         assert table["rows"][0]["cells"][:3] == [name, "0/1", "Pending"]
 
@@ -99,11 +99,11 @@ def test_a_table_has_the_columns_of_the_kind(server: KubeServer) -> None:
 
 
 def test_discovery_lists_resources_and_verbs(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        _, groups = await ask(place, "GET", "/apis")
+    async def program(session: Session) -> None:
+        _, groups = await ask(session, "GET", "/apis")
         karpenter_group = next(one for one in groups["groups"] if one["name"] == "karpenter.sh")
         assert karpenter_group["preferredVersion"] == {"groupVersion": "karpenter.sh/v1", "version": "v1"}
-        _, found = await ask(place, "GET", "/apis/karpenter.sh/v1")
+        _, found = await ask(session, "GET", "/apis/karpenter.sh/v1")
         pools = next(one for one in found["resources"] if one["name"] == "nodepools")
         assert (pools["kind"], pools["namespaced"], pools["categories"]) == ("NodePool", False, ["karpenter"])
         assert set(pools["verbs"]) == {
@@ -117,27 +117,27 @@ def test_discovery_lists_resources_and_verbs(server: KubeServer) -> None:
             "watch",
         }
         assert {"nodepools/status", "nodepools/scale"} <= {one["name"] for one in found["resources"]}
-        _, core = await ask(place, "GET", "/api/v1")
+        _, core = await ask(session, "GET", "/api/v1")
         assert "po" in next(one for one in core["resources"] if one["name"] == "pods")["shortNames"]
 
     server.run(program)
 
 
 def test_error_status_has_reason_message_and_details(server: KubeServer) -> None:
-    async def program(place: Place) -> None:
-        name = place.name("refused")
-        missing = await ask(place, "GET", f"{NODEPOOLS}/{name}")
+    async def program(session: Session) -> None:
+        name = session.name("refused")
+        missing = await ask(session, "GET", f"{NODEPOOLS}/{name}")
         assert missing == (404, _status(404, "NotFound", f'nodepools.karpenter.sh "{name}" not found', name))
-        await ask(place, "POST", NODEPOOLS, nodepool(name))
+        await ask(session, "POST", NODEPOOLS, nodepool(name))
         already_exists = f'nodepools.karpenter.sh "{name}" already exists'
-        again = await ask(place, "POST", NODEPOOLS, nodepool(name))
+        again = await ask(session, "POST", NODEPOOLS, nodepool(name))
         assert again == (409, _status(409, "AlreadyExists", already_exists, name))
         stale = nodepool(name)
         stale["metadata"]["resourceVersion"] = "1"
-        status, error = await ask(place, "PUT", f"{NODEPOOLS}/{name}", stale)
+        status, error = await ask(session, "PUT", f"{NODEPOOLS}/{name}", stale)
         assert (status, error["reason"]) == (409, "Conflict")
         assert error["message"].endswith("please apply your changes to the latest version and try again")
-        status, error = await ask(place, "POST", NODEPOOLS, nodepool(place.name("heavy"), weight=101))
+        status, error = await ask(session, "POST", NODEPOOLS, nodepool(session.name("heavy"), weight=101))
         assert (status, error["reason"], error["code"]) == (422, "Invalid", 422)
         (cause,) = error["details"]["causes"]
         assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec.weight")

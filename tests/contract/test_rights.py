@@ -150,7 +150,7 @@ async def repair_and_interrupt(env: AppEnvironment) -> None:
     await kernel_is(env, "False")
 
     async def rebooted() -> bool:
-        return env.machines[0].boots > 1
+        return env.ec2_instances[0].boots > 1
 
     await env.until(rebooted, within_s=3600)
     await kernel_is(env, "True")
@@ -161,11 +161,11 @@ async def repair_and_interrupt(env: AppEnvironment) -> None:
     await env.node_pool("tight", nodeClassRef=reference, requirements=spot)
     await env.deploy("batch", 1, **ONE_PER_NODE)
     await env.until_running(1, "batch")
-    (interrupted,) = [one for one in env.machines if one.lifecycle == "spot"]
+    (interrupted,) = [one for one in env.ec2_instances if one.lifecycle == "spot"]
     control.interrupt_spot(region, interrupted.id)
 
     async def is_terminated() -> bool:
-        return all(one.id != interrupted.id for one in env.machines)
+        return all(one.id != interrupted.id for one in env.ec2_instances)
 
     await env.until(is_terminated)
     await env.until_running(1, "batch")

@@ -88,7 +88,7 @@ def test_every_claim_gets_one_instance_and_every_instance_one_claim(seed: int) -
     assert None not in provider_ids, f"seed {seed}: a NodeClaim has no instance"
     assert len(set(provider_ids)) == CLAIMS, f"seed {seed}: two NodeClaims have the same instance"
     instance_ids = {name.rpartition("/")[2] for name in provider_ids if name}
-    assert {instance.id for instance in env.machines} == instance_ids, (
+    assert {instance.id for instance in env.ec2_instances} == instance_ids, (
         f"seed {seed}: an instance without a NodeClaim"
     )
-    assert {instance.reservation_id for instance in env.machines} == ({slots.id} if reserved else {""})
+    assert {instance.reservation_id for instance in env.ec2_instances} == ({slots.id} if reserved else {""})

@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, machine, pdb
+from disruption_builders import (
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    catalog,
+    disruption_input,
+    load,
+    managed_node,
+    pdb,
+)
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand
 from holdfast.core.disruption.decide import decide
@@ -123,7 +133,7 @@ def _node(draw: st.DrawFn, name: str) -> NodeView:
                 more["volumes"] = Volumes(alternatives=(requirements.of(is_in(names.ZONE, zone)),))
             of = shape(size, 256, app, **more)
             found += load(f"{name}-{i}", of, do_not_disrupt=draw(RARELY))
-    return machine(
+    return managed_node(
         name,
         type_,
         found,

@@ -60,7 +60,7 @@ async def deleting(env: AppEnvironment) -> int:
 
 
 def terminated_by_ec2(env: AppEnvironment) -> list[Instance]:
-    return [one for one in env.all_machines() if one.state_reason[0].startswith("Server.")]
+    return [one for one in env.all_ec2_instances() if one.state_reason[0].startswith("Server.")]
 
 
 @pytest.mark.fact("Q-37", "aws-6.2.1", "aws-6.2.2", "aws-6.2.3", "W-12", "AW-11", "AW-15", "aws-10.5.5")
@@ -103,7 +103,7 @@ def test_capacity_block_is_used_from_its_start_and_drained_before_its_end() -> N
         await env.restart()
         assert len(await env.running("train")) == 2  # the PodDisruptionBudget still blocks evictions
         await env.sleep(reclaims_s - env.clock.now_s() - 1)
-        assert env.machines == []  # the drain ended before EC2 reclaims the instances
+        assert env.ec2_instances == []  # the drain ended before EC2 reclaims the instances
         await env.sleep(5)
         assert (await node_class(env)).status.capacity_reservations[0].state == "expiring"
         await until_s(env, slots.end_s + MINUTE_S)
@@ -111,7 +111,7 @@ def test_capacity_block_is_used_from_its_start_and_drained_before_its_end() -> N
         assert terminated_by_ec2(env) == []
         assert await env.claims() == []
         assert await env.nodes() == []
-        assert len(env.all_machines()) <= 2  # no launch into the block after its drain
+        assert len(env.all_ec2_instances()) <= 2  # no launch into the block after its drain
 
     app_environment.run(program)
 
@@ -122,7 +122,7 @@ def test_nodes_are_launched_within_two_seconds_of_the_start_of_a_block(starts_in
         slots = block(env, starts_in_s=starts_in_s)
         await with_pool(env, "reserved", id=slots.id)
         await until_s(env, slots.start_s)
-        assert env.all_machines() == []
+        assert env.all_ec2_instances() == []
         await env.sleep(2)
         assert env.in_reservation(slots) == 2
 
@@ -162,7 +162,7 @@ def test_pods_of_an_ending_block_run_on_other_nodes_before_ec2_reclaims_it() -> 
         assert sorted(kinds) == ["Node", "Node", "NodeClaim", "NodeClaim"]
         await env.until_running(2, "train", within_s=4 * MINUTE_S)
         assert env.in_reservation(slots) == 0
-        assert len(env.machines) == 2
+        assert len(env.ec2_instances) == 2
         assert terminated_by_ec2(env) == []
 
     app_environment.run(program)
@@ -358,19 +358,19 @@ def writes_of_drain(crash_at: int | None) -> list[str]:
         await with_pool(env, "reserved", replicas=1, id=slots.id)
         await env.until_running(1, "train")
         await until_s(env, slots.end_s - 40 * MINUTE_S - 1)
-        first = len(env.hands.writes)
+        first = len(env.crashing.writes)
         if crash_at is not None:
-            env.hands.die_at(first + crash_at, after_effect=True)
-            await env.hands.dead.wait()
+            env.crashing.crash_after_write(first + crash_at, after_effect=True)
+            await env.crashing.crashed.wait()
             await env.restart(after_s=5)
 
         async def is_over() -> bool:
             return not await env.claims() and not await env.nodes()
 
         await env.until(is_over, within_s=9 * MINUTE_S)
-        written.extend(env.hands.writes[first:])
-        assert env.machines == []
-        assert len(env.all_machines()) == 1
+        written.extend(env.crashing.writes[first:])
+        assert env.ec2_instances == []
+        assert len(env.all_ec2_instances()) == 1
         assert terminated_by_ec2(env) == []
 
     app_environment.run(program)

@@ -93,7 +93,7 @@ def test_launched_claim_has_labels_annotations_and_status_of_its_instance() -> N
         meta = {"labels": labels, "annotations": annotations}
         await env.kube.create(nodeclaim("by-hand", meta, nodeClassRef=NODE_CLASS_REF, requirements=[LARGE]))
         await env.sleep(20)
-        claim, (instance,) = await env.kube.get(NodeClaim, "by-hand"), env.machines
+        claim, (instance,) = await env.kube.get(NodeClaim, "by-hand"), env.ec2_instances
         assert status_and_reason(claim, "Launched")[0] == "True"
         assert claim.metadata.labels[aws.INSTANCE_FAMILY] == "mine"
         assert claim.metadata.labels[aws.INSTANCE_SIZE] == "large"
@@ -335,7 +335,7 @@ def test_claim_without_instance_and_node_is_garbage_collected() -> None:
         claim = await one_claim(env)
         (node,) = await env.nodes()
         env.crash()
-        control.kill(env.ec2.region, env.machines[0].id)
+        control.kill(env.ec2.region, env.ec2_instances[0].id)
         free: dict[str, Any] = {"metadata": {"finalizers": []}}
         await env.kube.patch(node, free, only_if_unchanged=True)
         await env.kube.delete(await env.kube.get(Node, node.metadata.name))
@@ -355,7 +355,7 @@ def test_claim_without_instance_and_node_is_garbage_collected() -> None:
 def test_claim_whose_node_is_ready_is_not_garbage_collected() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await one_claim(env)
-        control.kill(env.ec2.region, env.machines[0].id)
+        control.kill(env.ec2.region, env.ec2_instances[0].id)
         await env.sleep(400)
         (node,) = await env.nodes()
         assert [one.status for one in node.status.conditions if one.type == "Ready"] == ["True"]
@@ -369,7 +369,7 @@ def test_claim_whose_node_is_ready_is_not_garbage_collected() -> None:
 def test_unregistered_claim_is_not_garbage_collected() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await launched_without_node(env)
-        control.kill(env.ec2.region, env.machines[0].id)
+        control.kill(env.ec2.region, env.ec2_instances[0].id)
         await env.sleep(400)
         found = await env.kube.get(NodeClaim, claim.metadata.name)
         assert found.metadata.deletion_timestamp is None
@@ -404,7 +404,7 @@ def test_deleted_claim_has_the_time_at_which_its_grace_period_ends() -> None:
 def test_registered_claim_is_not_removed_before_its_node_is_removed() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await one_claim(env)
-        (instance,), (node,) = env.machines, await env.nodes()
+        (instance,), (node,) = env.ec2_instances, await env.nodes()
         held = {"metadata": {"finalizers": [*node.metadata.finalizers, "example.com/hold"]}}
         await env.kube.patch(node, held, only_if_unchanged=True)
         await env.kube.delete(claim)
@@ -424,7 +424,7 @@ def test_registered_claim_is_not_removed_before_its_node_is_removed() -> None:
 def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_not_deleted() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await launched_without_node(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         env.crash()
         await register(env, claim)
         await env.kube.delete(await env.kube.get(NodeClaim, claim.metadata.name))

@@ -61,7 +61,7 @@ def test_a_launch_logs_instance_type_zone_capacity_type_reservation_and_price() 
         with capture_logs() as logs:
             await env.deploy("web", 1, **ONE_PER_NODE)
             await env.sleep(60)
-        (made,), (instance,) = await env.claims(), env.machines
+        (made,), (instance,) = await env.claims(), env.ec2_instances
         (line,) = [one for one in logs if one["event"] == "launched nodeclaim"]
         assert (line["nodeclaim"], line["instance_id"]) == (made.metadata.name, instance.id)
         assert (line["instance_type"], line["zone"]) == ("m5.large", made.metadata.labels[names.ZONE])
@@ -114,7 +114,7 @@ def test_nodeclaim_has_efas_only_if_its_instance_has_them(wanted: dict[str, str]
         await env.node_pool(requirements=[instance_types("p5.48xlarge"), capacity_types("on-demand")])
         await env.deploy("train", 1, limits=wanted)
         await env.until_running(1, "train")
-        (made,), (instance,) = await env.claims(), env.machines
+        (made,), (instance,) = await env.claims(), env.ec2_instances
         assert instance.spec.efas == int(efas or 0)
         assert made.status.capacity["nvidia.com/gpu"] == "8"
         assert [amounts.get(EFA) for amounts in (made.status.capacity, made.status.allocatable)] == [efas] * 2
@@ -227,7 +227,7 @@ def test_failed_creation_of_one_nodeclaim_does_not_stop_the_creation_of_others()
         await env.sleep(5)
         assert len(await env.claims()) == 2
         await env.until_running(3)
-        assert len(env.all_machines()) == len(await env.claims()) == 3
+        assert len(env.all_ec2_instances()) == len(await env.claims()) == 3
 
     app_environment.run(program)
 

@@ -10,7 +10,7 @@ import pytest
 import app_environment
 import aws_environment
 from app_environment import AppEnvironment, capacity_types, instance_types
-from disruption_environment import ONE_PER_NODE, said
+from disruption_environment import ONE_PER_NODE, condition_of
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.ec2.entities import Instance
@@ -30,7 +30,7 @@ async def start(env: AppEnvironment) -> NodeClaim:
 
 def change(env: AppEnvironment, field: str) -> dict[str, Any]:
     """A patch of the class's spec that makes its node drift."""
-    setup, (instance,) = env.ec2.region.setup, env.machines
+    setup, (instance,) = env.ec2.region.setup, env.ec2_instances
     other_subnets = [
         one for one in setup.subnets if one.account == instance.account and one.id != instance.subnet_id
     ]
@@ -59,7 +59,7 @@ def value_of(instance: Instance, field: str) -> Any:
 )
 def test_node_that_drifted_from_its_class_is_replaced(field: str, reason: str) -> None:
     async def program(env: AppEnvironment) -> None:
-        old, (before,) = await start(env), env.machines
+        old, (before,) = await start(env), env.ec2_instances
         await env.sleep(600)
         assert [one.metadata.name for one in await env.claims()] == [old.metadata.name]
         found = await env.kube.get(EC2NodeClass, "default")
@@ -70,9 +70,9 @@ def test_node_that_drifted_from_its_class_is_replaced(field: str, reason: str) -
 
         await env.until(replaced, within_s=900)
         await env.until_running(1)
-        assert reason in {(said(one, "Drifted") or ("", ""))[1] for one in env.ever(NodeClaim)}
-        (after,), (claim,) = env.machines, await env.claims()
-        assert said(claim, "Drifted") is None
+        assert reason in {(condition_of(one, "Drifted") or ("", ""))[1] for one in env.ever(NodeClaim)}
+        (after,), (claim,) = env.ec2_instances, await env.claims()
+        assert condition_of(claim, "Drifted") is None
         assert value_of(after, field) != value_of(before, field)
         await env.sleep(600)
         assert [one.metadata.name for one in await env.claims()] == [

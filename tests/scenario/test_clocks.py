@@ -20,7 +20,7 @@ async def with_claim(env: AppEnvironment) -> str:
     await env.node_class()
     await env.node_pool()
     await env.deploy("web", 1)
-    while not env.machines:
+    while not env.ec2_instances:
         await env.sleep(1)
     await env.sleep(5)
     (claim,) = await env.claims()
@@ -30,8 +30,8 @@ async def with_claim(env: AppEnvironment) -> str:
 async def assert_joins(env: AppEnvironment, claim: str) -> None:
     await env.until_running(1)
     assert env.claims_ever() == {claim}
-    assert len(env.all_machines()) == 1
-    assert {one.state for one in env.all_machines()} == {"running"}
+    assert len(env.all_ec2_instances()) == 1
+    assert {one.state for one in env.all_ec2_instances()} == {"running"}
 
 
 def gauge(env: AppEnvironment, server: str) -> float | None:

@@ -41,7 +41,7 @@ async def is_reserved(env: AppEnvironment, slots: Reservation, count: int) -> bo
     labels = {(n.metadata.labels[names.CAPACITY_TYPE], n.metadata.labels.get(RESERVATION)) for n in nodes}
     return (
         labels == {("reserved", slots.id)}
-        and env.in_reservation(slots) == len(env.machines) == len(nodes) == count
+        and env.in_reservation(slots) == len(env.ec2_instances) == len(nodes) == count
         and len(await env.running()) == count
     )
 
@@ -72,7 +72,7 @@ def test_on_demand_and_spot_nodes_move_into_a_reservation_that_becomes_available
         await env.until(moved, within_s=900)
         await env.sleep(1800)
         assert await moved()
-        assert len(env.all_machines()) == 4  # each node moved once
+        assert len(env.all_ec2_instances()) == 4  # each node moved once
         assert len({pod.metadata.uid for pod in env.ever(Pod)}) == 4
 
     app_environment.run(program)
@@ -96,11 +96,11 @@ def test_nodes_do_not_move_into_a_reservation_of_another_platform_zone_or_type(
         await mixed_pool(env, "on-demand", types=("m5.large", "m5.xlarge"))
         await env.deploy("web", 1, **ONE_PER_NODE | pods)
         await env.until_running(1)
-        (before,) = env.machines
+        (before,) = env.ec2_instances
         wanted: dict[str, Any] = {"total": 1, "tags": TAGS}
         slots = env.reserve(**wanted | fields)
         await env.sleep(900)
-        assert [instance.id for instance in env.machines] == [before.id]
+        assert [instance.id for instance in env.ec2_instances] == [before.id]
         assert env.free(slots) == 1
 
     app_environment.run(program)
@@ -131,7 +131,7 @@ def test_node_in_a_larger_reservation_moves_to_a_smaller_one_with_release_slots_
         await env.sleep(1800)
         assert await moved()
         assert env.free(large) == 1
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program, settings=ALWAYS)
 

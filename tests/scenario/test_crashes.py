@@ -52,17 +52,17 @@ async def until_running(env: AppEnvironment) -> None:
 
 
 async def restart_if_crashed(env: AppEnvironment) -> None:
-    if env.hands.dead.is_set():
+    if env.crashing.crashed.is_set():
         await env.restart()
 
 
 async def assert_one_node(env: AppEnvironment, first: NodeClaim, reservation: str) -> None:
-    (claim,), (node,), (instance,) = await env.claims(), await env.nodes(), env.machines
+    (claim,), (node,), (instance,) = await env.claims(), await env.nodes(), env.ec2_instances
     assert (claim.status.provider_id or "").endswith(instance.id)
     assert node.spec.provider_id == claim.status.provider_id
     assert claim.metadata.deletion_timestamp is None
     assert claim.metadata.name != first.metadata.name
-    assert len(env.all_machines()) == 2  # no duplicate launch
+    assert len(env.all_ec2_instances()) == 2  # no duplicate launch
     reserved = env.ec2.region.reservations[reservation]
     assert reserved.available + (instance.reservation_id == reservation) == 1
     env.ec2.check_all()
@@ -80,8 +80,8 @@ def kind(write: str) -> str:
 
 def test_launch_and_deletion_make_as_many_writes_as_the_crash_test_covers() -> None:
     env = app_environment.run(launch_and_delete)
-    assert len(env.hands.writes) == WRITES
-    assert {kind(write) for write in env.hands.writes} == set(KINDS)
+    assert len(env.crashing.writes) == WRITES
+    assert {kind(write) for write in env.crashing.writes} == set(KINDS)
 
 
 def test_slot_is_not_planned_while_a_terminating_instance_uses_it() -> None:
@@ -96,9 +96,9 @@ def test_slot_is_not_planned_while_a_terminating_instance_uses_it() -> None:
 @pytest.mark.parametrize("write", range(WRITES))
 def test_restart_recovers_from_a_crash_at_any_write(write: int, *, after_effect: bool) -> None:
     async def program(env: AppEnvironment) -> None:
-        env.hands.die_at(write, after_effect=after_effect)
-        first = env.hands
+        env.crashing.crash_after_write(write, after_effect=after_effect)
+        first = env.crashing
         await launch_and_delete(env)
-        assert first.dead.is_set()
+        assert first.crashed.is_set()
 
     app_environment.run(program)

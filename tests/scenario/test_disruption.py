@@ -6,7 +6,15 @@ import pytest
 
 import app_environment
 from app_environment import AppEnvironment
-from disruption_environment import ONE_PER_NODE, drift_all, is_new, kinds_of_nodes, pool, said, tainted
+from disruption_environment import (
+    ONE_PER_NODE,
+    condition_of,
+    drift_all,
+    is_new,
+    kinds_of_nodes,
+    pool,
+    tainted,
+)
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.disruption.inputs import ReleaseSlots
@@ -32,9 +40,9 @@ def test_empty_nodes_are_deleted_and_used_nodes_remain() -> None:
         await env.sleep(180)
         (claim,) = await env.claims()
         assert claim.metadata.name in before
-        assert len(env.machines) == len(await env.nodes()) == 1
+        assert len(env.ec2_instances) == len(await env.nodes()) == 1
         assert len(await env.running()) == 1
-        assert len(env.all_machines()) == 4  # no replacement was launched
+        assert len(env.all_ec2_instances()) == 4  # no replacement was launched
 
     app_environment.run(program)
 
@@ -69,7 +77,7 @@ def test_on_demand_nodes_move_into_slots_that_another_cluster_frees() -> None:
 
         await env.until(moved, within_s=900)
         await env.until_running(3)
-        assert env.in_reservation(slots) == 3 == len(env.machines)
+        assert env.in_reservation(slots) == 3 == len(env.ec2_instances)
         assert not any(map(tainted, await env.nodes()))
 
     app_environment.run(program)
@@ -138,7 +146,7 @@ def test_underutilized_nodes_are_consolidated() -> None:
 
         await env.until(fewer, within_s=900)
         await env.until_running(4)
-        assert len(env.machines) == 2
+        assert len(env.ec2_instances) == 2
 
     app_environment.run(program)
 
@@ -154,15 +162,15 @@ def test_consolidatable_is_set_after_consolidate_after_and_removed_by_a_pod_even
         await env.until_running(1)
         await env.sleep(60)
         (claim,) = await env.claims()
-        assert said(claim, "Consolidatable") is None
+        assert condition_of(claim, "Consolidatable") is None
         await env.sleep(120)
         (claim,) = await env.claims()
-        assert said(claim, "Consolidatable") == ("True", "Consolidatable")
+        assert condition_of(claim, "Consolidatable") == ("True", "Consolidatable")
         await env.scale("web", 2)
         await env.until_running(2)
         await env.sleep(15)
         (claim,) = await env.claims()
-        assert said(claim, "Consolidatable") is None
+        assert condition_of(claim, "Consolidatable") is None
 
     app_environment.run(program)
 
@@ -177,7 +185,7 @@ def test_changed_template_replaces_each_node_before_it_is_deleted() -> None:
         await env.until_running(3)
         await drift_all(env)
         await env.sleep(2)
-        reasons = [said(claim, "Drifted") for claim in await env.claims()]
+        reasons = [condition_of(claim, "Drifted") for claim in await env.claims()]
         assert ("True", "NodePoolDrifted") in reasons
 
         async def rolled() -> bool:
@@ -187,7 +195,7 @@ def test_changed_template_replaces_each_node_before_it_is_deleted() -> None:
 
         await env.until(rolled, within_s=1200)
         await env.until_running(3)
-        assert len(env.all_machines()) == 6
+        assert len(env.all_ec2_instances()) == 6
         assert not any(map(tainted, await env.nodes()))
 
     app_environment.run(program)
@@ -226,16 +234,16 @@ def test_expired_reservation_drifts_nodes_of_a_reserved_only_nodepool() -> None:
         await env.until_running(1)
         (before,), (pod,) = await env.claims(), await env.running()
         await env.sleep(ends_s - env.clock.now_s() - 5)
-        assert said(await env.kube.get(NodeClaim, before.metadata.name), "Drifted") is None
+        assert condition_of(await env.kube.get(NodeClaim, before.metadata.name), "Drifted") is None
 
         async def drifted() -> bool:
             found = await env.kube.get(NodeClaim, before.metadata.name)
-            return said(found, "Drifted") == ("True", "RequirementsDrifted")
+            return condition_of(found, "Drifted") == ("True", "RequirementsDrifted")
 
         await env.until(drifted, within_s=420)
         await env.sleep(600)  # no slot is free for a replacement: no pod is evicted
         assert [one.metadata.uid for one in await env.running()] == [pod.metadata.uid]
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         control.give(env.ec2.region, new.id, 1)
 
         async def replaced() -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 import app_environment
 from app_environment import AppEnvironment
-from disruption_environment import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
+from disruption_environment import ONE_PER_NODE, condition_of, drift_all, is_new, pool, tainted
 from holdfast import names
 from holdfast.api.claim_conditions import DISRUPTION_REASON
 from holdfast.api.cluster import PodDisruptionBudget
@@ -53,7 +53,7 @@ async def taint_and_condition(env: AppEnvironment, claim: NodeClaim) -> tuple[bo
     """Whether the node has the disruption taint, and the DisruptionReason condition of its NodeClaim."""
     found = await env.kube.get(NodeClaim, claim.metadata.name)
     (node,) = [one for one in await env.nodes() if one.metadata.name == found.status.node_name]
-    return tainted(node), said(found, DISRUPTION_REASON)
+    return tainted(node), condition_of(found, DISRUPTION_REASON)
 
 
 NOT_DISRUPTED = (False, None)
@@ -73,7 +73,7 @@ def test_command_that_fails_validation_is_rejected_and_no_other_command_replaces
         assert len(before) == 2
 
         async def all_consolidatable() -> bool:
-            return all(said(claim, "Consolidatable") for claim in await env.claims())
+            return all(condition_of(claim, "Consolidatable") for claim in await env.claims())
 
         await env.until(all_consolidatable)
         await env.sleep(11)  # the command is decided and not validated yet
@@ -88,7 +88,7 @@ def test_command_that_fails_validation_is_rejected_and_no_other_command_replaces
         assert any(counted)
         assert {claim.metadata.name for claim in await env.claims()} == before
         assert not any(map(tainted, await env.nodes()))
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         await env.kube.delete((await env.kube.list(PodDisruptionBudget)).items[0])
 
         async def fewer() -> bool:
@@ -118,7 +118,7 @@ def test_node_is_tainted_and_deleted_only_after_its_replacement_is_initialized()
             await env.sleep(1)
         assert waited > 5  # until the replacement boots
         (new,) = [claim for claim in await env.claims() if claim.metadata.name != old.metadata.name]
-        assert said(new, "Initialized") == ("True", "Initialized")
+        assert condition_of(new, "Initialized") == ("True", "Initialized")
         for reason in ("DisruptionLaunching", "DisruptionWaitingReadiness"):
             assert {e.involved_object.name for e in await env.events(reason)} == {new.metadata.name}
         assert {e.involved_object.kind for e in await env.events("DisruptionTerminating")} == {
@@ -198,7 +198,7 @@ def test_node_is_not_deleted_while_its_replacement_cannot_be_created() -> None:
         assert len(await env.claims()) == 1 == len(await env.running())
         env.line.clear()
         await env.until(replaced(env, old))
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program)
 
@@ -245,7 +245,7 @@ def test_disruption_taint_and_condition_without_a_command_are_removed() -> None:
         await env.restart()
         await env.sleep(60)
         assert await taint_and_condition(env, claim) == NOT_DISRUPTED
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)
 
@@ -332,7 +332,7 @@ async def _assert_no_launch_was_refused(env: AppEnvironment, slot: Reservation) 
 
     await env.until(settled, within_s=600)
     assert await env.events("InsufficientCapacityError") == []
-    assert len(env.machines) == 2
+    assert len(env.ec2_instances) == 2
 
 
 @pytest.mark.parametrize("later_s", range(0, 14, 2))

@@ -24,27 +24,27 @@ def writes_of_replacement(kind: str, crash_at: int | None) -> int:
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
         await env.sleep(70)  # until a count shows the launch
-        first, hands = len(env.hands.writes), env.hands
+        first, crashing = len(env.crashing.writes), env.crashing
         if crash_at is not None:
-            hands.die_at(first + crash_at, after_effect=True)
+            crashing.crash_after_write(first + crash_at, after_effect=True)
         await drift_all(env)
 
         async def is_over() -> bool:
-            if env.hands.dead.is_set():
+            if env.crashing.crashed.is_set():
                 await env.restart()
             nodes = await env.nodes()
             is_single = len(nodes) == len(await env.claims()) == len(await env.running()) == 1
             return is_single and all(map(is_new, nodes))
 
         await env.until(is_over, within_s=2400)
-        write_counts.append(len(hands.writes) - first)
-        assert hands.dead.is_set() == (crash_at is not None)
+        write_counts.append(len(crashing.writes) - first)
+        assert crashing.crashed.is_set() == (crash_at is not None)
         await env.sleep(130)  # garbage collection runs meanwhile
         assert len(await env.running()) == 1 == len(await env.pods())
         (node,), (claim,) = await env.nodes(), await env.claims()
         assert not tainted(node)
         assert names.DISRUPTION_COMMAND not in claim.metadata.annotations
-        assert len(env.machines) == 1
+        assert len(env.ec2_instances) == 1
 
     app_environment.run(program)
     return write_counts[0]

@@ -44,7 +44,7 @@ def test_pod_with_requests_beyond_64_bits_gets_an_event_and_other_pods_get_nodes
         await env.until_running(1, "late")
         pods_with_event = {event.involved_object.name for event in await env.events("FailedScheduling")}
         assert {"huge", "deep"} <= pods_with_event
-        assert len(env.machines) == 2
+        assert len(env.ec2_instances) == 2
 
     app_environment.run(program)
 
@@ -95,7 +95,7 @@ def test_a_termination_grace_period_beyond_every_date_ends_in_the_year_9999() ->
         await env.kube.delete(claim)
 
         async def ended() -> bool:
-            return not await env.claims() and not env.machines
+            return not await env.claims() and not env.ec2_instances
 
         await env.until(ended, within_s=600)
         events = await env.events("TerminationGracePeriodExpiring")
@@ -138,7 +138,7 @@ def test_deleting_an_unreadable_nodeclaim_terminates_its_instance() -> None:
         await env.sleep(300)
         await env.deploy("late", 1, cpu="1500m")
         await env.until_running(1, "late")
-        assert instance.id in [one.id for one in env.machines]
+        assert instance.id in [one.id for one in env.ec2_instances]
         (known,) = [one for one in await env.claims() if one.metadata.name == claim.metadata.name]
         await env.kube.delete(known)
 
@@ -146,6 +146,6 @@ def test_deleting_an_unreadable_nodeclaim_terminates_its_instance() -> None:
             return await env.gone(type(claim), claim.metadata.name)
 
         await env.until(ended, within_s=600)
-        assert instance.id not in [one.id for one in env.machines]
+        assert instance.id not in [one.id for one in env.ec2_instances]
 
     app_environment.run(program)

@@ -138,7 +138,7 @@ def test_unknown_identity_launches_nothing_and_recovers_without_a_restart(proble
         await pool(env)
         await env.deploy("web", 2, cpu="1500m")
         await env.sleep(900)
-        assert env.all_machines() == []
+        assert env.all_ec2_instances() == []
         assert await ready(env) == status
         found = await validation(env)
         assert found[:2] == (status, reason)
@@ -157,7 +157,7 @@ def test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes(problem
         await pool(env)
         await env.deploy("web", 2, cpu="1500m")
         await env.until_running(2)
-        before = {one.id for one in env.machines}
+        before = {one.id for one in env.ec2_instances}
         hashes = {c.metadata.name: c.metadata.annotations[HASH] for c in await env.claims()}
         faults, service, status, reason = PROBLEMS[problem]
         set_eks(env, faults, service)
@@ -166,12 +166,12 @@ def test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes(problem
         for _ in range(30):
             await env.sleep(30)
             assert await no_claim_drifted(env)
-        assert {one.id for one in env.all_machines()} == before
+        assert {one.id for one in env.all_ec2_instances()} == before
         assert (await validation(env))[:2] == (status, reason)
         assert {c.metadata.name: c.metadata.annotations[HASH] for c in await env.claims()} == hashes
         set_eks(env, NoFaults(), KNOWN)
         await env.until_running(1, "more", within_s=200)
-        assert before < {one.id for one in env.machines}
+        assert before < {one.id for one in env.ec2_instances}
 
     app_environment.run(program, settings=READ_FROM_EKS)
 
@@ -235,6 +235,6 @@ def test_nodeclaims_with_a_hash_of_an_older_version_get_a_new_hash_and_do_not_dr
         assert after.metadata.annotations[VERSION] == class_hash.VERSION
         assert after.metadata.annotations[HASH] == claim.metadata.annotations[HASH]
         assert await no_claim_drifted(env)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)

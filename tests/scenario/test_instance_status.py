@@ -143,7 +143,7 @@ def test_failed_instance_is_replaced_in_its_slot_without_a_failed_launch() -> No
         await env.until_running(1)
         assert env.in_reservation(reservation) == 1  # its slot was held for the replacement
         assert metric_sum(env, "karpenter_cloudprovider_instance_launch_failures_total") == 0
-        assert len(env.all_machines()) == 2  # no launch failed
+        assert len(env.all_ec2_instances()) == 2  # no launch failed
 
     app_environment.run(program)
 
@@ -156,16 +156,19 @@ def test_failed_instances_of_a_full_reservation_are_all_replaced_in_it() -> None
         await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
         await env.deploy("web", 3, **ONE_PER_NODE)
         await env.until_running(3)
-        before = {one.id for one in env.machines}
+        before = {one.id for one in env.ec2_instances}
         for instance in before:
             control.impair(env.ec2.region, instance)
 
         async def renewed() -> bool:
-            return before.isdisjoint(one.id for one in env.machines) and env.in_reservation(reservation) == 3
+            return (
+                before.isdisjoint(one.id for one in env.ec2_instances)
+                and env.in_reservation(reservation) == 3
+            )
 
         await env.until(renewed, within_s=TOLERATED_S + PERIOD_S + 300)
         await env.until_running(3)
-        assert len(env.all_machines()) == 6  # no launch failed
+        assert len(env.all_ec2_instances()) == 6  # no launch failed
 
     app_environment.run(program)
 
@@ -175,8 +178,10 @@ def test_forced_termination_completes_after_a_crash() -> None:
         claim, instance = await env.one_node("on-demand")
         await env.forbid_evictions()
         control.impair(env.ec2.region, instance.id)
-        env.hands.die_at(len(env.hands.writes) + 1, after_effect=False)  # only the deadline is written
-        await env.hands.dead.wait()
+        env.crashing.crash_after_write(
+            len(env.crashing.writes) + 1, after_effect=False
+        )  # only the deadline is written
+        await env.crashing.crashed.wait()
         await env.restart()
         await until_removed(env, claim, within_s=PERIOD_S + 120)
         await env.until_running(1)

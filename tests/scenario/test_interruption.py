@@ -77,7 +77,7 @@ def test_interrupted_spot_instance_is_drained_in_time_despite_a_disruption_budge
         await until_queue_is_empty(env)
         assert disrupted(env, "spot_interrupted") == 1
         await env.sleep(warned_s + 118 - env.clock.now_s())
-        ended = next(one for one in env.all_machines() if one.id == instance.id)
+        ended = next(one for one in env.all_ec2_instances() if one.id == instance.id)
         assert ended.state in ("shutting-down", "terminated")
         assert not ended.state_reason[0].startswith("Server.")
         await env.until_running(1)  # on another node
@@ -121,7 +121,7 @@ def test_instance_of_an_interruptible_reservation_is_drained_within_two_minutes(
         env.ec2.call("UpdateInterruptibleCapacityReservationAllocation", request, CALLER)
         await until_deleting(env, claim)
         await env.sleep(warned_s + 118 - env.clock.now_s())
-        ended = next(one for one in env.all_machines() if one.id == instance.id)
+        ended = next(one for one in env.all_ec2_instances() if one.id == instance.id)
         assert ended.state in ("shutting-down", "terminated")
         assert not ended.state_reason[0].startswith("Server.")
         assert disrupted(env, "capacity_reservation_interrupted") == 1
@@ -149,7 +149,7 @@ def test_scheduled_change_and_instance_termination_delete_the_nodeclaim() -> Non
 
         await env.until(replaced)
         await env.until_running(1)
-        (second,), (other,) = await env.claims(), env.machines
+        (second,), (other,) = await env.claims(), env.ec2_instances
         control.kill(env.ec2.region, other.id)
         await until_deleting(env, second)
         await env.until_running(1)
@@ -174,9 +174,9 @@ def test_notice_for_an_unknown_instance_is_ignored() -> None:
 def test_notice_is_read_again_after_a_crash_and_a_repeated_notice_counts_once() -> None:
     async def program(env: AppEnvironment) -> None:
         claim, instance = await env.one_node("spot")
-        env.hands.die_at(len(env.hands.writes), after_effect=False)  # before its next write
+        env.crashing.crash_after_write(len(env.crashing.writes), after_effect=False)  # before its next write
         control.interrupt_spot(env.ec2.region, instance.id)
-        await env.hands.dead.wait()
+        await env.crashing.crashed.wait()
         assert messages(env) == 1
         assert not await is_deleting(env, claim)
         await env.restart()

@@ -59,7 +59,7 @@ def test_new_leader_replaces_a_disconnected_one_without_duplicate_launches(write
         await env.sleep(300)  # garbage collection runs meanwhile
         assert env.in_reservation(slots) == 2
         owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await env.claims()}
-        assert owned == {instance.id for instance in env.machines}
-        assert len(owned) == 5 == len(env.all_machines())
+        assert owned == {instance.id for instance in env.ec2_instances}
+        assert len(owned) == 5 == len(env.all_ec2_instances())
 
     app_environment.run(program, settings=SETTINGS)

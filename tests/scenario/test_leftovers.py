@@ -65,8 +65,8 @@ async def change(env: AppEnvironment, **spec: Any) -> None:
 def in_use(env: AppEnvironment) -> tuple[set[str], set[str]]:
     """Templates and profiles of the instances that run."""
     return (
-        {one.tags["aws:ec2launchtemplate:id"] for one in env.machines},
-        {one.spec.profile for one in env.machines},
+        {one.tags["aws:ec2launchtemplate:id"] for one in env.ec2_instances},
+        {one.spec.profile for one in env.ec2_instances},
     )
 
 

@@ -42,7 +42,7 @@ async def remove_by_force(env: AppEnvironment, node: Node) -> None:
 
 
 async def restart_if_crashed(env: AppEnvironment) -> None:
-    if env.hands.dead.is_set():
+    if env.crashing.crashed.is_set():
         await env.restart()
 
 
@@ -55,10 +55,10 @@ async def until_replaced(env: AppEnvironment, claim: NodeClaim, within_s: float)
 
 
 async def assert_replaced(env: AppEnvironment, claim: NodeClaim) -> None:
-    (remaining,), (instance,) = await env.claims(), env.machines
+    (remaining,), (instance,) = await env.claims(), env.ec2_instances
     assert remaining.metadata.name != claim.metadata.name
     assert (remaining.status.provider_id or "").endswith(instance.id)
-    assert len(env.all_machines()) == 2
+    assert len(env.all_ec2_instances()) == 2
     env.ec2.check_all()
 
 
@@ -139,7 +139,7 @@ def test_nodeclaim_of_a_node_that_registers_again_is_replaced() -> None:
 
     async def program(env: AppEnvironment) -> None:
         claim, node = await started(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         await remove_by_force(env, node)
         env.ec2.call(
             "RebootInstances", {"InstanceIds": [instance.id]}, Caller(aws_environment.ACCOUNT, "", "")
@@ -170,7 +170,7 @@ def test_node_that_is_missing_only_in_the_cache_deletes_no_nodeclaim(*, answers:
         (remaining,) = await env.claims()
         assert remaining.metadata.name == claim.metadata.name
         assert conditions.find(remaining.status.conditions, claim_conditions.NODE_NOT_FOUND) is None
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)
 
@@ -181,13 +181,13 @@ def test_crash_at_any_write_does_not_change_the_outcome(write: int, *, after_eff
     async def program(env: AppEnvironment) -> None:
         claim, node = await started(env)
         await remove_by_force(env, node)
-        first = env.hands
-        first.die_at(len(first.writes) + write, after_effect=after_effect)
+        first = env.crashing
+        first.crash_after_write(len(first.writes) + write, after_effect=after_effect)
         await until_replaced(env, claim, BOUND_S + 60 + LATE_S)
         for _ in range(15):
             await env.sleep(10)
             await restart_if_crashed(env)
-        assert first.dead.is_set()
+        assert first.crashed.is_set()
         await assert_replaced(env, claim)
 
     app_environment.run(program)

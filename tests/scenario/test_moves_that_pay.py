@@ -45,13 +45,13 @@ def test_a_pod_in_a_slot_is_not_moved_onto_an_empty_node_that_costs_money(
         await env.deploy("web", 1, cpu="1500m")
 
         async def launched() -> bool:
-            return len(env.machines) == 2
+            return len(env.ec2_instances) == 2
 
         await env.until(launched)
         await env.scale("web", 0)
         await env.sleep(300)
         assert await names_of(env, "api") == before
-        assert [instance.reservation_id for instance in env.machines] == [slots.id]
+        assert [instance.reservation_id for instance in env.ec2_instances] == [slots.id]
 
     app_environment.run(program, settings=packed(packing))
 
@@ -114,6 +114,6 @@ def test_pods_of_drifted_nodes_are_not_moved_to_drifted_nodes(packing: Packing) 
         await env.sleep(60)
         ever = {pod.metadata.uid for pod in env.ever(Pod) if pod.metadata.labels.get("app") == "web"}
         assert 4 <= len(ever - before) <= 6
-        assert len(env.all_machines()) == 5
+        assert len(env.all_ec2_instances()) == 5
 
     app_environment.run(program, settings=packed(packing))

@@ -49,7 +49,7 @@ def test_nodeclaim_is_not_launched_once_its_pods_run_on_another_node(packing: Pa
         await env.scale("filler", 0)
         await env.until_running(1, within_s=30)
         await env.sleep(200)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         assert len(await env.claims()) == 1
         assert len(await env.running()) == 1
 
@@ -72,7 +72,7 @@ def test_a_claim_that_another_pod_needs_is_launched_for_that_pod(packing: Packin
         await env.until_running(1, within_s=30)
         await env.deploy("other", 1, cpu="1500m")
         await env.until_running(1, "other", within_s=200)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program, settings=packed(packing))
 
@@ -89,6 +89,6 @@ def test_no_claim_is_written_for_a_pod_that_was_bound_while_the_plan_was_made(pa
         await env.until_running(1, within_s=30)
         await env.sleep(60)
         assert env.claims_ever() == before
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program, settings=packed(packing), plans_take_s=8)

@@ -45,7 +45,7 @@ def test_launches_for_a_pod_that_never_binds_are_bounded(packing: Packing) -> No
         await env.node_pool(requirements=[LARGE, capacity_types("on-demand")])
         await env.deploy("web", 1, cpu="1500m")
         await taint_every_node(env, 20 * 60)
-        assert 3 <= len(env.all_machines()) <= 8
+        assert 3 <= len(env.all_ec2_instances()) <= 8
         found = [
             event for event in await env.events("FailedScheduling") if "nodes were launched" in event.message
         ]
@@ -78,7 +78,7 @@ def test_pod_that_selects_an_unknown_placement_group_gets_an_event_and_no_node(
         await env.node_pool(requirements=[LARGE, capacity_types("on-demand")])
         await env.deploy("web", 1, cpu="1500m", nodeSelector={key: "3"})
         await env.sleep(300)
-        assert env.all_machines() == []
+        assert env.all_ec2_instances() == []
         messages = [event.message for event in await env.events("FailedScheduling")]
         assert any(key in message for message in messages), messages
 

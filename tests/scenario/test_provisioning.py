@@ -41,7 +41,7 @@ def test_pending_pods_run_on_nodes_that_were_launched_for_them() -> None:
         await env.deploy("web", 3, **ONE_PER_NODE, tolerations=[{"operator": "Exists"}])
         assert await env.until_running(3) < 60
         claims, nodes = await env.claims(), await env.nodes()
-        assert len(claims) == len(nodes) == len(env.machines) == 3
+        assert len(claims) == len(nodes) == len(env.ec2_instances) == 3
         for claim in claims:
             assert [status_of(claim, c) for c in ("Launched", "Registered", "Initialized", "Ready")] == [
                 "True"
@@ -72,7 +72,7 @@ def test_claims_of_one_plan_are_launched_by_one_call() -> None:
         await env.node_pool(requirements=[LARGE])
         await env.deploy("web", 20, **ONE_PER_NODE)
         await env.until_running(20)
-        assert len(env.machines) == 20
+        assert len(env.ec2_instances) == 20
         assert env.asked("CreateFleet") <= 4  # one fleet for all equal NodeClaims of the plan
         tokens = {claim.metadata.annotations[names.LAUNCH_TOKEN] for claim in await env.claims()}
         assert len(tokens) == 1
@@ -158,7 +158,7 @@ def test_slots_are_filled_before_on_demand_nodes_are_launched() -> None:
         await env.until_running(5)
         assert env.in_reservation(slots) == 2
         assert env.free(slots) == 0
-        assert len(env.machines) == 5
+        assert len(env.ec2_instances) == 5
         kinds = sorted(node.metadata.labels[names.CAPACITY_TYPE] for node in await env.nodes())
         assert kinds == ["on-demand"] * 3 + ["reserved"] * 2
         inside = [n for n in await env.nodes() if n.metadata.labels[names.CAPACITY_TYPE] == "reserved"]
@@ -177,7 +177,7 @@ def test_pending_pods_get_a_slot_within_a_second_of_the_count_that_shows_it(how:
         await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.sleep(waited_s)
-        assert env.machines == []
+        assert env.ec2_instances == []
         assert await env.events("FailedScheduling")
         read = env.asked("DescribeCapacityReservations")
         if how == "freed":
@@ -204,7 +204,7 @@ def test_slow_launch_delays_no_other_launch_and_no_pod_is_planned_twice() -> Non
         await env.node_class()
         await env.node_pool(requirements=[LARGE])
         await env.sleep(10)
-        env.hands.slow["CreateFleet"] = 200
+        env.crashing.slow["CreateFleet"] = 200
         await env.deploy("slow", 1, **ONE_PER_NODE, nodeSelector={names.ZONE: "us-west-2a"})
         await env.sleep(5)
         assert len(await env.claims()) == 1
@@ -216,7 +216,7 @@ def test_slow_launch_delays_no_other_launch_and_no_pod_is_planned_twice() -> Non
         assert await env.running("slow") == []
         assert len(await env.claims()) == 7
         await env.until_running(1, "slow")
-        assert len(env.all_machines()) == len(await env.claims()) == 7
+        assert len(env.all_ec2_instances()) == len(await env.claims()) == 7
 
     app_environment.run(program)
 
@@ -261,7 +261,7 @@ def test_expired_node_is_replaced() -> None:
         await env.until_running(1)
         (second,) = await env.claims()
         assert second.metadata.name != first.metadata.name
-        assert len(env.machines) == 1
+        assert len(env.ec2_instances) == 1
 
     app_environment.run(program)
 

@@ -60,7 +60,7 @@ def test_deleted_nodeclaim_is_drained_and_its_instance_terminated() -> None:
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
         (claim,) = await env.claims()
-        (old,) = env.machines
+        (old,) = env.ec2_instances
         await env.kube.delete(claim)
         await env.sleep(3)
         node = next(n for n in await env.nodes() if n.metadata.name == claim.status.node_name)
@@ -71,7 +71,7 @@ def test_deleted_nodeclaim_is_drained_and_its_instance_terminated() -> None:
         assert env.ec2.region.instances[old.id].state == "terminated"
         assert env.asked("TerminateInstances") == 1
         await env.until_running(1)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         assert instance.id != old.id
         await env.sleep(120)
         assert env.free(slots) + env.in_reservation(slots) == 1
@@ -84,7 +84,7 @@ def test_deleted_node_removes_its_nodeclaim_and_terminates_its_instance() -> Non
     async def program(env: AppEnvironment) -> None:
         claim = await running(env)
         (node,) = await env.nodes()
-        (old,) = env.machines
+        (old,) = env.ec2_instances
         await env.kube.delete(node)
         await until_removed(env, claim)
         assert env.ec2.region.instances[old.id].state == "terminated"
@@ -103,7 +103,7 @@ def test_disruption_budget_that_allows_no_eviction_blocks_the_drain() -> None:
         assert len(await env.running()) == 1
         assert not await env.gone(NodeClaim, claim.metadata.name)
         assert await env.events("FailedDraining")
-        assert len(env.machines) == 2  # one replacement for its pod
+        assert len(env.ec2_instances) == 2  # one replacement for its pod
         found = (await env.kube.list(PodDisruptionBudget)).items[0]
         await env.kube.delete(found)
         await until_removed(env, claim, within_s=120)
@@ -125,12 +125,12 @@ def test_blocked_drain_causes_only_one_launch(*, restarts: bool) -> None:
             await env.sleep(120)
             if restarts:
                 await env.restart()
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         await env.kube.delete((await env.kube.list(PodDisruptionBudget)).items[0])
         await until_removed(env, claim, within_s=120)
         await env.until_running(1)
         await env.sleep(300)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program)
 
@@ -148,7 +148,7 @@ def test_a_pod_that_tolerates_the_disruption_taint_causes_one_launch_while_the_d
         await env.forbid_evictions()
         await env.kube.delete(claim)
         await env.sleep(20 * 60)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program)
 
@@ -205,7 +205,7 @@ async def volumes_of(env: AppEnvironment, claim: NodeClaim) -> tuple[str, str]:
 def test_instance_is_not_terminated_before_its_volumes_are_detached() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await running(env)
-        (old,) = env.machines
+        (old,) = env.ec2_instances
         await attach(env, claim)
         await env.kube.delete(claim)
         await env.sleep(300)
@@ -276,7 +276,7 @@ def test_waiting_nodeclaim_is_launched_after_the_old_instance_frees_the_slot(ann
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
         (first,) = await env.claims()
-        (old,) = env.machines
+        (old,) = env.ec2_instances
         annotations = {annotation: slots.id, names.WAITS_FOR_INSTANCE: first.status.provider_id or ""}
         second = msgspec.structs.replace(
             first,
@@ -289,11 +289,11 @@ def test_waiting_nodeclaim_is_launched_after_the_old_instance_frees_the_slot(ann
         launched = conditions.find(waiting.status.conditions, "Launched")
         assert launched is not None
         assert (launched.status, launched.reason) == ("Unknown", "WaitsForSlot")
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         await env.kube.delete(first)
         await until_removed(env, first, within_s=300)
         await env.until_running(1)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         assert instance.id != old.id
         assert instance.reservation_id == slots.id
         launched_claim = await env.kube.get(NodeClaim, "second")
@@ -331,11 +331,11 @@ def test_node_with_much_less_memory_than_its_nodeclaim_fails_the_consistency_che
 def test_nodeclaim_of_a_terminated_instance_is_garbage_collected() -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await running(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         control.kill(env.ec2.region, instance.id)
         await until_removed(env, claim, within_s=600)
         await env.until_running(1)
-        assert len(env.machines) == len(await env.claims()) == 1
+        assert len(env.ec2_instances) == len(await env.claims()) == 1
 
     app_environment.run(program)
 
@@ -356,7 +356,7 @@ def test_instance_without_a_nodeclaim_is_terminated_and_its_node_removed() -> No
         assert orphan.metadata.name not in [node.metadata.name for node in await env.nodes()]
         await env.until_running(1)
         owned = {c.status.provider_id for c in await env.claims()}
-        assert len(env.machines) == len(owned) == 1
+        assert len(env.ec2_instances) == len(owned) == 1
         assert {
             (one.provider_id or "").rpartition("/")[2]
             for one in await env.app.cloud.instances()
@@ -378,15 +378,15 @@ def test_young_instance_without_a_nodeclaim_is_not_terminated() -> None:
 
         await env.until(launched)
         env.crash()
-        (claim,), (young,) = await env.claims(), env.machines
+        (claim,), (young,) = await env.claims(), env.ec2_instances
         await env.kube.patch(claim, {"metadata": {"finalizers": []}}, only_if_unchanged=True)
         await env.kube.delete(await env.kube.get(NodeClaim, claim.metadata.name))
         await env.restart()  # garbage collection runs at once
         await env.sleep(young.launched_s + 29 - env.clock.now_s())
-        assert young.id in [one.id for one in env.machines]
+        assert young.id in [one.id for one in env.ec2_instances]
 
         async def ended() -> bool:
-            return young.id not in [one.id for one in env.machines]
+            return young.id not in [one.id for one in env.ec2_instances]
 
         await env.until(ended, within_s=125)
 
@@ -439,6 +439,6 @@ def test_nodeclaim_whose_instance_never_joins_is_deleted_after_fifteen_minutes()
         assert not await env.gone(NodeClaim, claim.metadata.name)
         await until_removed(env, claim, within_s=120)
         await env.until_running(1)
-        assert len(env.machines) == 1
+        assert len(env.ec2_instances) == 1
 
     app_environment.run(program)

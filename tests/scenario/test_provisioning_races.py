@@ -27,7 +27,7 @@ async def with_slots(env: AppEnvironment, *reservations: Reservation, kinds: tup
 
 async def until_launched(env: AppEnvironment, count: int = 1, within_s: float = 10) -> float:
     async def launched() -> bool:
-        return len(env.machines) == count
+        return len(env.ec2_instances) == count
 
     return await env.until(launched, within_s=within_s)
 
@@ -46,7 +46,7 @@ def test_launch_uses_another_free_slot_within_two_seconds_of_a_lost_race() -> No
 
         await env.until(is_planned, within_s=10)
         assert await until_launched(env) <= 2
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         other = max(first.id, second.id)
         assert instance.reservation_id == other
         await env.until_running(1)
@@ -67,7 +67,7 @@ def test_nodeclaim_that_loses_eight_races_for_slots_is_deleted_and_its_pod_plann
         await env.until_running(1, within_s=120)
         events = await env.events("InsufficientCapacityError")
         assert any("every slot it moved to was taken meanwhile" in event.message for event in events)
-        assert len(await env.claims()) == len(env.machines) == 1
+        assert len(await env.claims()) == len(env.ec2_instances) == 1
 
     app_environment.run(program)
 
@@ -81,7 +81,7 @@ def test_nodeclaim_has_the_zone_of_its_second_instance_after_the_first_terminate
         await env.deploy("web", 1, **ONE_PER_NODE)
         await until_launched(env)
         await env.sleep(1)
-        (claim,), (first,) = await env.claims(), env.machines
+        (claim,), (first,) = await env.claims(), env.ec2_instances
         assert claim.metadata.labels[aws.ZONE_ID] == first.zone_id
         control.kill(env.ec2.region, first.id)
         env.ec2.region.faults.add(faults.NoCapacity(zone_id=first.zone_id))
@@ -89,7 +89,7 @@ def test_nodeclaim_has_the_zone_of_its_second_instance_after_the_first_terminate
         await env.restart()
         await env.until_running(1, within_s=120)
         assert [one.metadata.name for one in await env.claims()] == [claim.metadata.name]
-        (claim,), (node,), (second,) = await env.claims(), await env.nodes(), env.machines
+        (claim,), (node,), (second,) = await env.claims(), await env.nodes(), env.ec2_instances
         assert second.zone_id != first.zone_id
         zone_ids = [one.metadata.labels[aws.ZONE_ID] for one in (claim, node)]
         assert zone_ids == [second.zone_id] * 2
@@ -115,7 +115,7 @@ def test_pods_are_planned_again_within_a_second_if_no_slot_is_free() -> None:
 
         await env.until(refused, within_s=10)
         assert await until_launched(env) <= 1
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         assert instance.reservation_id == ""
         await env.until_running(1)
         (claim,) = await env.claims()
@@ -134,7 +134,7 @@ def test_lost_answer_to_create_fleet_causes_no_second_launch() -> None:
         env.ec2.region.faults.add(faults.Lost(operation="CreateFleet", times=1))
         await env.deploy("web", 2, **ONE_PER_NODE)
         await env.until_running(2)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         owned = {claim.status.provider_id for claim in await env.claims()}
         assert len(owned) == 2
 
@@ -151,7 +151,7 @@ def test_lost_answer_to_a_creation_during_a_silent_watch_creates_no_second_nodec
         env.line.add(api.Lose(after_effect=True), _creates_a_claim, times=1)
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         assert len(env.claims_ever()) == 1
 
     app_environment.run(program)
@@ -168,7 +168,7 @@ def test_lost_answer_to_a_patch_during_a_silent_watch_does_not_delay_the_launch(
         await env.deploy("web", 1, **ONE_PER_NODE)
         await until_launched(env, within_s=30)
         await env.until_running(1)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)
 
@@ -200,7 +200,7 @@ def test_failing_launch_is_retried_with_backoff(fault: type[faults.OfCall]) -> N
         assert (launched.status, launched.reason) == ("Unknown", "LaunchFailed")
         assert "CreateFleet" in (launched.message or "")
         await env.until_running(1)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)
 
@@ -212,7 +212,7 @@ def test_launch_uses_another_instance_type_if_one_has_no_capacity() -> None:
         env.ec2.region.faults.add(faults.NoCapacity(instance_type="m5a.large"))
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
-        assert [instance.instance_type for instance in env.machines] == ["m5.large"]
+        assert [instance.instance_type for instance in env.ec2_instances] == ["m5.large"]
         assert len(await env.claims()) == 1
 
     app_environment.run(program)
@@ -230,7 +230,7 @@ def test_nodeclaim_without_capacity_gets_an_event_and_is_deleted_at_once() -> No
         assert await env.claims() == []  # its finalizer is removed
         events = await env.events("InsufficientCapacityError")
         assert {event.involved_object.kind for event in events} == {"NodeClaim", "Pod"}
-        assert "TerminateInstances" not in env.hands.writes
+        assert "TerminateInstances" not in env.crashing.writes
         about = {"reason": "insufficient_capacity", "nodepool": "default", "capacity_type": ""}
         plain = {"consolidation_policy": "", "termination_mode": "graceful"}
         assert env.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain)
@@ -271,11 +271,11 @@ def test_provisioning_after_a_restart_waits_a_bounded_time_for_the_first_counts(
         await env.restart()
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.sleep(45)
-        assert env.machines == []
+        assert env.ec2_instances == []
         assert await env.events("NodePoolNotServed")
         await env.until_running(1, within_s=60)
         assert await env.events("ReservationCountsUnknown")
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         assert instance.reservation_id == ""
 
     app_environment.run(program)
@@ -331,11 +331,11 @@ def test_second_replica_continues_after_a_crash_of_the_first() -> None:
         await env.node_pool(requirements=[LARGE])
         await env.deploy("web", 2, **ONE_PER_NODE)
         await env.until_running(2)
-        assert len(env.all_machines()) == 2  # only the leader launches
+        assert len(env.all_ec2_instances()) == 2  # only the leader launches
         await env.restart()
         await env.scale("web", 3)
         await env.until_running(3)
-        assert len(env.all_machines()) == 3
+        assert len(env.all_ec2_instances()) == 3
 
     settings = dataclasses.replace(app_environment.SETTINGS, election=LeaseSettings("kube-system"))
     app_environment.run(program, settings=settings)
@@ -359,7 +359,7 @@ def test_replica_with_a_stalled_watch_knows_all_nodeclaims_when_it_becomes_leade
         before = {pod.metadata.uid for pod in await env.running()}
         await env.restart(after_s=300)  # garbage collection runs meanwhile
         assert {pod.metadata.uid for pod in await env.running()} == before
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     settings = dataclasses.replace(app_environment.SETTINGS, election=LeaseSettings("kube-system"))
     app_environment.run(program, settings=settings)

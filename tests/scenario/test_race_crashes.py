@@ -30,26 +30,26 @@ def writes_after_lost_race(kind: str, crash_at: int | None) -> int:
         await env.sleep(20)
         planned = min(slots, key=lambda one: one.id)
         env.ec2.region.faults.add(faults.Taken(reservation_id=planned.id, times=1))
-        hands, first = env.hands, len(env.hands.writes)
+        crashing, first = env.crashing, len(env.crashing.writes)
         if crash_at is not None:
-            hands.die_at(first + crash_at, after_effect=True)
+            crashing.crash_after_write(first + crash_at, after_effect=True)
         await env.deploy("web", 1, cpu="1500m")
 
         async def pod_runs() -> bool:
-            if env.hands.dead.is_set():
+            if env.crashing.crashed.is_set():
                 await env.restart()
             return len(await env.running()) == 1
 
         await env.until(pod_runs)
-        write_counts.append(len(hands.writes) - first)
-        assert hands.dead.is_set() == (crash_at is not None)
+        write_counts.append(len(crashing.writes) - first)
+        assert crashing.crashed.is_set() == (crash_at is not None)
         for _ in range(26):  # garbage collection runs meanwhile
             await env.sleep(5)
             assert await pod_runs()
-        (claim,), (node,), (instance,) = await env.claims(), await env.nodes(), env.machines
+        (claim,), (node,), (instance,) = await env.claims(), await env.nodes(), env.ec2_instances
         assert (claim.status.provider_id or "").endswith(instance.id)
         assert node.spec.provider_id == claim.status.provider_id
-        assert len(env.all_machines()) == 1  # no duplicate launch
+        assert len(env.all_ec2_instances()) == 1  # no duplicate launch
         assert instance.reservation_id == (max(one.id for one in slots) if len(slots) > 1 else "")
         env.ec2.check_all()
 

@@ -8,7 +8,7 @@ import pytest
 import app_environment
 import cluster_environment
 from app_environment import AppEnvironment
-from disruption_environment import ONE_PER_NODE, kernel_is, pool, said
+from disruption_environment import ONE_PER_NODE, condition_of, kernel_is, pool
 from holdfast import names
 from holdfast.api.nodes import Node
 from holdfast.sim.cluster import timings
@@ -48,15 +48,15 @@ async def until_rebooted(env: AppEnvironment, before: Node) -> None:
 def test_unhealthy_reserved_node_is_drained_and_rebooted_in_its_slot() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
-        (node,), (instance,), (pod,) = await env.nodes(), env.machines, await env.running()
+        (node,), (instance,), (pod,) = await env.nodes(), env.ec2_instances, await env.running()
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S - 60)
-        assert env.machines[0].boots == instance.boots  # still tolerated
+        assert env.ec2_instances[0].boots == instance.boots  # still tolerated
         await env.until(lambda: rebooting(env), within_s=120)
-        assert env.machines[0].boots == instance.boots  # not before its pods are evicted
+        assert env.ec2_instances[0].boots == instance.boots  # not before its pods are evicted
         (claim,) = await env.claims()
-        assert said(claim, "Rebooting") == ("True", "RebootRequested")
-        assert said(claim, "Initialized") == ("True", "Initialized")
+        assert condition_of(claim, "Rebooting") == ("True", "RebootRequested")
+        assert condition_of(claim, "Initialized") == ("True", "Initialized")
         assert (await env.nodes())[0].metadata.labels[names.INITIALIZED] == "true"
         await until_rebooted(env, node)
         (evicted,) = await env.events("Evicted")
@@ -64,11 +64,11 @@ def test_unhealthy_reserved_node_is_drained_and_rebooted_in_its_slot() -> None:
         await kernel_is(env, "True")
         await env.until_running(1)
         (claim,) = await env.claims()
-        assert said(claim, "Rebooting") == ("False", "RebootSucceeded")
-        assert [one.id for one in env.all_machines()] == [instance.id]
+        assert condition_of(claim, "Rebooting") == ("False", "RebootSucceeded")
+        assert [one.id for one in env.all_ec2_instances()] == [instance.id]
         assert env.in_reservation(slots) == 1
         await env.sleep(TOLERATED_S)
-        assert [one.id for one in env.machines] == [instance.id]  # no second reboot, no replacement
+        assert [one.id for one in env.ec2_instances] == [instance.id]  # no second reboot, no replacement
 
     app_environment.run(program, settings=REPAIR)
 
@@ -95,12 +95,12 @@ def test_node_is_rebooted_with_pods_that_cannot_be_evicted_within_the_grace_peri
     async def program(env: AppEnvironment) -> None:
         await one_slot(env, terminationGracePeriod="2m")
         await env.forbid_evictions()
-        (node,), (instance,), (pod,) = await env.nodes(), env.machines, await env.running()
+        (node,), (instance,), (pod,) = await env.nodes(), env.ec2_instances, await env.running()
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S - 60)
         await env.until(lambda: rebooting(env), within_s=120)
         await env.sleep(110)
-        assert env.machines[0].boots == instance.boots
+        assert env.ec2_instances[0].boots == instance.boots
         await until_rebooted(env, node)
         await env.until_running(1)
         assert [one.metadata.uid for one in await env.running()] == [pod.metadata.uid]
@@ -111,7 +111,7 @@ def test_node_is_rebooted_with_pods_that_cannot_be_evicted_within_the_grace_peri
 
 def silence_instance(env: AppEnvironment) -> None:
     """The instance stops responding, also after a reboot."""
-    (instance,) = env.machines
+    (instance,) = env.ec2_instances
     env.ec2.region.put_instance(instance, silent=True)
 
 
@@ -119,7 +119,7 @@ async def assert_replaced_in_its_slot(env: AppEnvironment, slots: Reservation, b
     """At most one instance runs, always in the slot, and the slot is held while the old instance terminates."""
 
     async def is_new() -> bool:
-        found = env.machines
+        found = env.ec2_instances
         assert len(found) <= 1
         assert all(one.reservation_id == slots.id for one in found)
         held = [c for c in await env.claims() if names.WAITS_FOR_INSTANCE in c.metadata.annotations]
@@ -128,18 +128,18 @@ async def assert_replaced_in_its_slot(env: AppEnvironment, slots: Reservation, b
 
     await env.until(is_new, within_s=2 * TOLERATED_S)
     await env.until_running(1)
-    assert len(env.all_machines()) == 2
+    assert len(env.all_ec2_instances()) == 2
 
 
 def test_reserved_node_that_is_unhealthy_after_a_reboot_is_replaced_in_its_slot() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
-        (node,), (instance,) = await env.nodes(), env.machines
+        (node,), (instance,) = await env.nodes(), env.ec2_instances
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S)
         await until_rebooted(env, node)
         await env.sleep(200)
-        assert [one.id for one in env.machines] == [
+        assert [one.id for one in env.ec2_instances] == [
             instance.id
         ]  # the node's agent gets time to report the new state
         await assert_replaced_in_its_slot(env, slots, instance)
@@ -152,7 +152,7 @@ def test_reserved_node_that_is_unhealthy_after_a_reboot_is_replaced_in_its_slot(
 def test_reserved_node_that_fails_to_reboot_is_replaced_in_its_slot() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         silence_instance(env)
         await env.sleep(TOLERATED_S)
         await env.until(lambda: rebooting(env), within_s=300)
@@ -165,10 +165,10 @@ def test_reserved_node_that_fails_to_reboot_is_replaced_in_its_slot() -> None:
 def test_unhealthy_node_is_not_repaired_without_the_feature_gate() -> None:
     async def program(env: AppEnvironment) -> None:
         await one_slot(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S + 600)
-        assert env.machines[0].boots == instance.boots
+        assert env.ec2_instances[0].boots == instance.boots
 
     app_environment.run(program)
 
@@ -181,7 +181,7 @@ def test_pods_of_a_mixed_nodepool_wait_for_the_reboot_of_their_node(stops_s: int
     async def program(env: AppEnvironment) -> None:
         slow = {"annotations": {timings.STOPS_AFTER: str(stops_s)}, "terminationGracePeriodSeconds": 60}
         await one_slot(env, kinds=MIXED, pods=slow)
-        (node,), (instance,) = await env.nodes(), env.machines
+        (node,), (instance,) = await env.nodes(), env.ec2_instances
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S - 60)
         await env.until(lambda: rebooting(env), within_s=120)
@@ -189,7 +189,7 @@ def test_pods_of_a_mixed_nodepool_wait_for_the_reboot_of_their_node(stops_s: int
         await until_rebooted(env, node)
         await kernel_is(env, "True")
         await env.until_running(1)
-        assert [one.id for one in env.all_machines()] == [instance.id]
+        assert [one.id for one in env.all_ec2_instances()] == [instance.id]
 
     app_environment.run(program, settings=REPAIR)
 
@@ -218,7 +218,7 @@ def test_evicted_pods_wait_at_most_ten_minutes_for_a_reboot_and_other_pods_do_no
 def test_started_reboot_is_completed_after_the_feature_gate_is_disabled() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S - 60)
         await env.until(lambda: rebooting(env), within_s=120)
@@ -243,35 +243,35 @@ def writes_of_repair(crash_at: int | None) -> int:
 
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
-        (node,), (instance,) = await env.nodes(), env.machines
+        (node,), (instance,) = await env.nodes(), env.ec2_instances
         await kernel_is(env, "False")
         await env.sleep(TOLERATED_S - 60)
-        hands, first = env.hands, len(env.hands.writes)
+        crashing, first = env.crashing, len(env.crashing.writes)
         if crash_at is not None:
-            hands.die_at(first + crash_at, after_effect=True)
+            crashing.crash_after_write(first + crash_at, after_effect=True)
         healthy = False
 
         async def is_over() -> bool:
             nonlocal healthy
-            if env.hands.dead.is_set():
+            if env.crashing.crashed.is_set():
                 await env.restart()
             if crash_at == BEFORE_REBOOT:
-                return env.machines != [instance] and len(await env.running()) == 1
+                return env.ec2_instances != [instance] and len(await env.running()) == 1
             (now,) = await env.nodes()
             if not healthy and now.status.node_info.boot_id != node.status.node_info.boot_id:
                 healthy = True
                 await kernel_is(env, "True")
             (claim,) = await env.claims()
-            is_rebooted = said(claim, "Rebooting") == ("False", "RebootSucceeded")
+            is_rebooted = condition_of(claim, "Rebooting") == ("False", "RebootSucceeded")
             return is_rebooted and len(await env.running()) == 1
 
         await env.until(is_over, within_s=2400)
         await env.sleep(60)
-        write_counts.append(len(hands.writes) - first)
-        assert hands.dead.is_set() == (crash_at is not None)
+        write_counts.append(len(crashing.writes) - first)
+        assert crashing.crashed.is_set() == (crash_at is not None)
         await env.sleep(TOLERATED_S)
         assert not await rebooting(env)
-        (after,) = env.machines
+        (after,) = env.ec2_instances
         assert (after.id == instance.id, after.boots) == (
             (False, 1) if crash_at == BEFORE_REBOOT else (True, 2)
         )

@@ -94,7 +94,7 @@ def test_expiry_of_a_reservation_in_use_changes_only_labels() -> None:
         slots = env.reserve(total=2, end_s=env.clock.now_s() + HOUR_S)
         await with_nodes(env, 2, slots)
         assert await all_labels(env) == [reserved(slots)] * 4
-        before, instance_ids = await pods(env), {one.id for one in env.machines}
+        before, instance_ids = await pods(env), {one.id for one in env.ec2_instances}
         env.skip(slots.end_s - env.clock.now_s() - 5)
         await env.sleep(4)
         assert await all_labels(env) == [reserved(slots)] * 4
@@ -103,7 +103,7 @@ def test_expiry_of_a_reservation_in_use_changes_only_labels() -> None:
         await env.sleep(5 * MINUTE_S)
         assert await all_labels(env) == [ON_DEMAND] * 4
         assert await pods(env) == before
-        assert {one.id for one in env.machines} == instance_ids
+        assert {one.id for one in env.ec2_instances} == instance_ids
         assert all(names.RESERVATION_ID not in claim.metadata.annotations for claim in await env.claims())
         events = await env.events("ReservationChanged")
         assert {event.involved_object.kind for event in events} == {"NodeClaim", "Node"}
@@ -172,7 +172,7 @@ def test_draining_node_of_a_cancelled_reservation_becomes_on_demand() -> None:
         await env.sleep(MINUTE_S)
         env.cancel(slots)
         await until_all_have(env, ON_DEMAND, within_s=90)
-        assert env.machines
+        assert env.ec2_instances
 
     app_environment.run(program)
 
@@ -272,8 +272,8 @@ def test_node_is_relabelled_after_a_crash_between_nodeclaim_and_node() -> None:
         env.skip(slots.end_s - env.clock.now_s() - 5)
         while (await all_labels(env))[0] != ON_DEMAND:  # each process crashes after its first write
             await env.restart()
-            env.hands.die_at(0, after_effect=True)
-            await env.hands.dead.wait()
+            env.crashing.crash_after_write(0, after_effect=True)
+            await env.crashing.crashed.wait()
         assert await all_labels(env) == [ON_DEMAND, reserved(slots)]
         await env.restart()
         await until_all_have(env, ON_DEMAND, within_s=150)
@@ -293,7 +293,7 @@ def test_on_demand_node_never_enters_an_open_reservation_that_no_class_selects()
             assert await all_labels(env) == [ON_DEMAND] * 2
             assert env.in_reservation(other) == 0
         assert await pods(env) == before
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         assert ever_drifted(env) == []
 
     app_environment.run(program, timings=SLOW)
@@ -316,7 +316,7 @@ def test_node_in_direct_mode_stays_on_demand() -> None:
             await env.sleep(5 * MINUTE_S)
             assert await all_labels(env) == [direct] * 2
         assert await pods(env) == before
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
         assert ever_drifted(env) == []
 
     app_environment.run(program)

@@ -50,7 +50,7 @@ def test_reservation_that_no_pod_needs_stays_empty_for_a_day() -> None:
         slots = env.reserve(total=10)
         await with_slots(env, slots, kinds=("reserved",))
         await env.sleep(DAY_S)
-        assert env.all_machines() == []
+        assert env.all_ec2_instances() == []
         assert await env.claims() == []
         assert env.free(slots) == 10
 
@@ -67,7 +67,7 @@ def test_later_pods_use_the_remaining_slots_of_a_reservation() -> None:
             await env.sleep(61)  # until a count shows the launches, which are less than two minutes old
             await env.scale("web", replicas)
             await env.until_running(replicas)
-        assert env.in_reservation(slots) == 6 == len(env.all_machines())
+        assert env.in_reservation(slots) == 6 == len(env.all_ec2_instances())
 
     app_environment.run(program)
 
@@ -88,7 +88,7 @@ def test_two_clusters_share_a_reservation_without_overselling_it() -> None:
         kinds = [*await kinds_of_nodes(blue), *await kinds_of_nodes(green)]
         assert sorted(kinds) == ["on-demand"] * 6 + ["reserved"] * 10
         await blue.sleep(300)  # neither terminates the instances of the other as garbage
-        assert len(blue.machines) == 16
+        assert len(blue.ec2_instances) == 16
         assert len(await blue.claims()) == len(await green.claims()) == 8
         await green.stop()
 
@@ -136,7 +136,7 @@ def test_nodepools_of_one_capacity_type_serve_the_pods_that_select_it() -> None:
             by_pool.setdefault(labels[names.NODEPOOL], set()).add(labels[names.CAPACITY_TYPE])
         assert by_pool == {kind: {kind} for kind in ("reserved", "spot", "on-demand")}
         assert env.in_reservation(slots) == 3  # no selector: the free slot is used first
-        assert len(env.machines) == 7
+        assert len(env.ec2_instances) == 7
 
     app_environment.run(program)
 
@@ -166,7 +166,7 @@ def test_capacity_reservation_available_is_false_while_full_and_true_when_a_slot
         assert claim_versions, "the NodeClaim was deleted before its condition was set"
         assert all("LimitExceeded" in one for one in claim_versions)
         assert await env.claims() == []
-        assert env.machines == []
+        assert env.ec2_instances == []
         control.give(env.ec2.region, slots.id, 1)
         assert await env.until_running(1) < 60 + 45
         (claim,) = await env.claims()
@@ -191,7 +191,7 @@ def test_reserved_only_pods_wait_for_a_full_reservation_and_get_an_event() -> No
         await with_slots(env, slots, kinds=("reserved",))
         await env.deploy("web", 3, **ONE_PER_NODE)
         await env.sleep(300)
-        assert len(await env.running()) == len(env.all_machines()) == env.in_reservation(slots) == 1
+        assert len(await env.running()) == len(env.all_ec2_instances()) == env.in_reservation(slots) == 1
         assert len(await env.claims()) == 1
         waiting = {event.involved_object.name for event in await env.events("FailedScheduling")}
         assert {pod.metadata.name for pod in await env.pods()} - {
@@ -234,7 +234,7 @@ def test_slots_that_one_deployment_frees_are_used_by_the_next() -> None:
         for claim in await env.claims():
             await env.kube.delete(claim)
         await env.until_running(2, "second", within_s=400)
-        assert env.in_reservation(slots) == len(env.machines) == 2
+        assert env.in_reservation(slots) == len(env.ec2_instances) == 2
 
     app_environment.run(program)
 
@@ -257,7 +257,7 @@ async def with_releasing_slot(env: AppEnvironment) -> Reservation:
         return claim.metadata.name not in {one.metadata.name for one in await env.claims()}
 
     await env.until(is_removed)
-    assert (env.machines, env.free(slots)) == ([], 0)
+    assert (env.ec2_instances, env.free(slots)) == ([], 0)
     return slots
 
 
@@ -265,7 +265,7 @@ def test_pod_waits_for_a_releasing_slot_and_no_on_demand_node_is_launched() -> N
     async def program(env: AppEnvironment) -> None:
         slots = await with_releasing_slot(env)
         await env.until_running(1)
-        assert (env.in_reservation(slots), len(env.all_machines())) == (1, 2)
+        assert (env.in_reservation(slots), len(env.all_ec2_instances())) == (1, 2)
 
     app_environment.run(program)
 
@@ -324,13 +324,13 @@ def test_feature_gate_has_two_names_and_disables_reservations(gate: str, on: str
         (node_class,) = (await env.kube.list(EC2NodeClass)).items
         inside, listed = env.in_reservation(slots), len(node_class.status.capacity_reservations)
         pinned = [c for c in await env.claims() if names.RESERVATION_ID in c.metadata.annotations]
-        targets = [one.spec.targets for one in env.machines]
+        targets = [one.spec.targets for one in env.ec2_instances]
         if on == "true":
             assert (inside, listed, len(pinned), targets) == (2, 1, 2, [True, True])
         else:
             assert (inside, listed, len(pinned), targets) == (0, 0, 0, [False, False])
             assert await kinds_of_nodes(env) == ["on-demand"] * 2
-            assert {one.spec.preference for one in env.machines} == {""}
+            assert {one.spec.preference for one in env.ec2_instances} == {""}
 
     app_environment.run(program, settings=settings)
 
@@ -349,7 +349,7 @@ def test_dedicated_reservation_is_used_by_nodepools_that_require_dedicated_tenan
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.until_running(1)
         assert env.in_reservation(slots) == used
-        assert {one.spec.tenancy for one in env.machines} == {"dedicated" if used else "default"}
+        assert {one.spec.tenancy for one in env.ec2_instances} == {"dedicated" if used else "default"}
 
     planning = dataclasses.replace(app_environment.SETTINGS.planning, packing=packing)
     app_environment.run(program, settings=dataclasses.replace(app_environment.SETTINGS, planning=planning))

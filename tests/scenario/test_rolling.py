@@ -8,7 +8,7 @@ import pytest
 import app_environment
 import cluster_environment
 from app_environment import AppEnvironment
-from disruption_environment import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
+from disruption_environment import ONE_PER_NODE, condition_of, drift_all, is_new, pool, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.disruption.inputs import Settings
@@ -57,7 +57,7 @@ def test_full_reservation_is_rolled_despite_a_restart_a_bigger_pod_and_a_disrupt
             await env.sleep(5)
         assert restarted
         assert env.in_reservation(slots) == 8
-        assert len(env.all_machines()) == 16  # no duplicate launch
+        assert len(env.all_ec2_instances()) == 16  # no duplicate launch
         assert not any(map(tainted, await env.nodes()))
 
     app_environment.run(program)
@@ -86,7 +86,7 @@ def test_replacement_waits_for_a_slot_that_another_account_took_and_no_second_no
             assert env.in_reservation(slots) == 3
             assert len(await env.running()) == 3
         (claim,) = [c for c in await env.claims() if not c.status.provider_id]
-        assert said(claim, "Launched") == ("Unknown", "WaitsForSlot")
+        assert condition_of(claim, "Launched") == ("Unknown", "WaitsForSlot")
         blocked = await env.events("DisruptionBlocked")
         assert any("no second node is deleted" in event.message for event in blocked)
         await env.sleep(150)
@@ -120,13 +120,13 @@ def test_crash_at_any_write_does_not_extend_the_wait_for_a_slot(write: int, *, a
     async def program(env: AppEnvironment) -> None:
         slots = await full(env, total=2, budget="1")
         await drift_all(env)
-        first = env.hands
-        first.die_at(len(first.writes) + write, after_effect=after_effect)
+        first = env.crashing
+        first.crash_after_write(len(first.writes) + write, after_effect=after_effect)
         restarter = asyncio.create_task(restart_on_crash(env))
         await take_next_free_slot(env, slots)
         (claim,) = await waiting(env)
         await until_removed(env, claim)
-        assert first.dead.is_set()
+        assert first.crashed.is_set()
         assert env.in_reservation(slots) == 1
         restarter.cancel()
 
@@ -135,7 +135,7 @@ def test_crash_at_any_write_does_not_extend_the_wait_for_a_slot(write: int, *, a
 
 async def restart_on_crash(env: AppEnvironment) -> None:
     while True:
-        await env.hands.dead.wait()
+        await env.crashing.crashed.wait()
         await env.restart()
 
 
@@ -164,7 +164,7 @@ def test_one_taken_slot_delays_only_one_of_three_replacements() -> None:
             assert sum(map(is_new, await env.nodes())) == 2  # the fourth node is not deleted
             await env.sleep(10)
         (still,) = await waiting(env)
-        assert said(still, "Launched") == ("Unknown", "WaitsForSlot")
+        assert condition_of(still, "Launched") == ("Unknown", "WaitsForSlot")
         control.give(env.ec2.region, slots.id, 1)
 
         async def rolled() -> bool:
@@ -172,7 +172,7 @@ def test_one_taken_slot_delays_only_one_of_three_replacements() -> None:
             return len(nodes) == 4 and all(map(is_new, nodes))
 
         await env.until(rolled, within_s=300)
-        assert len(env.all_machines()) == 8
+        assert len(env.all_ec2_instances()) == 8
 
     app_environment.run(program)
 
@@ -214,14 +214,14 @@ def test_bigger_pending_pod_causes_no_launch_and_is_bound_by_priority_and_age(
         await drift_all(env)
 
         async def rolled() -> bool:
-            assert len(env.machines) <= 2 == len(await env.pods())
+            assert len(env.ec2_instances) <= 2 == len(await env.pods())
             nodes = await env.nodes()
             running = len(await env.running()) + len(await env.running("bigger"))
             return len(nodes) == 2 == running and all(map(is_new, nodes))
 
         await env.until(rolled, within_s=600)
         assert env.in_reservation(slots) == 2
-        assert len(env.all_machines()) == 4  # one replacement per node, and none for the bigger pod
+        assert len(env.all_ec2_instances()) == 4  # one replacement per node, and none for the bigger pod
         assert len(await env.running("bigger")) == bound_bigger_pods
         await env.scale("bigger", 0)
         await env.until_running(2)  # both pods of the app run again
@@ -243,7 +243,7 @@ async def slow_to_drain(env: AppEnvironment) -> Reservation:
     lasts = {timings.STOPS_AFTER: str(DRAINS_S)}
     await env.deploy("slow", 1, cpu="200m", annotations=lasts, terminationGracePeriodSeconds=DRAINS_S)
     await env.until_running(1, "slow")
-    assert env.in_reservation(slots) == 1 == len(env.machines)
+    assert env.in_reservation(slots) == 1 == len(env.ec2_instances)
     return slots
 
 
@@ -268,6 +268,6 @@ def test_unrelated_pods_do_not_wait_for_a_slow_drain() -> None:
         assert await env.running() == []
         await env.until_running(1, within_s=900)
         assert env.in_reservation(slots) == 1
-        assert [one.instance_type for one in env.all_machines()].count("m5.xlarge") == 2
+        assert [one.instance_type for one in env.all_ec2_instances()].count("m5.xlarge") == 2
 
     app_environment.run(program)

@@ -6,7 +6,7 @@ import pytest
 
 import app_environment
 from app_environment import AppEnvironment
-from disruption_environment import ONE_PER_NODE, drift_all, is_new, pool, said, tainted
+from disruption_environment import ONE_PER_NODE, condition_of, drift_all, is_new, pool, tainted
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.app.settings import Settings
@@ -48,7 +48,7 @@ def test_roll_mixed_pools_setting_chooses_between_waiting_and_on_demand_fallback
         assert await rolled()
         ever = {c.metadata.name: c.metadata.labels.get(names.CAPACITY_TYPE) for c in env.ever(NodeClaim)}
         assert sorted(map(str, ever.values())) == kinds
-        assert len(env.all_machines()) == len(kinds)
+        assert len(env.all_ec2_instances()) == len(kinds)
 
     app_environment.run(program, settings=rolls(choice))
 
@@ -95,7 +95,7 @@ def test_rolling_continues_after_another_account_takes_and_returns_a_slot() -> N
         assert env.in_reservation(slots) == 7 == len(await env.running())
         assert sum(map(is_new, await env.nodes())) == 1  # no more nodes are deleted while a slot is missing
         (waiting_claim,) = [one for one in await env.claims() if not one.status.provider_id]
-        assert said(waiting_claim, "Launched") == ("Unknown", "WaitsForSlot")
+        assert condition_of(waiting_claim, "Launched") == ("Unknown", "WaitsForSlot")
         control.give(env.ec2.region, slots.id, 1)
 
         async def rolled() -> bool:
@@ -107,6 +107,6 @@ def test_rolling_continues_after_another_account_takes_and_returns_a_slot() -> N
         await env.until(rolled, within_s=1800)
         await env.until_running(8)
         assert env.in_reservation(slots) == 8
-        assert len(env.all_machines()) == 16  # no duplicate launch
+        assert len(env.all_ec2_instances()) == 16  # no duplicate launch
 
     app_environment.run(program)

@@ -50,7 +50,7 @@ def test_a_waiting_claim_adopts_the_instance_of_a_lost_answer() -> None:
         await env.restart()  # the next count shows no free slot: its own instance is in it
         await env.until(lambda: rolled(env), within_s=300)
         assert env.in_reservation(slots) == 2
-        assert len(env.all_machines()) == 4
+        assert len(env.all_ec2_instances()) == 4
 
     app_environment.run(program)
 
@@ -137,7 +137,7 @@ def test_a_claim_does_not_move_to_a_slot_that_another_claim_holds() -> None:
         await env.deploy("web", 2, **ONE_PER_NODE)
         await env.sleep(90)
         assert len(await env.running()) == 1
-        assert env.in_reservation(second) == 1 == len(env.all_machines())
+        assert env.in_reservation(second) == 1 == len(env.all_ec2_instances())
         assert all(len(reservation_ids) == 1 for reservation_ids in reservations_of(env).values())
 
     app_environment.run(program)

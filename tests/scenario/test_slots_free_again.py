@@ -43,8 +43,8 @@ def test_a_scale_up_seconds_after_slots_are_free_again_launches_nothing_on_deman
         await env.until(both_free)
         await env.scale("web", 2)
         await env.until_running(2)
-        assert {instance.reservation_id for instance in env.machines} == {slots.id}
-        assert len(env.all_machines()) == 4
+        assert {instance.reservation_id for instance in env.ec2_instances} == {slots.id}
+        assert len(env.all_ec2_instances()) == 4
 
     app_environment.run(program, settings=packed(packing))
 
@@ -62,7 +62,7 @@ def test_a_scale_to_zero_and_back_five_seconds_later_keeps_both_nodes() -> None:
         await env.scale("web", 2)
         await env.sleep(300)
         assert len(await env.running()) == 2
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
 
     app_environment.run(program)
 
@@ -117,7 +117,7 @@ def test_counts_are_read_at_a_bounded_rate_while_a_slot_is_released() -> None:
         await env.scale("web", 0)
 
         async def has_no_instance() -> bool:
-            return not env.machines
+            return not env.ec2_instances
 
         await env.until(has_no_instance)
         before = env.asked("DescribeCapacityReservations")
@@ -189,6 +189,6 @@ def test_a_pending_pod_gets_a_slot_within_seconds_of_the_count_that_shows_it(pha
         control.give(env.ec2.region, slots.id, 1)
         await count_is_read()
         await env.sleep(6)
-        assert len(env.machines) == 1
+        assert len(env.ec2_instances) == 1
 
     app_environment.run(program)

@@ -54,11 +54,11 @@ async def until_replaced(
     env: AppEnvironment, slots: Reservation, nodes: int = 1, running: int | None = None
 ) -> None:
     """Until so many new nodes run in the slots; at no time does an instance run outside them."""
-    old = {instance.id for instance in env.machines if instance.state == "running"}
+    old = {instance.id for instance in env.ec2_instances if instance.state == "running"}
 
     async def replaced() -> bool:
-        assert all(instance.reservation_id == slots.id for instance in env.machines)
-        new = {instance.id for instance in env.machines if instance.state == "running"} - old
+        assert all(instance.reservation_id == slots.id for instance in env.ec2_instances)
+        new = {instance.id for instance in env.ec2_instances if instance.state == "running"} - old
         return len(new) == nodes and len(await env.running()) == (running or nodes)
 
     await env.until(replaced, within_s=400)
@@ -77,7 +77,7 @@ def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, ca
         await cause(env)
         await until_replaced(env, slots)
         await env.sleep(120)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         assert restarts(env) == 1
 
     app_environment.run(program, settings=packed(packing))
@@ -91,7 +91,7 @@ def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
         await env.sleep(300)
         await until_replaced(env, slots)
         await env.sleep(120)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         assert restarts(env) == 1
 
     app_environment.run(program, settings=packed(packing))
@@ -101,10 +101,10 @@ def test_a_node_that_expires_is_replaced_in_its_slot(packing: Packing) -> None:
 def test_an_unhealthy_instance_is_replaced_in_its_slot() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await in_full_reservation(env)
-        control.impair(env.ec2.region, env.machines[0].id)
+        control.impair(env.ec2.region, env.ec2_instances[0].id)
         await until_replaced(env, slots)
         await env.sleep(120)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         assert restarts(env) == 1
 
     app_environment.run(program)
@@ -116,7 +116,7 @@ def test_several_nodes_that_are_deleted_at_once_are_each_replaced_in_their_slot(
         await delete_claims(env)
         await until_replaced(env, slots, nodes=3)
         await env.sleep(120)
-        assert len(env.all_machines()) == 6
+        assert len(env.all_ec2_instances()) == 6
         assert restarts(env, pods=3) == 3
 
     app_environment.run(program)
@@ -130,7 +130,7 @@ def test_nodes_that_are_deleted_one_after_the_other_are_each_replaced_in_their_s
             await env.kube.delete(claim)
             await until_replaced(env, slots, nodes=1, running=2)
             await env.sleep(130)
-        assert len(env.all_machines()) == 4
+        assert len(env.all_ec2_instances()) == 4
         assert restarts(env, pods=2) == 2
 
     app_environment.run(program)
@@ -145,7 +145,7 @@ def test_no_claim_is_written_for_a_node_pool_that_is_deleted_while_a_replacement
         await env.kube.delete(await env.kube.get(NodePool, "default"))
         await env.sleep(300)
         assert len(env.claims_ever()) == before
-        assert not env.machines
+        assert not env.ec2_instances
 
     app_environment.run(program, plans_take_s=3)
 
@@ -159,7 +159,7 @@ def test_a_restart_keeps_the_slot_held(after_s: float) -> None:
         await env.restart()
         await until_replaced(env, slots)
         await env.sleep(120)
-        assert len(env.all_machines()) == 2
+        assert len(env.all_ec2_instances()) == 2
         assert restarts(env) == 1
         assert len(env.claims_ever()) == 2
 
@@ -187,6 +187,6 @@ def test_with_roll_mixed_pools_fallback_a_node_is_launched_on_demand_at_once() -
         await in_full_reservation(env)
         await delete_claims(env)
         await env.sleep(10)
-        assert {instance.reservation_id for instance in env.machines} >= {""}
+        assert {instance.reservation_id for instance in env.ec2_instances} >= {""}
 
     app_environment.run(program, settings=packed(Packing.COST, roll_mixed_pools=MixedPools.FALLBACK))

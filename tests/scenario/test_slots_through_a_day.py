@@ -42,7 +42,7 @@ async def drift(env: AppEnvironment) -> None:
 
 
 def on_demand_types(env: AppEnvironment) -> list[str]:
-    return [one.instance_type for one in env.machines if not one.reservation_id]
+    return [one.instance_type for one in env.ec2_instances if not one.reservation_id]
 
 
 def test_no_slot_is_free_beside_an_on_demand_node_after_drift() -> None:

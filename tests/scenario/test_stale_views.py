@@ -28,7 +28,7 @@ async def two_nodes(env: AppEnvironment) -> None:
 
 async def assert_no_pod_on_terminated_instance(env: AppEnvironment) -> None:
     """According to the API server, no pod runs on a node whose instance is terminated."""
-    running = {instance.id for instance in env.machines}
+    running = {instance.id for instance in env.ec2_instances}
     nodes = {claim.status.node_name: claim.status.provider_id for claim in env.ever(NodeClaim)}
     terminated = {node for node, id_ in nodes.items() if id_ and id_.rpartition("/")[2] not in running}
     for pod in (await env.kube.list(Pod)).items:
@@ -40,7 +40,7 @@ async def assert_no_pod_on_terminated_instance(env: AppEnvironment) -> None:
 def test_silent_pod_watch_deletes_no_node_that_runs_pods(silent_s: int) -> None:
     async def program(env: AppEnvironment) -> None:
         await two_nodes(env)
-        before = {instance.id for instance in env.machines}
+        before = {instance.id for instance in env.ec2_instances}
         await env.scale("web", 0)
         while [pod for pod in (await env.kube.list(Pod)).items if pod.spec.node_name]:
             await env.sleep(0.5)
@@ -50,14 +50,14 @@ def test_silent_pod_watch_deletes_no_node_that_runs_pods(silent_s: int) -> None:
         await env.until_running(2)
         await env.sleep(silent_s)
         await assert_no_pod_on_terminated_instance(env)
-        assert {instance.id for instance in env.machines} == before
+        assert {instance.id for instance in env.ec2_instances} == before
         env.line.end_silence("pods")
         await env.sleep(SILENT_S + 60)
         await assert_no_pod_on_terminated_instance(env)
         assert len(await env.running()) == 2
         await env.scale("web", 0)
         await env.sleep(120)
-        assert not env.machines  # the watch was opened again
+        assert not env.ec2_instances  # the watch was opened again
 
     app_environment.run(program)
 
@@ -76,7 +76,7 @@ def test_pod_that_is_missing_in_the_cache_is_evicted_before_the_instance_termina
         late = [pod for pod in env.ever(Pod) if pod.metadata.name == "late"]
         evicted = next(pod.metadata.deletion_timestamp for pod in late if pod.metadata.deletion_timestamp)
         instance_id = (claim.status.provider_id or "").rpartition("/")[2]
-        (instance,) = [one for one in env.all_machines() if one.id == instance_id]
+        (instance,) = [one for one in env.all_ec2_instances() if one.id == instance_id]
         assert instance.state == "terminated"
         assert evicted.timestamp() <= instance.ended_s
 
@@ -102,14 +102,14 @@ def test_no_nodeclaim_is_created_while_a_watch_is_silent(plural: str) -> None:
 def test_garbage_collection_ignores_an_instance_whose_nodeclaim_is_missing_only_in_the_cache() -> None:
     async def program(env: AppEnvironment) -> None:
         await two_nodes(env)
-        before = {instance.id for instance in env.machines}
+        before = {instance.id for instance in env.ec2_instances}
         env.line.silence("nodeclaims")
         cache = env.app.caches.of(NodeClaim)
         for claim in await env.claims():
             cache.apply(Change("DELETED", claim))
         assert not len(cache)
         await env.sleep(SILENT_S - 10)  # garbage is collected every two minutes
-        assert {instance.id for instance in env.machines} == before
+        assert {instance.id for instance in env.ec2_instances} == before
         assert len(await env.claims()) == 2
 
     app_environment.run(program)
@@ -122,13 +122,13 @@ def test_garbage_collection_ignores_an_instance_whose_nodeclaim_has_only_the_lau
         env.line.add(Refuse("InternalError"), _writes_a_claim_status, times=10**6)
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.sleep(200)  # garbage is collected every two minutes
-        (claim,), (instance,) = await env.claims(), env.machines
+        (claim,), (instance,) = await env.claims(), env.ec2_instances
         assert claim.status.provider_id is None
         env.line.clear()
         await env.sleep(120)  # until the launch is tried again
         (claim,) = await env.claims()
         assert (claim.status.provider_id or "").endswith(instance.id)
-        assert len(env.all_machines()) == 1
+        assert len(env.all_ec2_instances()) == 1
 
     app_environment.run(program)
 

@@ -140,7 +140,7 @@ async def waits_forever(cluster: TwoNodes) -> None:
         (deletes_with_pods_that_fit_on_no_node, "have no home when it goes"),
         (replaces_with_a_more_expensive_node, "raises 0 to"),
         (deletes_first_for_a_replacement_in_another_slot, "its slot is not held by one claim"),
-        (terminates_with_pods, "was ended under"),
+        (terminates_with_pods, "was terminated under"),
         (moves_a_pod_twice, "was moved again too soon"),
         (holds_a_slot_twice, "and is given to"),
         (waits_forever, "waits for the slot of"),

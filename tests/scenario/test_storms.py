@@ -43,7 +43,7 @@ def test_seeds_cover_every_step_and_fault() -> None:
     schedules = [storm(seed) for seed in range(1, SEEDS + 1)]
     steps = {step.what for each in schedules for step in each.steps}
     assert steps == {
-        *("scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"),
+        *("scale", "delete pod", "delete claim", "delete node", "kill instance", "drift"),
         *("take", "give", "grow", "cancel"),
         *("crash", "cut", "down", "request"),
     }

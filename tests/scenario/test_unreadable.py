@@ -9,7 +9,7 @@ from app_environment import AppEnvironment
 from disruption_environment import ONE_PER_NODE, pool
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.kube.transport import Answer, Transport
-from scripted import Said
+from scripted import Response
 
 Damage = Callable[[dict[str, Any]], None]
 
@@ -32,8 +32,8 @@ class Damaging:
             whole = json.loads(answer.body)
             for item in whole["items"]:
                 self._damage(plural, item)
-            return Said(200, json.dumps(whole).encode(), answer.headers)
-        return Said(200, self._watched(plural, answer.body), answer.headers)
+            return Response(200, json.dumps(whole).encode(), answer.headers)
+        return Response(200, self._watched(plural, answer.body), answer.headers)
 
     async def _watched(self, plural: str, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
@@ -61,7 +61,7 @@ class DamagedEnvironment:
 
         def new_app() -> Any:
             app = make()
-            self.env.hands._transport = Damaging(self.env.hands._transport, self.damages)
+            self.env.crashing._transport = Damaging(self.env.crashing._transport, self.damages)
             return app
 
         self.env.new_app = new_app  # type: ignore[method-assign]
@@ -89,7 +89,7 @@ def test_the_instance_of_an_unreadable_nodeclaim_is_not_terminated() -> None:
         damaged = DamagedEnvironment(env)
         await damaged.damage("nodeclaims", no_spec)
         await env.sleep(900)
-        assert [one.id for one in env.machines] == [instance.id]
+        assert [one.id for one in env.ec2_instances] == [instance.id]
         assert damaged.count("nodeclaims") == 1
         (event,) = await env.events("Unreadable")
         assert event.involved_object.name == claim.metadata.name
@@ -107,7 +107,7 @@ def test_a_node_with_an_unreadable_pod_is_not_empty() -> None:
         damaged = DamagedEnvironment(env)
         await damaged.damage("pods", no_priority)
         await env.sleep(900)
-        assert len(env.machines) == len(await env.nodes()) == len(await env.running()) == 1
+        assert len(env.ec2_instances) == len(await env.nodes()) == len(await env.running()) == 1
 
     app_environment.run(program)
 
@@ -130,7 +130,7 @@ def test_unreadable_pod_does_not_block_other_pods() -> None:
         await env.scale("more", 0)
         await env.sleep(600)
         assert [one.metadata.name for one in await env.running()] == [old.metadata.name]
-        assert len(env.machines) == 1
+        assert len(env.ec2_instances) == 1
 
     app_environment.run(program)
 
@@ -144,12 +144,12 @@ def test_a_node_is_not_drained_while_a_pod_on_it_cannot_be_read() -> None:
         (node,) = await env.nodes()
         await env.kube.delete(node)
         await env.sleep(300)
-        assert instance.id in [one.id for one in env.machines]
+        assert instance.id in [one.id for one in env.ec2_instances]
         (pod,) = await env.running()
         damaged.damages.clear()
         await env.kube.patch(pod, {"metadata": {"labels": {"seen": "again"}}})
         await env.sleep(120)
-        assert instance.id not in [one.id for one in env.machines]
+        assert instance.id not in [one.id for one in env.ec2_instances]
         assert damaged.count("pods") == 0
 
     app_environment.run(program)
@@ -162,12 +162,12 @@ def test_registration_timeout_does_not_apply_while_the_node_is_unreadable() -> N
         await damaged.damage("nodes", no_capacity)
         await env.deploy("web", 1, **ONE_PER_NODE)
         await env.sleep(60)
-        (instance,) = env.machines
+        (instance,) = env.ec2_instances
         await env.sleep(3600)
         (claim,) = await env.claims()
         assert (claim.status.provider_id or "").endswith(instance.id)
         assert claim.metadata.deletion_timestamp is None
-        assert [one.id for one in env.machines] == [instance.id]
+        assert [one.id for one in env.ec2_instances] == [instance.id]
         damaged.damages.clear()
         await env.restart()
         await env.until_running(1)
@@ -183,7 +183,7 @@ def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> N
         await env.sleep(10)
         await env.kube.delete(claim)
         await env.sleep(300)
-        assert [one.id for one in env.machines][:1] == [instance.id]
+        assert [one.id for one in env.ec2_instances][:1] == [instance.id]
         damaged.damages.clear()
         await env.restart()
         await env.sleep(300)
@@ -203,7 +203,7 @@ def test_deleted_class_releases_nothing_while_a_nodeclaim_is_unreadable() -> Non
             await env.kube.delete(node_class)
         await env.sleep(300)
         assert env.asked("DeleteLaunchTemplate") == before
-        assert [one.id for one in env.machines] == [instance.id]
+        assert [one.id for one in env.ec2_instances] == [instance.id]
         assert claim.metadata.name in env.claims_ever()
 
     app_environment.run(program)

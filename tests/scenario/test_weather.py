@@ -58,13 +58,13 @@ async def assert_recovered(env: AppEnvironment, slots: Reservation) -> None:
     await env.sleep(300)
 
     async def is_settled() -> bool:
-        found = (env.machines, await env.claims(), await env.nodes(), await env.running())
+        found = (env.ec2_instances, await env.claims(), await env.nodes(), await env.running())
         return {len(one) for one in found} == {4} and env.in_reservation(slots) == 2
 
     await env.until(is_settled, within_s=900)
     owned = {(claim.status.provider_id or "").rpartition("/")[2] for claim in await env.claims()}
-    assert owned == {instance.id for instance in env.machines}
-    assert len(env.all_machines()) == len(env.claims_ever())  # no duplicate launch
+    assert owned == {instance.id for instance in env.ec2_instances}
+    assert len(env.all_ec2_instances()) == len(env.claims_ever())  # no duplicate launch
     env.ec2.check_all()
 
 

@@ -279,7 +279,7 @@ def _user_change(
 ) -> Step:
     """A change by a user, by EC2 or by another account."""
     at_s = dice.number(5, LASTS_S)
-    kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill machine", "drift"]
+    kinds = ["scale", "scale", "scale", "delete pod", "delete claim", "delete node", "kill instance", "drift"]
     what = dice.pick([*kinds, "take", "give", "grow", "cancel"] if slots else kinds)
     match what:
         case "scale":

@@ -195,14 +195,14 @@ class _Scenario:
         await self._until(self._storm.lasts_s)
         self._env.line.clear()
         self._env.own_clock.jumped_s = self._env.clock.jumped_s
-        self._env.live_on()
+        self._env.recover()
         self._log("silence")
 
     async def restart_after_crashes(self) -> None:
         """Restarts the controller after every crash."""
         while True:
-            await self._env.hands.dead.wait()
-            self._log(f"the program died after {self._env.hands.writes[-1:]}")
+            await self._env.crashing.crashed.wait()
+            self._log(f"the program died after {self._env.crashing.writes[-1:]}")
             await self._env.restart(after_s=self._down_s)
 
     async def _until(self, at_s: float) -> None:
@@ -234,8 +234,8 @@ class _Scenario:
                 self._count(step.what, self._ids[about[0]], about[1])
             case "delete pod" | "delete claim" | "delete node":
                 await self._delete(_KINDS[step.what], about[0])
-            case "kill machine":
-                if instances := env.machines:
+            case "kill instance":
+                if instances := env.ec2_instances:
                     control.kill(env.ec2.region, instances[about[0] % len(instances)].id)
             case _:
                 await self._inject_fault(step)
@@ -245,7 +245,7 @@ class _Scenario:
         match step.what:
             case "crash":
                 write, after_effect, self._down_s = about
-                env.hands.die_at(len(env.hands.writes) + write, after_effect=after_effect)
+                env.crashing.crash_after_write(len(env.crashing.writes) + write, after_effect=after_effect)
             case "clock":
                 env.own_clock.jumped_s += about[0]
             case "cut":
@@ -322,26 +322,26 @@ class _Scenario:
             self.watch.look()
             scene = await self._scene()
             self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._env.writes())]
-            now = {instance.id for instance in scene.machines}
+            now = {instance.id for instance in scene.instances}
             if self._outcome.problems or now != instances:
                 good_s, instances = clock.monotonic_s(), now
             elif clock.monotonic_s() - good_s >= STABLE_S:
                 self._outcome.quiet_after_s = good_s - began_s
                 self._env.ec2.check_all()
-                self._log(f"at rest: {sorted(now)} after {self._env.hands.writes}")
+                self._log(f"at rest: {sorted(now)} after {self._env.crashing.writes}")
                 return
         self._outcome.problems.append("it never came to rest")
 
     async def _scene(self) -> Scene:
         env = self._env
-        instances = tuple(env.machines)
+        instances = tuple(env.ec2_instances)
         return Scene(
             storm=self._storm,
             wanted=self._wanted,
             pods=await env.all(Pod),
             claims=tuple(await env.claims()),
             nodes=tuple(await env.nodes()),
-            machines=instances,
+            instances=instances,
             reservations={name: env.ec2.region.reservations[id_] for name, id_ in self._ids.items()},
             disks=await self._disks(),
             held=frozenset(

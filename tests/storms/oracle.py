@@ -32,7 +32,7 @@ class Scene:
     pods: tuple[Pod, ...]
     claims: tuple[NodeClaim, ...]
     nodes: tuple[Node, ...]
-    machines: tuple[Instance, ...]  # pending or running
+    instances: tuple[Instance, ...]  # pending or running
     reservations: dict[str, Reservation]  # by their names in the simulation
     disks: dict[str, str] = field(default_factory=dict)  # zones, by the name of the pod
     held: frozenset[str] = frozenset()  # apps of which no pod may be evicted now
@@ -104,7 +104,7 @@ def _within_limit(scene: Scene, pool: Pool, kind: str) -> bool:
 
 
 def _pairs(scene: Scene) -> Iterator[str]:
-    instance_ids = {one.id for one in scene.machines}
+    instance_ids = {one.id for one in scene.instances}
     claimed = Counter((claim.status.provider_id or "").rpartition("/")[2] for claim in scene.claims)
     nodes = {(node.spec.provider_id or "").rpartition("/")[2]: node for node in scene.nodes}
     for claim in scene.claims:
@@ -112,17 +112,17 @@ def _pairs(scene: Scene) -> Iterator[str]:
             if not _is_held(scene, claim):
                 yield f"claim {claim.metadata.name} is still being deleted"
         elif (claim.status.provider_id or "").rpartition("/")[2] not in instance_ids:
-            yield f"claim {claim.metadata.name} has no machine ({claim.status.provider_id})"
+            yield f"claim {claim.metadata.name} has no instance ({claim.status.provider_id})"
         elif not conditions.holds(claim.status.conditions, "Ready"):
             yield f"claim {claim.metadata.name} is not Ready: {claim.status.conditions}"
     for instance in instance_ids:
         if claimed[instance] != 1:
-            yield f"machine {instance} has {claimed[instance]} claims"
+            yield f"instance {instance} has {claimed[instance]} claims"
         elif instance not in nodes:
-            yield f"machine {instance} has no node"
+            yield f"instance {instance} has no node"
     for instance, node in nodes.items():
         if instance not in instance_ids:
-            yield f"node {node.metadata.name} has no machine"
+            yield f"node {node.metadata.name} has no instance"
 
 
 def _is_held(scene: Scene, claim: NodeClaim) -> bool:
@@ -135,10 +135,10 @@ def _is_held(scene: Scene, claim: NodeClaim) -> bool:
 
 def _slots(scene: Scene) -> Iterator[str]:
     for name, reservation in scene.reservations.items():
-        inside = sum(one.reservation_id == reservation.id for one in scene.machines)
+        inside = sum(one.reservation_id == reservation.id for one in scene.instances)
         if inside + reservation.elsewhere > reservation.total:
-            yield f"{name} has {inside} machines and {reservation.elsewhere} others in {reservation.total} slots"
-    by_provider_id = {one.id: one for one in scene.machines}
+            yield f"{name} has {inside} instances and {reservation.elsewhere} of other clusters in {reservation.total} slots"
+    by_provider_id = {one.id: one for one in scene.instances}
     for claim in scene.claims:
         instance = by_provider_id.get((claim.status.provider_id or "").rpartition("/")[2])
         labelled = claim.metadata.labels.get("karpenter.sh/capacity-type") == "reserved"

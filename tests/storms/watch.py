@@ -212,14 +212,14 @@ class Watch:
         instance = self._instance(claim)
         if instance is None or instance.state_reason[0] != "Client.UserInitiatedShutdown":
             return
-        self.judged["machines that were ended"] += 1
+        self.judged["instances that were terminated"] += 1
         left = [
             pod.metadata.name
             for pod in self._on(claim)
             if not pod_words.leaving(pod) and not self._app(pod).tolerates  # those are not evicted (NC-29)
         ]
         if left:
-            self._report(f"the machine of {claim.metadata.name} was ended under {left}")
+            self._report(f"the instance of {claim.metadata.name} was terminated under {left}")
 
     def _on_eviction(self, pod: Pod) -> None:
         claim = self._claim_of_node(pod_words.node_of(pod))

@@ -18,6 +18,7 @@ import builders
 import cluster_environment
 import kube_servers
 from api_lines import Line
+from crashing import CrashingTransport
 from holdfast import errors
 from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
@@ -42,7 +43,6 @@ from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.service import Ec2
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
-from mortal import Hands
 
 K = TypeVar("K", bound=Object)
 
@@ -133,7 +133,7 @@ class AppEnvironment(cluster_environment.Environment):
         self._lives = 0
         self._others: list[App] = []
         self._dying: list[asyncio.Future[None]] = []
-        self._hands: dict[App, Hands] = {}
+        self._hands: dict[App, CrashingTransport] = {}
         self.app = self.new_app()
 
     # --- The program ----------------------------------------------------------------------------------
@@ -141,17 +141,17 @@ class AppEnvironment(cluster_environment.Environment):
     def new_app(self) -> App:
         """A replica with nothing in its memory, and hands of its own."""
         self._lives += 1
-        self.hands = Hands(InProcess(self.line), self.endpoint)
+        self.crashing = CrashingTransport(InProcess(self.line), self.endpoint)
         adapters = Adapters(
-            transport=self.hands,
+            transport=self.crashing,
             aws=aws_environment.SharedClients(self.endpoint),
-            executor=self.hands,
+            executor=self.crashing,
             clock=self.own_clock,
             ids=SeededIds(f"app {self.seed} {self._lives}"),
             compute=SlowCompute(self.plans_take_s) if self.plans_take_s else InlineCompute(),
         )
         app = App(self.settings, adapters)
-        self._hands[app] = self.hands
+        self._hands[app] = self.crashing
         known = app.discovery
         known._types._read = functools.partial(read_once, "types", few_types(known._types._read))
         for prices in (known._on_demand, known._spot):
@@ -168,17 +168,17 @@ class AppEnvironment(cluster_environment.Environment):
 
     def crash(self) -> None:
         """Nothing more comes from the program; what is left of it is cleared away."""
-        self._hands[self.app].bury()
+        self._hands[self.app].stop()
         self._dying.append(asyncio.ensure_future(self.app.kill()))
 
-    def live_on(self) -> None:
+    def recover(self) -> None:
         """Nobody dies any more."""
-        for hands in self._hands.values():
-            hands.live_on()
+        for crashing in self._hands.values():
+            crashing.recover()
 
     def writes(self) -> list[str]:
         """What the program did, in all its lives."""
-        return [write for hands in self._hands.values() for write in hands.writes]
+        return [write for crashing in self._hands.values() for write in crashing.writes]
 
     def stand_by(self) -> None:
         """One more replica."""
@@ -210,7 +210,7 @@ class AppEnvironment(cluster_environment.Environment):
                 else:
                     self._others.remove(app)
             except asyncio.CancelledError:
-                assert self._hands[app].dead.is_set(), "somebody else ended it"
+                assert self._hands[app].crashed.is_set(), "somebody else ended it"
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
@@ -244,8 +244,8 @@ class AppEnvironment(cluster_environment.Environment):
         await self.node_pool(requirements=[instance_types("m5.large"), capacity_types(*kinds)])
         await self.deploy("web", 1, cpu="1500m")
         await self.until_running(1)
-        (claim,), (machine,) = await self.claims(), self.machines
-        return claim, machine
+        (claim,), (ec2_instance,) = await self.claims(), self.ec2_instances
+        return claim, ec2_instance
 
     async def forbid_evictions(self, app: str = "web") -> None:
         """By a disruption budget that never allows one."""
@@ -285,18 +285,18 @@ class AppEnvironment(cluster_environment.Environment):
         return [event for event in (await self.kube.list(Event)).items if event.reason == reason]
 
     @property
-    def machines(self) -> list[entities.Instance]:
+    def ec2_instances(self) -> list[entities.Instance]:
         """Those that run, or will."""
         self.ec2.advance()
         return [one for one in self.ec2.region.instances if one.state in ("pending", "running")]
 
-    def all_machines(self) -> list[entities.Instance]:
+    def all_ec2_instances(self) -> list[entities.Instance]:
         """Those that ever were, for a while."""
         self.ec2.advance()
         return list(self.ec2.region.instances)
 
     def in_reservation(self, reservation: entities.Reservation) -> int:
-        return sum(one.reservation_id == reservation.id for one in self.machines)
+        return sum(one.reservation_id == reservation.id for one in self.ec2_instances)
 
     def free(self, reservation: entities.Reservation) -> int:
         self.ec2.advance()

@@ -34,7 +34,7 @@ from holdfast.sim.ec2 import setup as ec2_setup
 from holdfast.sim.ec2.entities import Reservation
 from holdfast.sim.ec2.images import Image
 from holdfast.sim.ec2.service import Ec2
-from manual_ports import KeptRecords, ManualClock, SeededIds
+from manual_ports import CollectingRecorder, ManualClock, SeededIds
 
 R = TypeVar("R")
 
@@ -114,7 +114,7 @@ class Environment:
         """Without a clock or a recorder of the test's own, time stands still and everything is kept."""
         self.clock: ManualClock = clock or ManualClock()
         self.ids = SeededIds()
-        self.records = KeptRecords()
+        self.records = CollectingRecorder()
         self.recorder = recorder or self.records
         plain = replace(ec2_setup.plain(REGION, accounts=(ACCOUNT, OTHER)), images=images(kubernetes))
         self.ec2 = Ec2(

@@ -37,7 +37,7 @@ def catalog(reservations: Iterable[Reservation] = (), **more: Any) -> tuple[Inst
     )
 
 
-def machine(
+def managed_node(
     name: str,
     type_: str = MEDIUM,
     pods: Sequence[PodView] = (),

@@ -52,7 +52,7 @@ def tainted(node: Node) -> bool:
     return any(taint.key == names.DISRUPTED_TAINT for taint in node.spec.taints)
 
 
-def said(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
+def condition_of(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
     found = [one for one in claim.status.conditions if one.type == condition]
     return (found[0].status, found[0].reason) if found else None
 

@@ -41,7 +41,7 @@ SETTINGS = ClientSettings(page_size=3, watch_s=20, per_second=2000, burst=2000)
 
 
 @dataclass(frozen=True)
-class Place:
+class Session:
     """Where a program runs: a server, and the doors that go with it."""
 
     transport: Transport
@@ -73,7 +73,7 @@ class Place:
         return await self.kube.get(Pod, name, namespace)
 
 
-Program = Callable[[Place], Awaitable[None]]
+Program = Callable[[Session], Awaitable[None]]
 
 
 class KubeServer(Protocol):
@@ -89,7 +89,7 @@ class RealServer:
             transport = HttpTransport(connection)
             try:
                 await install_crds(transport, clock)
-                await program(Place(transport, clock, ids, ids.token()[:12]))
+                await program(Session(transport, clock, ids, ids.token()[:12]))
             finally:
                 await transport.aclose()
 
@@ -104,7 +104,7 @@ class InProcessServer:
             clock, ids = VirtualClock(START), SeededIds(1)
             transport = InProcess(ApiServer(clock=clock, ids=SeededIds(2), window=WINDOW))
             await install_crds(transport, clock)
-            await program(Place(transport, clock, ids, "0"))
+            await program(Session(transport, clock, ids, "0"))
 
         time.run(main())
 
@@ -121,7 +121,7 @@ class HttpServer:
                 transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
                 try:
                     await install_crds(transport, clock)
-                    await program(Place(transport, clock, ids, "0"))
+                    await program(Session(transport, clock, ids, "0"))
                 finally:
                     await transport.aclose()
 

@@ -134,17 +134,17 @@ class LaunchEnvironment(Environment):
         return run(self.cloud.instances())
 
     @property
-    def machines(self) -> list[entities.Instance]:
+    def ec2_instances(self) -> list[entities.Instance]:
         self.ec2.advance()
         return list(self.ec2.region.instances)
 
-    def machine(self, instance: Instance) -> entities.Instance:
+    def ec2_instance(self, instance: Instance) -> entities.Instance:
         self.ec2.advance()
         return self.ec2.region.instances[instance.provider_id.rpartition("/")[2]]
 
     def template(self, instance: Instance) -> dict[str, Any]:
         """What the launch template that EC2 launched it from says."""
-        template_id = self.machine(instance).tags["aws:ec2launchtemplate:id"]
+        template_id = self.ec2_instance(instance).tags["aws:ec2launchtemplate:id"]
         return self.ec2.region.templates[template_id].versions[0]
 
     def free(self, reservation: entities.Reservation) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from scripted import Said, failure, said
+from scripted import Response, failure, respond
 
 
 class LeaseServer:
@@ -21,7 +21,7 @@ class LeaseServer:
 
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-    ) -> Said:
+    ) -> Response:
         del query, headers
         await self._network("the request was lost")
         answer = self._answer(method, path, msgspec.json.decode(body) if body else {})
@@ -35,20 +35,20 @@ class LeaseServer:
         if self._dice.random() < self.trouble:
             raise ConnectionResetError(words)
 
-    def _answer(self, method: str, path: str, body: dict[str, Any]) -> Said:
+    def _answer(self, method: str, path: str, body: dict[str, Any]) -> Response:
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
             if path in self.leases:
                 return failure(409, "AlreadyExists")
-            return said(201, self._store(path, body))
+            return respond(201, self._store(path, body))
         if path not in self.leases:
             return failure(404, "NotFound")
         if method == "GET":
-            return said(200, self.leases[path])
+            return respond(200, self.leases[path])
         old = self.leases[path]
         if body["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
             return failure(409, "Conflict")
-        return said(200, self._store(path, {**old, "spec": old.get("spec", {}) | body["spec"]}))
+        return respond(200, self._store(path, {**old, "spec": old.get("spec", {}) | body["spec"]}))
 
     def _store(self, path: str, lease: dict[str, Any]) -> dict[str, Any]:
         self._version += 1

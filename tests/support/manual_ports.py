@@ -41,7 +41,7 @@ class SeededIds:
         return self._dice.uniform(0, seconds)
 
 
-class KeptRecords:
+class CollectingRecorder:
     """What was recorded, for whoever wants to look."""
 
     def __init__(self) -> None:

@@ -15,24 +15,24 @@ START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Said:
+class Response:
     status: int
     body: bytes | AsyncGenerator[bytes, None]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def said(status: int, body: Any, **headers: str) -> Said:
+def respond(status: int, body: Any, **headers: str) -> Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Said(status, body if isinstance(body, bytes) else msgspec.json.encode(body), named)
+    return Response(status, body if isinstance(body, bytes) else msgspec.json.encode(body), named)
 
 
-def failure(code: int, reason: str, message: str = "", **headers: str) -> Said:
+def failure(code: int, reason: str, message: str = "", **headers: str) -> Response:
     body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
-    return said(code, body, **headers)
+    return respond(code, body, **headers)
 
 
-def stream(*chunks: bytes | Exception) -> Said:
-    return Said(200, _chunks(chunks))
+def stream(*chunks: bytes | Exception) -> Response:
+    return Response(200, _chunks(chunks))
 
 
 async def _chunks(chunks: Iterable[bytes | Exception]) -> AsyncGenerator[bytes, None]:
@@ -45,13 +45,13 @@ async def _chunks(chunks: Iterable[bytes | Exception]) -> AsyncGenerator[bytes, 
 class Script:
     """The transport. What was asked is kept, so that a test can tell how often."""
 
-    def __init__(self, *answers: Said | Exception) -> None:
+    def __init__(self, *answers: Response | Exception) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
 
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-    ) -> Said:
+    ) -> Response:
         del headers
         self.asked.append((method, path, dict(query), body))
         answer = self._answers.pop(0)

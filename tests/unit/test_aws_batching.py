@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import errors
 from holdfast.cloud.aws.client.batching import Batcher
-from manual_ports import KeptRecords
+from manual_ports import CollectingRecorder
 
 
 class Clock:
@@ -40,7 +40,7 @@ class BatchCall:
 
 def get_all(batch_call: BatchCall, *keys: str, most: int = 10) -> list[Any]:
     async def gather() -> list[Any]:
-        batcher = Batcher(batch_call, clock=Clock(), recorder=KeptRecords(), name="test", most=most)
+        batcher = Batcher(batch_call, clock=Clock(), recorder=CollectingRecorder(), name="test", most=most)
         return await asyncio.gather(*(batcher.get(key) for key in keys), return_exceptions=True)
 
     return asyncio.run(gather())
@@ -74,7 +74,7 @@ def test_cancelled_caller_does_not_cancel_the_other_callers() -> None:
     batch_call = BatchCall()
 
     async def cancel_one() -> str:
-        batcher = Batcher(batch_call, clock=Clock(), recorder=KeptRecords(), name="test", most=10)
+        batcher = Batcher(batch_call, clock=Clock(), recorder=CollectingRecorder(), name="test", most=10)
         cancelled_get = asyncio.ensure_future(batcher.get("a"))
         other_get = asyncio.ensure_future(batcher.get("a"))
         await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from botocore.loaders import create_loader
 from holdfast import errors, fence
 from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.client.calls import CALLS_TOTAL, Calls, Clients, Inline, Threads
-from manual_ports import KeptRecords, ManualClock, SeededIds
+from manual_ports import CollectingRecorder, ManualClock, SeededIds
 
 Answer = Callable[[dict[str, list[str]]], tuple[int, str]]
 LOADER = create_loader()  # loads each service's model once for all tests
@@ -35,7 +35,7 @@ class Wire:
         self.script = list(script)
         self.requests: list[dict[str, list[str]]] = []
         self.clock = ManualClock()
-        self.records = KeptRecords()
+        self.records = CollectingRecorder()
         self.barrier: threading.Barrier | None = None  # a request waits until this many are sent
 
     def calls(

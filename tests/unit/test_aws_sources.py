@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import errors
 from holdfast.cloud.aws.client.sources import REFRESHES_FAILED, Answers, Schedule, Source
-from manual_ports import KeptRecords, ManualClock
+from manual_ports import CollectingRecorder, ManualClock
 
 
 class Counter:
@@ -112,7 +112,9 @@ def test_schedule_reads_sources_that_are_due_and_wanted() -> None:
     for counter in (often, seldom, unwanted):
         counter.source._clock = clock
     unwanted.source.wanted = False
-    schedule = Schedule([often.source, seldom.source, unwanted.source], clock=clock, recorder=KeptRecords())
+    schedule = Schedule(
+        [often.source, seldom.source, unwanted.source], clock=clock, recorder=CollectingRecorder()
+    )
     for _ in range(60):
         clock.advance(asyncio.run(schedule.step()))
     assert clock.monotonic_s() == 600
@@ -120,7 +122,7 @@ def test_schedule_reads_sources_that_are_due_and_wanted() -> None:
 
 
 def test_schedule_retries_a_failed_source_with_backoff() -> None:
-    counter, records = Counter(period_s=43_200), KeptRecords()
+    counter, records = Counter(period_s=43_200), CollectingRecorder()
     counter.failing = True
     schedule = Schedule([counter.source], clock=counter.clock, recorder=records)
     attempts_s: list[float] = []

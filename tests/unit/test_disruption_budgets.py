@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from disruption_builders import at_most, disruption_input, machine
+from disruption_builders import at_most, disruption_input, managed_node
 from holdfast import errors
 from holdfast.core.disruption import budgets, cron
 from holdfast.core.disruption.budgets import RemainingBudget
@@ -19,7 +19,7 @@ DAY_S = 24 * HOUR_S
 def allowed(
     rules: PoolRules, reason: DisruptionReason = DisruptionReason.DRIFTED, count: int = 10, **more: NodeFacts
 ) -> int | None:
-    nodes = [machine(f"n{i}") for i in range(count)]
+    nodes = [managed_node(f"n{i}") for i in range(count)]
     return budgets.allowances(disruption_input(*nodes, rules=rules, facts=more), reason)["default"].allowed
 
 
@@ -57,11 +57,11 @@ def test_not_ready_node_consumes_no_budget_for_repair() -> None:
 @pytest.mark.fact("D-10")
 def test_uninitialized_unmanaged_and_terminating_nodes_are_not_counted() -> None:
     nodes = [
-        machine("n0"),
-        machine("n1", initialized=False),
-        machine("n2", claim=None),
-        machine("n3", deleting=True),
-        machine("n4"),
+        managed_node("n0"),
+        managed_node("n1", initialized=False),
+        managed_node("n2", claim=None),
+        managed_node("n3", deleting=True),
+        managed_node("n4"),
     ]
     found = budgets.allowances(
         disruption_input(*nodes, rules=at_most("50%"), facts={"n4": NodeFacts(ending=True)}),
@@ -110,7 +110,9 @@ def test_budget_that_cannot_be_parsed_allows_no_disruption(schedule: str) -> Non
 
 
 def test_each_node_consumes_one_disruption_and_an_unknown_nodepool_has_none() -> None:
-    found = budgets.allowances(disruption_input(machine("n0"), rules=at_most("2")), DisruptionReason.EMPTY)
+    found = budgets.allowances(
+        disruption_input(managed_node("n0"), rules=at_most("2")), DisruptionReason.EMPTY
+    )
     remaining = RemainingBudget(found)
     assert [remaining.spend("default") for _ in range(3)] == [True, True, False]
     assert not remaining.spend("gone")

@@ -14,7 +14,7 @@ from disruption_builders import (
     SMALL,
     disruption_input,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import names
@@ -27,7 +27,7 @@ from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, pool, reservation, shape
 
 WEB = shape(1000)
-BUSY = machine("n1", pods=load("web", WEB))
+BUSY = managed_node("n1", pods=load("web", WEB))
 
 
 def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str | None:
@@ -42,11 +42,11 @@ def refusal(one: NodeView, facts: NodeFacts | None = None, **more: Any) -> str |
     [
         (BUSY, NodeFacts(), None),
         (BUSY, NodeFacts(queued=True), BlockedCode.QUEUED),
-        (machine("n1", claim=None), NodeFacts(), BlockedCode.NOT_OURS),
+        (managed_node("n1", claim=None), NodeFacts(), BlockedCode.NOT_OURS),
         (BUSY, NodeFacts(rebooting=True), BlockedCode.REBOOTING),
-        (machine("n1", initialized=False), NodeFacts(), BlockedCode.UNINITIALIZED),
-        (machine("n1", deleting=True), NodeFacts(), BlockedCode.DELETING),
-        (machine("n1", nominated=True), NodeFacts(), BlockedCode.NOMINATED),
+        (managed_node("n1", initialized=False), NodeFacts(), BlockedCode.UNINITIALIZED),
+        (managed_node("n1", deleting=True), NodeFacts(), BlockedCode.DELETING),
+        (managed_node("n1", nominated=True), NodeFacts(), BlockedCode.NOMINATED),
         (BUSY, NodeFacts(do_not_disrupt=True), BlockedCode.DO_NOT_DISRUPT),
     ],
 )
@@ -72,12 +72,13 @@ def blocked(*nodes: NodeView, **more: Any) -> str | None:
 @pytest.mark.fact("D-5", "D-6")
 def test_do_not_disrupt_pod_blocks_its_node_even_if_it_is_a_daemonset_or_mirror_pod() -> None:
     assert (
-        blocked(machine("n1", pods=load("web", WEB, do_not_disrupt=True))) is BlockedCode.POD_DO_NOT_DISRUPT
+        blocked(managed_node("n1", pods=load("web", WEB, do_not_disrupt=True)))
+        is BlockedCode.POD_DO_NOT_DISRUPT
     )
     of_daemon = load("logs", WEB, do_not_disrupt=True, from_daemon_set=True, reschedulable=False)
-    assert blocked(machine("n1", pods=of_daemon)) is BlockedCode.POD_DO_NOT_DISRUPT
+    assert blocked(managed_node("n1", pods=of_daemon)) is BlockedCode.POD_DO_NOT_DISRUPT
     mirror = load("proxy", WEB, do_not_disrupt=True, mirror=True, reschedulable=False)
-    assert blocked(machine("n1", pods=mirror)) is BlockedCode.POD_DO_NOT_DISRUPT
+    assert blocked(managed_node("n1", pods=mirror)) is BlockedCode.POD_DO_NOT_DISRUPT
     assert blocked(BUSY) is None
 
 
@@ -93,9 +94,9 @@ def test_exhausted_pod_disruption_budget_blocks_and_so_do_two_budgets_of_one_pod
 
 @pytest.mark.fact("D-5")
 def test_pod_disruption_budget_does_not_block_terminating_or_evictable_unhealthy_pods() -> None:
-    terminating = machine("n1", pods=load("web", WEB, terminating=True))
+    terminating = managed_node("n1", pods=load("web", WEB, terminating=True))
     assert blocked(terminating, budgets=(pdb(allowed=0),)) is None
-    unhealthy = machine("n1", pods=load("web", WEB, ready=False))
+    unhealthy = managed_node("n1", pods=load("web", WEB, ready=False))
     assert blocked(unhealthy, budgets=(pdb(allowed=0, always_allows_unhealthy=True),)) is None
     assert blocked(unhealthy, budgets=(pdb(allowed=0),)) is BlockedCode.BUDGET_OF_PODS
 
@@ -115,7 +116,7 @@ def test_eviction_cost_depends_on_deletion_cost_and_priority_within_bounds() -> 
 
 @pytest.mark.fact("D-7")
 def test_node_close_to_its_expiration_costs_less_to_disrupt() -> None:
-    node = machine("n1", pods=load("web", WEB, 4))
+    node = managed_node("n1", pods=load("web", WEB, 4))
     assert costs.disruption_cost(node, NOW_S) == 4 * POD
     assert costs.disruption_cost(node, NOW_S, NOW_S - 3 * HOUR_S, 4 * HOUR_S) == POD
     assert costs.disruption_cost(node, NOW_S, NOW_S - 5 * HOUR_S, 4 * HOUR_S) == 0
@@ -124,9 +125,11 @@ def test_node_close_to_its_expiration_costs_less_to_disrupt() -> None:
 @pytest.mark.fact("D-8")
 def test_node_with_only_daemonset_pods_or_pods_without_eviction_cost_is_empty() -> None:
     cheap = load("web", WEB, deletion_cost=-(2**27))
-    assert costs.is_empty(machine("n1"))
-    assert costs.is_empty(machine("n1", pods=cheap))
-    assert costs.is_empty(machine("n1", pods=load("logs", WEB, from_daemon_set=True, reschedulable=False)))
+    assert costs.is_empty(managed_node("n1"))
+    assert costs.is_empty(managed_node("n1", pods=cheap))
+    assert costs.is_empty(
+        managed_node("n1", pods=load("logs", WEB, from_daemon_set=True, reschedulable=False))
+    )
     assert not costs.is_empty(BUSY)
 
 
@@ -139,10 +142,10 @@ def cost(one: NodeView, **more: Any) -> Cost:
 
 @pytest.mark.fact("R-36")
 def test_node_cost_is_the_price_of_its_type_in_its_zone_and_capacity_type() -> None:
-    assert cost(machine("n1", LARGE)) == Cost(round(0.4 * NANO))
-    assert cost(machine("n1", SMALL, capacity_type=names.SPOT)) == Cost(round(0.04 * NANO))
-    assert cost(machine("n1", "unheard-of")) == Cost(0)
-    assert cost(machine("n1", MEDIUM, zone="z9")) == Cost(0)
+    assert cost(managed_node("n1", LARGE)) == Cost(round(0.4 * NANO))
+    assert cost(managed_node("n1", SMALL, capacity_type=names.SPOT)) == Cost(round(0.04 * NANO))
+    assert cost(managed_node("n1", "unheard-of")) == Cost(0)
+    assert cost(managed_node("n1", MEDIUM, zone="z9")) == Cost(0)
 
 
 @pytest.mark.fact("Q-27", "D-22", "W-8")
@@ -151,8 +154,8 @@ def test_reserved_nodes_cost_nothing_and_are_ordered_by_the_price_of_their_type(
         reservation("cr-1", LARGE, available=0, total=1),
         reservation("cr-2", SMALL, available=0, total=1),
     ]
-    big = cost(machine("n1", LARGE, slot="cr-1"), reservations=reservations)
-    little = cost(machine("n1", SMALL, slot="cr-2"), reservations=reservations)
+    big = cost(managed_node("n1", LARGE, slot="cr-1"), reservations=reservations)
+    little = cost(managed_node("n1", SMALL, slot="cr-2"), reservations=reservations)
     assert big.paid_nano == little.paid_nano == 0
     assert little < big < Cost(1)
 
@@ -161,9 +164,9 @@ def test_reserved_nodes_cost_nothing_and_are_ordered_by_the_price_of_their_type(
 def test_cost_of_a_reserved_node_does_not_depend_on_whether_its_reservation_is_offered() -> None:
     """The reservation may be full, unknown or not offered. A node without a price must not look free to replace."""
     reservations = [reservation("cr-1", LARGE, available=0, total=1)]
-    full = cost(machine("n1", LARGE, slot="cr-1"), reservations=reservations)
-    unknown = cost(machine("n1", LARGE, slot="cr-2"), reservations=reservations)
-    not_offered = cost(machine("n1", LARGE, slot="cr-1"))
+    full = cost(managed_node("n1", LARGE, slot="cr-1"), reservations=reservations)
+    unknown = cost(managed_node("n1", LARGE, slot="cr-2"), reservations=reservations)
+    not_offered = cost(managed_node("n1", LARGE, slot="cr-1"))
     assert full == unknown == not_offered == Cost(0, round(0.4 * NANO))
 
 
@@ -176,10 +179,10 @@ def order(*nodes: NodeView, **more: Any) -> list[str]:
 def test_candidates_are_ordered_by_saving_per_disruption_cost_with_reserved_nodes_last() -> None:
     reservations = [reservation("cr-1", LARGE, available=0, total=1)]
     nodes = [
-        machine("a", LARGE, load("a", WEB), slot="cr-1"),
-        machine("b", SMALL, load("b", WEB)),
-        machine("c", LARGE, load("c", WEB)),
-        machine("d", LARGE, load("d", WEB, 6)),
+        managed_node("a", LARGE, load("a", WEB), slot="cr-1"),
+        managed_node("b", SMALL, load("b", WEB)),
+        managed_node("c", LARGE, load("c", WEB)),
+        managed_node("d", LARGE, load("d", WEB, 6)),
     ]
     assert order(*nodes, reservations=reservations, rules=FREE) == ["c", "d", "b", "a"]
 

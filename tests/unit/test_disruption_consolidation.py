@@ -17,7 +17,7 @@ from disruption_builders import (
     codes,
     disruption_input,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import names
@@ -72,9 +72,9 @@ def replaced_by(found: DisruptionCommand) -> list[tuple[str, str, str | None]]:
 
 @pytest.mark.fact("D-2")
 def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
-    empty = machine("a", SMALL)
-    drifted = machine("b", MEDIUM, load("b", shape(3000)))
-    idle = machine("c", LARGE, load("c", shape(3500)))
+    empty = managed_node("a", SMALL)
+    drifted = managed_node("b", MEDIUM, load("b", shape(3000)))
+    idle = managed_node("c", LARGE, load("c", shape(3500)))
     facts = {"b": NodeFacts(drifted=Drifted("AMI", 1))}
     first = decision_for(empty, drifted, idle, facts=facts)
     assert first.command is not None
@@ -91,10 +91,10 @@ def test_emptiness_comes_before_drift_and_drift_before_consolidation() -> None:
 def test_all_empty_nodes_are_deleted_in_one_command_without_replacements() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
     found = command(
-        machine("a"),
-        machine("b", LARGE),
-        machine("c", pods=load("c", shape(3000))),
-        machine("d", slot="cr-1"),
+        managed_node("a"),
+        managed_node("b", LARGE),
+        managed_node("c", pods=load("c", shape(3000))),
+        managed_node("d", slot="cr-1"),
         reservations=reservations,
     )
     assert (found.method, found.reason, found.action) == (
@@ -109,7 +109,9 @@ def test_all_empty_nodes_are_deleted_in_one_command_without_replacements() -> No
 
 @pytest.mark.fact("D-16")
 def test_budget_limits_how_many_empty_nodes_are_deleted() -> None:
-    decision = decision_for(machine("a"), machine("b", LARGE), machine("c"), rules=at_most("1"))
+    decision = decision_for(
+        managed_node("a"), managed_node("b", LARGE), managed_node("c"), rules=at_most("1")
+    )
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
     assert codes(decision, "a") == codes(decision, "c") == {BlockedCode.BUDGET}
@@ -118,26 +120,26 @@ def test_budget_limits_how_many_empty_nodes_are_deleted() -> None:
 
 @pytest.mark.fact("D-15", "D-49")
 def test_empty_node_is_not_deleted_before_consolidate_after_or_with_consolidation_off() -> None:
-    fresh = machine("a", last_pod_event_s=NOW_S - 10)
+    fresh = managed_node("a", last_pod_event_s=NOW_S - 10)
     decision = decision_for(fresh, pools=on_demand(consolidate_after_s=60))
     assert decision.command is None
     assert BlockedCode.UNSETTLED in codes(decision, "a")
-    never = decision_for(machine("a"), pools=on_demand(consolidate_after_s=None))
+    never = decision_for(managed_node("a"), pools=on_demand(consolidate_after_s=None))
     assert never.command is None
     assert BlockedCode.CONSOLIDATION_OFF in codes(never, "a")
-    assert decision_for(machine("a"), rules=PoolRules(static=True, budgets=())).command is None
+    assert decision_for(managed_node("a"), rules=PoolRules(static=True, budgets=())).command is None
 
 
 @pytest.mark.fact("D-9")
 def test_empty_node_of_an_unknown_instance_type_is_deleted() -> None:
-    bare = machine("a", labels={names.INSTANCE_TYPE: "unheard-of"})
+    bare = managed_node("a", labels={names.INSTANCE_TYPE: "unheard-of"})
     assert command(bare).candidates == ("a",)
 
 
 @pytest.mark.fact("D-49")
 @pytest.mark.parametrize("policy", list(Policy))
 def test_every_policy_deletes_empty_nodes(policy: Policy) -> None:
-    assert command(machine("a"), rules=PoolRules(policy, ())).method is Method.EMPTINESS
+    assert command(managed_node("a"), rules=PoolRules(policy, ())).method is Method.EMPTINESS
 
 
 # --- One node ------------------------------------------------------------------------------------------
@@ -145,7 +147,9 @@ def test_every_policy_deletes_empty_nodes(policy: Policy) -> None:
 
 @pytest.mark.fact("D-24")
 def test_node_whose_pods_fit_on_other_nodes_is_deleted() -> None:
-    found = command(machine("a", LARGE, load("a", WEB)), machine("b", MEDIUM, load("b", shape(2000))))
+    found = command(
+        managed_node("a", LARGE, load("a", WEB)), managed_node("b", MEDIUM, load("b", shape(2000)))
+    )
     assert found.action is Action.DELETE
     assert found.candidates == ("a",)
     assert [(one.node, one.pods) for one in found.placed] == [("b", ("a-000000",))]
@@ -153,7 +157,7 @@ def test_node_whose_pods_fit_on_other_nodes_is_deleted() -> None:
 
 @pytest.mark.fact("D-25", "D-29", "D-3")
 def test_node_is_replaced_by_a_cheaper_node_that_fits_its_pods() -> None:
-    found = command(machine("a", LARGE, load("a", HALF)))
+    found = command(managed_node("a", LARGE, load("a", HALF)))
     assert (found.method, found.reason, found.action) == (
         Method.SINGLE_NODE,
         DisruptionReason.UNDERUTILIZED,
@@ -167,7 +171,7 @@ def test_node_is_replaced_by_a_cheaper_node_that_fits_its_pods() -> None:
 
 @pytest.mark.fact("D-25", "D-44")
 def test_node_without_a_cheaper_replacement_is_not_disrupted() -> None:
-    decision = decision_for(machine("a", MEDIUM, load("a", shape(3000))))
+    decision = decision_for(managed_node("a", MEDIUM, load("a", shape(3000))))
     assert decision.command is None
     assert codes(decision, "a") == {BlockedCode.NOT_CHEAPER}
 
@@ -175,17 +179,17 @@ def test_node_without_a_cheaper_replacement_is_not_disrupted() -> None:
 @pytest.mark.fact("D-24")
 def test_node_is_not_replaced_by_two_on_demand_nodes() -> None:
     apart = [replace(pod, shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
-    decision = decision_for(machine("a", LARGE, apart))
+    decision = decision_for(managed_node("a", LARGE, apart))
     assert decision.command is None
     assert BlockedCode.TOO_MANY in codes(decision, "a")
 
 
 @pytest.mark.fact("D-23", "S-25")
 def test_pods_are_not_moved_to_unsettled_or_uninitialized_nodes() -> None:
-    mover = machine("a", MEDIUM, load("a", shape(3000)))
-    fresh = machine("b", MEDIUM, last_pod_event_s=NOW_S - 10)
+    mover = managed_node("a", MEDIUM, load("a", shape(3000)))
+    fresh = managed_node("b", MEDIUM, last_pod_event_s=NOW_S - 10)
     assert decision_for(mover, fresh, pools=on_demand(consolidate_after_s=60)).command is None
-    starting = machine("b", MEDIUM, initialized=False)
+    starting = managed_node("b", MEDIUM, initialized=False)
     decision = decision_for(mover, starting)
     assert decision.command is None
     assert BlockedCode.ON_STARTING_NODE in codes(decision, "a")
@@ -198,9 +202,9 @@ def test_node_is_not_deleted_if_kube_scheduler_would_leave_one_of_its_pods_pendi
     """The plan places the pod of 2 cpu on "full" and the other pods on "half". kube-scheduler binds it to "half", where
     the larger share stays free, and then one of the other pods fits on no node."""
     big, small = shape(2000), shape(1500)
-    mover = machine("a", LARGE, (*load("a-big", big), *load("a-small", small, 2)))
-    full = machine("full", LARGE, load("full", shape(5900)))
-    half = machine("half", MEDIUM, load("half", shape(used_millis)))
+    mover = managed_node("a", LARGE, (*load("a-big", big), *load("a-small", small, 2)))
+    full = managed_node("full", LARGE, load("full", shape(5900)))
+    half = managed_node("half", MEDIUM, load("half", shape(used_millis)))
     blocked = {"full": NodeFacts(do_not_disrupt=True), "half": NodeFacts(do_not_disrupt=True)}
     decision = decision_for(mover, full, half, facts=blocked)
     assert (decision.command is not None) is is_deleted
@@ -211,8 +215,8 @@ def test_node_is_deleted_once_the_target_node_has_settled() -> None:
     """Only the time changes: the other node has been settled for the consolidateAfter of its NodePool."""
     pools = on_demand(consolidate_after_s=60)
     mover, fresh = (
-        machine("a", MEDIUM, load("a", shape(3000))),
-        machine("b", MEDIUM, last_pod_event_s=NOW_S - 10),
+        managed_node("a", MEDIUM, load("a", shape(3000))),
+        managed_node("b", MEDIUM, last_pod_event_s=NOW_S - 10),
     )
     blocked = {"b": NodeFacts(do_not_disrupt=True)}
     first = decision_for(mover, fresh, pools=pools, facts=blocked)
@@ -234,7 +238,7 @@ def test_node_is_deleted_once_the_target_node_has_settled() -> None:
 def test_node_of_an_unknown_instance_type_is_not_consolidated(
     labels: dict[str, str], code: BlockedCode | None
 ) -> None:
-    decision = decision_for(machine("a", LARGE, load("a", WEB), labels=labels))
+    decision = decision_for(managed_node("a", LARGE, load("a", WEB), labels=labels))
     assert (decision.command is None) is (code is not None)
     assert code is None or code in codes(decision, "a")
 
@@ -242,7 +246,7 @@ def test_node_of_an_unknown_instance_type_is_not_consolidated(
 @pytest.mark.fact("D-9", "D-21")
 @pytest.mark.parametrize("key", [names.CAPACITY_TYPE, names.ZONE])
 def test_node_without_capacity_type_or_zone_label_is_not_consolidated(key: str) -> None:
-    full = machine("a", LARGE, load("a", WEB))
+    full = managed_node("a", LARGE, load("a", WEB))
     bare = replace(full, labels=tuple(one for one in full.labels if one[0] != key))
     decision = decide(disruption_input(bare, pools=on_demand(), instances=()))
     assert decision.command is None
@@ -251,7 +255,7 @@ def test_node_without_capacity_type_or_zone_label_is_not_consolidated(key: str) 
 
 @pytest.mark.fact("D-49", "D-21")
 def test_when_empty_policy_does_not_consolidate_nodes_with_pods() -> None:
-    decision = decision_for(machine("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
+    decision = decision_for(managed_node("a", LARGE, load("a", WEB)), rules=PoolRules(Policy.WHEN_EMPTY, ()))
     assert decision.command is None
     assert BlockedCode.WHEN_EMPTY in codes(decision, "a")
 
@@ -260,7 +264,7 @@ def test_when_empty_policy_does_not_consolidate_nodes_with_pods() -> None:
 def test_single_node_consolidation_alternates_between_nodepools_and_continues_in_the_next_pass() -> None:
     other = {names.NODEPOOL: "other"}
     stuck = [spot(name, LARGE, 6000) for name in "ab"]  # cheaper spot nodes exist; the gate is off
-    paid = machine("c", SMALL, load("c", HALF), labels=other)
+    paid = managed_node("c", SMALL, load("c", HALF), labels=other)
     pools = [
         pool("default", (*many_types(1, cpu=8), *catalog()[2:]), is_in(names.CAPACITY_TYPE, names.SPOT)),
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
@@ -281,7 +285,7 @@ def test_single_node_consolidation_alternates_between_nodepools_and_continues_in
 
 @pytest.mark.fact("D-36", "D-24")
 def test_several_nodes_are_replaced_by_one_cheaper_node() -> None:
-    found = command(*(machine(f"n{i}", MEDIUM, load(f"n{i}", shape(2500))) for i in range(3)))
+    found = command(*(managed_node(f"n{i}", MEDIUM, load(f"n{i}", shape(2500))) for i in range(3)))
     assert found.method is Method.MULTI_NODE
     assert set(found.candidates) == {"n0", "n1", "n2"}
     assert replaced_by(found) == [(LARGE, names.ON_DEMAND, None)]
@@ -293,9 +297,12 @@ def test_two_nodes_are_not_replaced_by_another_of_the_same_type() -> None:
     """Another medium node is cheaper than a medium and a small node together. They are not replaced, because it is as
     good to leave the medium node running. Karpenter does the same."""
     bound = shape(1800, node_selector=requirements.of(is_in(names.ZONE, "z2")))
-    nodes = [machine("a", MEDIUM, load("a", shape(2000))), machine("b", SMALL, load("b", bound), zone="z2")]
+    nodes = [
+        managed_node("a", MEDIUM, load("a", shape(2000))),
+        managed_node("b", SMALL, load("b", bound), zone="z2"),
+    ]
     assert decision_for(*nodes).command is None
-    large = machine("a", LARGE, load("a", shape(2000)))
+    large = managed_node("a", LARGE, load("a", shape(2000)))
     found = command(large, nodes[1])
     assert set(found.candidates) == {"a", "b"}
     assert replaced_by(found) == [(MEDIUM, names.ON_DEMAND, None)]
@@ -303,7 +310,7 @@ def test_two_nodes_are_not_replaced_by_another_of_the_same_type() -> None:
 
 @pytest.mark.fact("D-36", "D-14")
 def test_budget_limits_how_many_nodes_are_consolidated_together() -> None:
-    nodes = [machine(f"n{i}", LARGE, load(f"n{i}", WEB)) for i in range(6)]
+    nodes = [managed_node(f"n{i}", LARGE, load(f"n{i}", WEB)) for i in range(6)]
     found = command(*nodes, rules=at_most("2"))
     assert len(found.candidates) == 2
 
@@ -312,7 +319,7 @@ def test_budget_limits_how_many_nodes_are_consolidated_together() -> None:
 
 
 def spot(name: str, type_: str, cpu_millis: int) -> NodeView:
-    return machine(name, type_, load(name, shape(cpu_millis)), capacity_type=names.SPOT)
+    return managed_node(name, type_, load(name, shape(cpu_millis)), capacity_type=names.SPOT)
 
 
 def many_types(count: int, cpu: int = 4) -> list[Any]:
@@ -341,7 +348,7 @@ def test_spot_node_is_replaced_by_spot_only_with_the_feature_gate_on_and_enough_
 
 @pytest.mark.fact("D-26")
 def test_replacement_that_may_be_spot_requires_spot() -> None:
-    found = command(machine("a", LARGE, load("a", HALF)), pools=[pool("default", catalog())])
+    found = command(managed_node("a", LARGE, load("a", HALF)), pools=[pool("default", catalog())])
     (one,) = found.replacements
     assert one.claim.capacity_type == names.SPOT
     assert one.claim.requirements.get(names.CAPACITY_TYPE).values == {names.SPOT}
@@ -362,8 +369,8 @@ def test_pods_move_to_an_empty_node_of_equal_price_only_if_it_is_never_deleted(p
     after_s = None if policy == "Never" else 300
     pools = on_demand(consolidate_after_s=after_s)
     pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
-    used = machine("used", MEDIUM, load("used", shape(3000)), labels={names.NODEPOOL: "other"})
-    empty = machine("empty", MEDIUM)
+    used = managed_node("used", MEDIUM, load("used", shape(3000)), labels={names.NODEPOOL: "other"})
+    empty = managed_node("empty", MEDIUM)
     facts = {"empty": NodeFacts(initialized_s=NOW_S - 60)}
     decision = decision_for(used, empty, pools=pools, facts=facts)
     if policy == "Never":  # the empty node is never deleted
@@ -377,8 +384,11 @@ def test_pods_move_to_an_empty_node_of_equal_price_only_if_it_is_never_deleted(p
 def test_consolidation_requires_a_minimum_saving_per_evicted_pod() -> None:
     """Eight cores at 0.4 an hour become four at 0.2: the saving is 0.2 an hour."""
     per_pod = Settings(saving_per_pod_nano=round(0.06 * NANO))
-    assert decision_for(machine("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command is not None
-    decision = decision_for(machine("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
+    assert (
+        decision_for(managed_node("a", LARGE, load("a", shape(1000), 3)), settings=per_pod).command
+        is not None
+    )
+    decision = decision_for(managed_node("a", LARGE, load("a", shape(900), 4)), settings=per_pod)
     assert decision.command is None
     assert BlockedCode.BALANCE in codes(decision, "a")
 
@@ -387,36 +397,36 @@ def test_consolidation_requires_a_minimum_saving_per_evicted_pod() -> None:
 def test_pod_with_a_higher_eviction_cost_requires_a_larger_saving() -> None:
     per_pod = Settings(saving_per_pod_nano=round(0.15 * NANO))
     (pod,) = load("a", shape(3000))
-    assert decision_for(machine("a", LARGE, [pod]), settings=per_pod).command is not None
+    assert decision_for(managed_node("a", LARGE, [pod]), settings=per_pod).command is not None
     for costly in (replace(pod, deletion_cost=2**27), replace(pod, priority=2**25)):
-        assert decision_for(machine("a", LARGE, [costly]), settings=per_pod).command is None
+        assert decision_for(managed_node("a", LARGE, [costly]), settings=per_pod).command is None
 
 
 def test_a_node_whose_pods_may_not_be_evicted_is_not_consolidated() -> None:
     pods_of_a = [replace(pod, do_not_disrupt=True) for pod in load("a", HALF)]
-    assert decision_for(machine("a", LARGE, load("a", HALF))).command is not None
-    decision = decision_for(machine("a", LARGE, pods_of_a))
+    assert decision_for(managed_node("a", LARGE, load("a", HALF))).command is not None
+    decision = decision_for(managed_node("a", LARGE, pods_of_a))
     assert decision.command is None
     assert BlockedCode.POD_DO_NOT_DISRUPT in codes(decision, "a")
-    blocked_by_budget = decision_for(machine("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
+    blocked_by_budget = decision_for(managed_node("a", LARGE, load("a", HALF)), budgets=(pdb(allowed=0),))
     assert blocked_by_budget.command is None
     assert BlockedCode.BUDGET_OF_PODS in codes(blocked_by_budget, "a")
 
 
 def test_reason_of_a_command_names_the_saving() -> None:
-    filled = machine("b", LARGE, load("b", shape(4500)))
-    deleted = command(machine("a", MEDIUM, load("a", HALF)), filled)
+    filled = managed_node("b", LARGE, load("b", shape(4500)))
+    deleted = command(managed_node("a", MEDIUM, load("a", HALF)), filled)
     assert deleted.why == "the pods of 1 node fit on other nodes; that saves 0.2 USD an hour"
     assert (deleted.action, deleted.saves_nano_usd_per_hour) == (Action.DELETE, round(0.2 * NANO))
-    replaced = command(machine("a", LARGE, load("a", HALF)))
+    replaced = command(managed_node("a", LARGE, load("a", HALF)))
     assert replaced.why == "1 node at 0.4 USD an hour replaced by one small at 0.1"
     reservations = [reservation("cr-1", MEDIUM)]
-    into_slot = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=reservations)
+    into_slot = command(managed_node("a", MEDIUM, load("a", shape(3000))), reservations=reservations)
     assert into_slot.why == "1 node at 0.2 USD an hour replaced by 1 slot of cr-1 at 0"
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
     releasing = command(
-        machine("a", MEDIUM, load("a", HALF), slot="cr-1"),
-        machine("b", LARGE, load("b", shape(3000))),
+        managed_node("a", MEDIUM, load("a", HALF), slot="cr-1"),
+        managed_node("b", LARGE, load("b", shape(3000))),
         reservations=full,
         settings=Settings(release_slots=ReleaseSlots.ALWAYS),
         facts={"b": NodeFacts(do_not_disrupt=True)},
@@ -426,24 +436,29 @@ def test_reason_of_a_command_names_the_saving() -> None:
 
 def test_reserved_replacement_lists_every_suitable_reservation() -> None:
     reservations = [reservation("cr-1", MEDIUM), reservation("cr-2", MEDIUM), reservation("cr-3", LARGE)]
-    (one,) = command(machine("a", MEDIUM, load("a", shape(3000))), reservations=reservations).replacements
+    (one,) = command(
+        managed_node("a", MEDIUM, load("a", shape(3000))), reservations=reservations
+    ).replacements
     assert one.claim.reservation_ids == ("cr-1", "cr-2", "cr-3")
 
 
 def test_node_is_replaced_if_the_saving_equals_the_required_minimum() -> None:
     """Eight cores at 0.4 an hour become four at 0.2."""
     exactly = Settings(saving_per_pod_nano=round(0.1 * NANO))
-    assert decision_for(machine("a", LARGE, load("a", shape(1500), 2)), settings=exactly).command is not None
+    assert (
+        decision_for(managed_node("a", LARGE, load("a", shape(1500), 2)), settings=exactly).command
+        is not None
+    )
     more = Settings(saving_per_pod_nano=round(0.1 * NANO) + 1)
-    assert decision_for(machine("a", LARGE, load("a", shape(1500), 2)), settings=more).command is None
+    assert decision_for(managed_node("a", LARGE, load("a", shape(1500), 2)), settings=more).command is None
 
 
 def test_moving_pods_to_an_empty_node_saves_the_price_difference() -> None:
     """The empty node of 0.1 an hour would be deleted without the move."""
     pools = on_demand(consolidate_after_s=300)
     pools.append(pool("other", catalog(), ON_DEMAND_ONLY))
-    used = machine("used", LARGE, load("used", shape(1500)), labels={names.NODEPOOL: "other"})
-    empty = machine("empty", SMALL)
+    used = managed_node("used", LARGE, load("used", shape(1500)), labels={names.NODEPOOL: "other"})
+    empty = managed_node("empty", SMALL)
     young = {"empty": NodeFacts(initialized_s=NOW_S - 60)}
     found = command(used, empty, pools=pools, facts=young)
     assert (found.candidates, found.saves_nano_usd_per_hour) == (("used",), round(0.3 * NANO))
@@ -482,7 +497,7 @@ class Attempts:
         )
 
     def largest(self, nodes: str) -> str | None:
-        views = [machine(name, MEDIUM, load(name, WEB)) for name in nodes]
+        views = [managed_node(name, MEDIUM, load(name, WEB)) for name in nodes]
         candidate_set = CandidateSet(disruption_input(*views))
         found = consolidation.largest([candidate_set.candidate(one) for one in views], self)
         return None if found is None else "".join(found.candidates)
@@ -530,8 +545,8 @@ def test_node_of_a_nodepool_without_budget_has_a_reason_and_another_is_consolida
     pools = [
         pool(name, catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND)) for name in ("default", "other")
     ]
-    idle = machine("a", LARGE, load("a", shape(3500)))
-    other = replace(machine("b", LARGE, load("b", shape(3500))), node_pool="other")
+    idle = managed_node("a", LARGE, load("a", shape(3500)))
+    other = replace(managed_node("b", LARGE, load("b", shape(3500))), node_pool="other")
     decision = decision_for(idle, other, pools=pools, rules={"default": at_most("0"), "other": FREE})
     assert decision.command is not None
     assert decision.command.candidates == ("b",)
@@ -551,7 +566,7 @@ def test_node_of_a_nodepool_without_budget_has_a_reason_and_another_is_consolida
 def test_nodepool_that_does_not_allow_consolidation_has_a_reason(
     rules: dict[str, PoolRules], after_s: int | None, code: BlockedCode
 ) -> None:
-    idle = machine("a", LARGE, load("a", shape(3500)))
+    idle = managed_node("a", LARGE, load("a", shape(3500)))
     decision = decision_for(idle, pools=on_demand(consolidate_after_s=after_s), rules=rules)
     assert decision.command is None
     assert codes(decision, "a") == {code}
@@ -561,26 +576,29 @@ def test_nodepool_that_does_not_allow_consolidation_has_a_reason(
 
 
 def test_moved_pod_is_not_moved_again_during_the_cooldown() -> None:
-    decision = decision_for(machine("a", LARGE, load("a", HALF)))
+    decision = decision_for(managed_node("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
-    cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
     again = decide(cluster, Settings(), decision.cache)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
-    later = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
+    later = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
     assert decide(later, Settings(), decision.cache).command is not None
     older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
-    cluster = disruption_input(machine("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(managed_node("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.cache).command is not None
 
 
 def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
     """The pod is created 55 s after the move and cools down for 30 s more; another command is decided in between."""
     short = Settings(cooldown_s=30)
-    decision = decision_for(machine("a", LARGE, load("a", HALF)), settings=short)
+    decision = decision_for(managed_node("a", LARGE, load("a", HALF)), settings=short)
     successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
-    held, other = machine("b", LARGE, successor), machine("c", LARGE, load("c", shape(900, app="other")))
+    held, other = (
+        managed_node("b", LARGE, successor),
+        managed_node("c", LARGE, load("c", shape(900, app="other"))),
+    )
     between = decide(
         disruption_input(held, other, pools=on_demand(), now_s=NOW_S + 61), short, decision.cache
     )
@@ -592,10 +610,10 @@ def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
 
 def test_pod_created_long_after_a_pod_of_its_shape_moved_has_no_cooldown() -> None:
     """For example a Deployment that scaled up minutes later, or a drift that recreated all pods."""
-    decision = decision_for(machine("a", LARGE, load("a", HALF)))
+    decision = decision_for(managed_node("a", LARGE, load("a", HALF)))
     assert decision.command is not None
     newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
-    cluster = disruption_input(machine("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
+    cluster = disruption_input(managed_node("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.cache).command is not None
 
 
@@ -606,10 +624,10 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
         here = replace(HALF, labels=(*HALF.labels, (names.ZONE, zone)))
         return [replace(pod, created_s=created_s) for pod in load(name, here)]
 
-    decision = decision_for(machine("a", LARGE, bound("a", "z1", NOW_S - 3600)))
+    decision = decision_for(managed_node("a", LARGE, bound("a", "z1", NOW_S - 3600)))
     assert decision.command is not None
     cluster = disruption_input(
-        machine("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300
+        managed_node("b", LARGE, bound("b", "z2", NOW_S + 60)), pools=on_demand(), now_s=NOW_S + 300
     )
     assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), decision.cache), "b")
 
@@ -619,19 +637,19 @@ def test_cooldown_is_restored_from_nodepools_after_a_restart(ago_s: int | None, 
     young = [replace(pod, created_s=NOW_S - 60) for pod in load("a", HALF)]
     consolidated = NOW_S - ago_s if ago_s is not None else None
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
-    cluster = disruption_input(machine("a", LARGE, young), pools=on_demand(), rules=rules)
+    cluster = disruption_input(managed_node("a", LARGE, young), pools=on_demand(), rules=rules)
     assert (decide(cluster).command is not None) is is_moved
 
 
 def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
     """The pods of the draining node were created long ago; the pods that replace them count as moved."""
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=NOW_S - 100)
-    drains = machine("a", LARGE, load("a", HALF), deleting=True)
-    other = machine("c", LARGE, load("c", shape(7000, app="other")))
+    drains = managed_node("a", LARGE, load("a", HALF), deleting=True)
+    other = managed_node("c", LARGE, load("c", shape(7000, app="other")))
     first = decide(disruption_input(drains, other, pools=on_demand(), rules=rules))
     successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
     later = disruption_input(
-        machine("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300
+        managed_node("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300
     )
     again = decide(later, Settings(), first.cache)
     assert again.command is None
@@ -641,28 +659,28 @@ def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
 def test_node_with_price_zero_is_deleted_if_its_pods_fit_on_other_nodes() -> None:
     free = instance_type("free", 4, 16, 0.0, capacity_types=(names.ON_DEMAND,))
     pools = [pool("default", (*catalog(), free), ON_DEMAND_ONLY)]
-    nodes = [machine("a", "free", load("a", HALF)), machine("b", LARGE, load("b", shape(4500)))]
+    nodes = [managed_node("a", "free", load("a", HALF)), managed_node("b", LARGE, load("b", shape(4500)))]
     found = decision_for(*nodes, pools=pools, facts={"b": NodeFacts(do_not_disrupt=True)}).command
     assert found is not None
     assert (found.candidates, found.action) == (("a",), Action.DELETE)
 
 
 def test_cooldown_applies_after_a_drain_of_two_hours() -> None:
-    decision = decision_for(machine("a", LARGE, load("a", HALF)))
-    drains = machine("a", LARGE, load("a", HALF), deleting=True)
-    other = machine("c", LARGE, load("c", shape(900, app="other")))
+    decision = decision_for(managed_node("a", LARGE, load("a", HALF)))
+    drains = managed_node("a", LARGE, load("a", HALF), deleting=True)
+    other = managed_node("c", LARGE, load("c", shape(900, app="other")))
     two_hours_later = disruption_input(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
     second = decide(two_hours_later, Settings(), decision.cache)
     assert second.command is not None
     successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
-    cluster = disruption_input(machine("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
+    cluster = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
     assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.cache), "b")
 
 
 @pytest.mark.fact("D-28", "D-35", "W-2")
 def test_node_without_a_result_is_not_simulated_again_until_something_changes() -> None:
     full = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    nodes = [machine("a", MEDIUM, load("a", shape(3000), count=1))]
+    nodes = [managed_node("a", MEDIUM, load("a", shape(3000), count=1))]
 
     def cluster_at(reservations: list[Any], now_s: int, changed: int = 0) -> DisruptionInput:
         found = disruption_input(
@@ -685,9 +703,9 @@ def test_node_without_a_result_is_not_simulated_again_until_something_changes() 
 def test_multi_node_consolidation_runs_again_when_another_node_settles() -> None:
     """No node can be deleted or replaced alone, and two of them can be replaced by one."""
     nodes = [
-        machine("a", LARGE, load("a", shape(7500))),
-        machine("b", LARGE, load("b", shape(3000), count=1)),
-        machine("c", LARGE, load("c", shape(3000), count=1), last_pod_event_s=NOW_S - 50),
+        managed_node("a", LARGE, load("a", shape(7500))),
+        managed_node("b", LARGE, load("b", shape(3000), count=1)),
+        managed_node("c", LARGE, load("c", shape(3000), count=1), last_pod_event_s=NOW_S - 50),
     ]
     only_large = is_in(names.INSTANCE_TYPE, LARGE)
     pools = on_demand(only_large, consolidate_after_s=60)
@@ -708,10 +726,16 @@ BALANCED = PoolRules(Policy.BALANCED, ())
 
 @pytest.mark.fact("D-40", "D-38")
 def test_balanced_requires_a_saving_that_is_worth_the_disruption() -> None:
-    cheap_trouble = [machine("a", LARGE, load("a", HALF)), machine("b", LARGE, load("b", shape(350), 20))]
+    cheap_trouble = [
+        managed_node("a", LARGE, load("a", HALF)),
+        managed_node("b", LARGE, load("b", shape(350), 20)),
+    ]
     found = command(*cheap_trouble, rules=BALANCED)
     assert found.candidates == ("a",)
-    many_pods = [machine("a", SMALL, load("a", shape(90), 20)), machine("b", LARGE, load("b", shape(7000)))]
+    many_pods = [
+        managed_node("a", SMALL, load("a", shape(90), 20)),
+        managed_node("b", LARGE, load("b", shape(7000))),
+    ]
     decision = decision_for(*many_pods, rules=BALANCED)
     assert decision.command is None
     assert BlockedCode.BALANCE in codes(decision, "a")
@@ -720,8 +744,8 @@ def test_balanced_requires_a_saving_that_is_worth_the_disruption() -> None:
 @pytest.mark.fact("D-33")
 def test_balanced_replaces_a_slot_by_another_only_in_a_pool_without_paid_nodes() -> None:
     reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
-    slot = machine("a", LARGE, load("a", HALF), slot="cr-big")
-    paid = machine("b", LARGE, load("b", shape(7000)))
+    slot = managed_node("a", LARGE, load("a", HALF), slot="cr-big")
+    paid = managed_node("b", LARGE, load("b", shape(7000)))
     always = Settings(release_slots=ReleaseSlots.ALWAYS)
     assert (
         decision_for(slot, paid, reservations=reservations, rules=BALANCED, settings=always).command is None
@@ -734,10 +758,10 @@ def test_balanced_replaces_a_slot_by_another_only_in_a_pool_without_paid_nodes()
 def test_balanced_deletes_a_reserved_node_only_in_a_pool_without_paid_nodes() -> None:
     reservations = [reservation("cr-1", LARGE, available=0, total=2)]
     always = Settings(release_slots=ReleaseSlots.ALWAYS)
-    nodes = [machine(name, LARGE, load(name, HALF), slot="cr-1") for name in "ab"]
+    nodes = [managed_node(name, LARGE, load(name, HALF), slot="cr-1") for name in "ab"]
     alone = command(*nodes, reservations=reservations, rules=BALANCED, settings=always)
     assert (len(alone.candidates), alone.action) == (1, Action.DELETE)
-    paid = machine("c", LARGE, load("c", shape(7000)))
+    paid = managed_node("c", LARGE, load("c", shape(7000)))
     mixed = decision_for(*nodes, paid, reservations=reservations, rules=BALANCED, settings=always)
     assert mixed.command is None
     assert BlockedCode.BALANCE in codes(mixed, "a")
@@ -747,8 +771,8 @@ def test_balanced_deletes_a_reserved_node_only_in_a_pool_without_paid_nodes() ->
 def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
     """A third of the cost for three fifths of the disruption is a score of 0.56; half of that third is too little."""
     nodes = [
-        machine("a", MEDIUM, load("a", shape(500), 2)),
-        machine("b", LARGE, load("b", shape(7900))),
+        managed_node("a", MEDIUM, load("a", shape(500), 2)),
+        managed_node("b", LARGE, load("b", shape(7900))),
     ]
     cheaper = decision_for(*nodes, pools=on_demand(), rules=BALANCED)
     assert cheaper.command is None
@@ -756,7 +780,7 @@ def test_balanced_scores_a_move_into_a_slot_like_a_deletion() -> None:
     slot = reservation("cr-1", MEDIUM)
     found = command(*nodes, pools=on_demand(reservations=[slot]), reservations=[slot], rules=BALANCED)
     assert replaced_by(found) == [(MEDIUM, names.RESERVED, "cr-1")]
-    target = machine("c", SMALL, slot="cr-2")
+    target = managed_node("c", SMALL, slot="cr-2")
     deleted = command(
         *nodes,
         target,
@@ -777,10 +801,10 @@ def test_command_needs_an_accepting_score_in_every_balanced_nodepool_only(
     its disruption costs too much for the saving."""
     other = {names.NODEPOOL: "other"}
     nodes = [
-        machine("busy", SMALL, load("busy", shape(90), 20), labels=other),
-        machine("full", LARGE, load("full", shape(7000)), labels=other),
-        machine("big", LARGE, load("big", WEB)),
-        machine("room", MEDIUM, load("room", WEB)),
+        managed_node("busy", SMALL, load("busy", shape(90), 20), labels=other),
+        managed_node("full", LARGE, load("full", shape(7000)), labels=other),
+        managed_node("big", LARGE, load("big", WEB)),
+        managed_node("room", MEDIUM, load("room", WEB)),
     ]
     pools = [*on_demand(), pool("other", catalog(), ON_DEMAND_ONLY)]
     decision = decision_for(*nodes, pools=pools, rules={"default": BALANCED, "other": other_rules})
@@ -791,31 +815,31 @@ def test_command_needs_an_accepting_score_in_every_balanced_nodepool_only(
 
 def test_pod_with_anti_affinity_finds_the_one_suitable_node_among_many() -> None:
     apart = shape(300, **one_per_node())
-    full = [machine(f"n{i:03d}", SMALL, load(f"n{i}", apart)) for i in range(90)]
-    free = machine("z", SMALL, load("z", shape(1500, app="other")))
-    mover = machine("big", LARGE, [*load("big", apart), *load("huge", shape(700, app="huge"))])
+    full = [managed_node(f"n{i:03d}", SMALL, load(f"n{i}", apart)) for i in range(90)]
+    free = managed_node("z", SMALL, load("z", shape(1500, app="other")))
+    mover = managed_node("big", LARGE, [*load("big", apart), *load("huge", shape(700, app="huge"))])
     found = command(*full, free, mover, settings=Settings(together_max=0))
     assert (found.candidates, found.action) == (("big",), Action.DELETE)
     assert {one.node for one in found.placed if "big-000000" in one.pods} == {"z"}
 
 
 def test_settled_node_is_found_among_many_unsettled_nodes() -> None:
-    fresh = [machine(f"n{i:03d}", MEDIUM, load(f"n{i}", WEB), last_pod_event_s=NOW_S) for i in range(90)]
-    settled = machine("z", MEDIUM, load("z", shape(3000, app="other")))
-    mover = machine("big", LARGE, load("big", shape(800)))
+    fresh = [managed_node(f"n{i:03d}", MEDIUM, load(f"n{i}", WEB), last_pod_event_s=NOW_S) for i in range(90)]
+    settled = managed_node("z", MEDIUM, load("z", shape(3000, app="other")))
+    mover = managed_node("big", LARGE, load("big", shape(800)))
     found = command(*fresh, settled, mover, pools=on_demand(consolidate_after_s=60))
     assert found.candidates == ("big",)
     assert [one.node for one in found.placed] == ["z"]
 
 
 def test_unschedulable_pending_pod_does_not_prevent_consolidation() -> None:
-    found = command(machine("a", LARGE, load("a", HALF)), pending=pods(1, shape(99_000)))
+    found = command(managed_node("a", LARGE, load("a", HALF)), pending=pods(1, shape(99_000)))
     assert found.candidates == ("a",)
 
 
 def test_every_node_is_in_the_decision_once() -> None:
-    nodes = [machine(f"n{i}", LARGE, load(f"n{i}", shape(1000 * i))) for i in range(1, 5)]
-    decision = decision_for(*nodes, machine("z", claim=None))
+    nodes = [managed_node(f"n{i}", LARGE, load(f"n{i}", shape(1000 * i))) for i in range(1, 5)]
+    decision = decision_for(*nodes, managed_node("z", claim=None))
     assert decision.command is not None
     named = sorted([*decision.command.candidates, *(one.node for one in decision.undisrupted)])
     assert named == ["n1", "n2", "n3", "n4", "z"]
@@ -834,17 +858,19 @@ def burstable_beside(plain_usd: float) -> list[Any]:
 
 
 def test_burstable_node_is_not_replaced_by_a_node_with_a_higher_price() -> None:
-    node = machine("n1", SMALL, load("p", WEB))
+    node = managed_node("n1", SMALL, load("p", WEB))
     assert decision_for(node, pools=burstable_beside(0.15)).command is None
 
 
 def test_burstable_node_is_replaced_by_a_node_with_a_lower_price() -> None:
-    found = command(machine("n1", SMALL, load("p", WEB)), pools=burstable_beside(0.09))
+    found = command(managed_node("n1", SMALL, load("p", WEB)), pools=burstable_beside(0.09))
     assert [one.claim.instance_type for one in found.replacements] == [MEDIUM]
 
 
 def test_node_is_not_replaced_by_a_burstable_node_that_costs_more_in_use() -> None:
-    node = replace(machine("n1", MEDIUM, load("p", WEB)), allocatable=machine("n2", SMALL).allocatable)
+    node = replace(
+        managed_node("n1", MEDIUM, load("p", WEB)), allocatable=managed_node("n2", SMALL).allocatable
+    )
     assert decision_for(node, pools=burstable_beside(0.15)).command is None
     found = command(node, pools=burstable_beside(0.19))
     assert [one.claim.instance_type for one in found.replacements] == [SMALL]

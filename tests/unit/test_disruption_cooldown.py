@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import FREE, NOW_S, disruption_input, load, machine
+from disruption_builders import FREE, NOW_S, disruption_input, load, managed_node
 from holdfast import names
 from holdfast.core.disruption import cooldown
 from holdfast.core.disruption.candidates import CandidateSet
@@ -23,7 +23,7 @@ MOVE = Move(NOW_S - 300, frozenset({WEB}), frozenset({"old"}), NOW_S - 200)
 
 def node_with(name: str = "a", created_s: int = NOW_S - 250, of: Any = WEB, **more: Any) -> NodeView:
     of_node = {key: more.pop(key) for key in ("deleting",) if key in more}
-    return machine(
+    return managed_node(
         name, pods=[replace(one, created_s=created_s, **more) for one in load(name, of)], **of_node
     )
 
@@ -91,19 +91,19 @@ def after(*moves: Move, node: NodeView) -> tuple[Move, ...]:
 
 def test_a_command_is_remembered_with_the_shapes_of_its_pods() -> None:
     daemon = replace(load("daemon", OTHER)[0], reschedulable=False)
-    node = machine("a", pods=(*load("a", WEB), daemon))
+    node = managed_node("a", pods=(*load("a", WEB), daemon))
     assert after(node=node) == (Move(NOW_S, frozenset({WEB}), frozenset({"a"}), NOW_S),)
 
 
 def test_a_command_without_pods_to_reschedule_is_not_remembered() -> None:
-    assert after(MOVE, node=machine("a")) == (MOVE,)
+    assert after(MOVE, node=managed_node("a")) == (MOVE,)
 
 
 def test_a_move_is_forgotten_when_no_replacement_of_it_cools_down() -> None:
     held_s = COOLDOWN_S + 60
     last = replace(MOVE, until_s=NOW_S - held_s + 1)
     over = replace(MOVE, until_s=NOW_S - held_s)
-    assert after(last, over, node=machine("a")) == (last,)
+    assert after(last, over, node=managed_node("a")) == (last,)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from disruption_builders import (
     disruption_input,
     instances,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import names
@@ -53,7 +53,7 @@ FULL = reservation("cr-1", MEDIUM, available=0, total=2)
 
 def paid(name: str, since_s: int | None = None, **more: Any) -> tuple[NodeView, NodeFacts]:
     facts = NodeFacts(drifted=Drifted("AMI", since_s)) if since_s is not None else NodeFacts()
-    return machine(name, MEDIUM, load(name, BIG), **more), facts
+    return managed_node(name, MEDIUM, load(name, BIG), **more), facts
 
 
 def cluster_of(*pairs: tuple[NodeView, NodeFacts], **more: Any) -> DisruptionInput:
@@ -84,7 +84,7 @@ def test_node_with_the_oldest_drift_is_replaced_first_and_one_node_per_pass() ->
 
 @pytest.mark.fact("D-17")
 def test_drifted_node_without_reschedulable_pods_is_deleted_first() -> None:
-    lone = machine("z", pods=load("logs", BIG, from_daemon_set=True, reschedulable=False))
+    lone = managed_node("z", pods=load("logs", BIG, from_daemon_set=True, reschedulable=False))
     fresh = replace(lone, last_pod_event_s=NOW_S)  # not settled, so emptiness does not delete it
     never = pool("default", catalog(), consolidate_after_s=None)
     found = decide(cluster_of(paid("a", 100), (fresh, DRIFTED), pools=[never])).command
@@ -101,7 +101,7 @@ def test_a_pool_without_budget_is_skipped() -> None:
 
 @pytest.mark.fact("D-18")
 def test_drifted_node_whose_pods_fit_nowhere_is_skipped() -> None:
-    stuck = machine(
+    stuck = managed_node(
         "a", LARGE, load("a", shape(7000, node_selector=requirements.of(is_in(names.ZONE, "z9"))))
     )
     old = NodeFacts(drifted=Drifted("AMI", 1))
@@ -125,7 +125,7 @@ def test_drifted_node_with_blocking_pods_is_replaced_only_with_a_termination_gra
 
 @pytest.mark.fact("D-9")
 def test_drifted_node_of_an_unknown_instance_type_is_replaced() -> None:
-    node = machine("a", MEDIUM, load("a", BIG), labels={names.INSTANCE_TYPE: "unheard-of"})
+    node = managed_node("a", MEDIUM, load("a", BIG), labels={names.INSTANCE_TYPE: "unheard-of"})
     assert decide(cluster_of((node, DRIFTED))).command is not None
 
 
@@ -137,7 +137,7 @@ def full_reservation(
 ) -> DisruptionInput:
     """Drifted nodes that fill cr-1, in a NodePool that allows only reserved capacity."""
     reservations = [replace(FULL, available=available, total=max(2, len(node_names) + available))]
-    nodes = [machine(name, MEDIUM, load(name, shape(sizes)), slot="cr-1") for name in node_names]
+    nodes = [managed_node(name, MEDIUM, load(name, shape(sizes)), slot="cr-1") for name in node_names]
     return disruption_input(
         *(*nodes, *more.pop("others", ())),
         facts={name: replace(DRIFTED, drifted=Drifted("AMI", since_s)) for name in node_names},
@@ -207,7 +207,7 @@ def test_node_is_not_terminated_first_in_an_inactive_reservation(state: State) -
 def test_terminating_node_consumes_the_budget_until_its_replacement_is_initialized() -> None:
     cluster = full_reservation("a", "b", "c", rules=at_most("1"))
     ending = replace(cluster.snapshot.nodes[0], deleting=True)
-    starting = replace(machine("new", MEDIUM, slot="cr-1"), initialized=False)
+    starting = replace(managed_node("new", MEDIUM, slot="cr-1"), initialized=False)
     facts = {**cluster.facts, "a": replace(cluster.facts["a"], ending=True)}
     for claims, node in (
         ([ClaimView("new", "default", requirements.NO_REQUIREMENTS, NOW_S, "cr-1", "id-a")], ()),
@@ -230,7 +230,7 @@ def test_larger_pending_pod_does_not_get_the_slot_of_the_replacement() -> None:
 
 def test_node_is_not_terminated_first_if_only_a_pending_pod_fills_the_other_node() -> None:
     cluster = full_reservation(
-        "a", sizes=2000, others=[machine("b", MEDIUM, load("b", shape(1000)), slot="cr-1")]
+        "a", sizes=2000, others=[managed_node("b", MEDIUM, load("b", shape(1000)), slot="cr-1")]
     )
     cluster = replace(cluster, facts={**cluster.facts, "b": NodeFacts(do_not_disrupt=True)})
     crowded = replace(cluster.snapshot, pending=pods(1, shape(2500)))
@@ -262,7 +262,7 @@ def test_second_node_of_a_reservation_is_rolled_while_the_first_drains_if_the_bu
 
 @pytest.mark.fact("D-19c")
 def test_draining_node_whose_pods_fit_nowhere_does_not_block_consolidation() -> None:
-    cluster = full_reservation("a", "b", others=[machine("c", LARGE, load("c", shape(1900)))])
+    cluster = full_reservation("a", "b", others=[managed_node("c", LARGE, load("c", shape(1900)))])
     mixed = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     nodes = tuple(replace(n, deleting=True) if n.name == "a" else n for n in cluster.snapshot.nodes)
     pinned = shape(3000, node_selector=requirements.of(is_in(RESERVATION_ID, "cr-1")))
@@ -278,7 +278,7 @@ def test_draining_node_whose_pods_fit_nowhere_does_not_block_consolidation() -> 
 def test_drain_that_a_pod_disruption_budget_never_allows_is_not_started() -> None:
     """Evicted pods run again only when the slot is free, and the slot is free only when all pods are evicted."""
     two = [*load("a", shape(1500)), *load("b", shape(1500))]
-    node = machine("a", MEDIUM, two, slot="cr-1")
+    node = managed_node("a", MEDIUM, two, slot="cr-1")
     reservations = [replace(FULL, total=1)]
 
     def cluster_with(allowed: int, **of: Any) -> DisruptionInput:
@@ -359,7 +359,7 @@ def test_wait_for_a_slot_does_not_start_before_the_instance_is_terminated() -> N
 def mixed(settings: Settings, **more: Any) -> Decision:
     reservations = [replace(FULL, total=1)]
     both = pool("default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
-    node = machine("a", MEDIUM, load("a", BIG), slot="cr-1")
+    node = managed_node("a", MEDIUM, load("a", BIG), slot="cr-1")
     return decide(
         disruption_input(
             node, facts={"a": DRIFTED}, reservations=reservations, pools=[both], rules=FREE, **more
@@ -382,7 +382,7 @@ def test_setting_selects_terminate_first_or_on_demand_fallback_in_a_mixed_nodepo
 def test_mixed_nodepool_waits_for_its_budget_instead_of_launching_on_demand() -> None:
     """One node is terminating, its slot is held for its replacement, and the budget allows one."""
     both = pool("default", catalog([FULL]), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
-    node, terminating = (machine(name, MEDIUM, load(name, BIG), slot="cr-1") for name in ("a", "b"))
+    node, terminating = (managed_node(name, MEDIUM, load(name, BIG), slot="cr-1") for name in ("a", "b"))
     replacement = ClaimView(
         "new",
         "default",
@@ -421,7 +421,7 @@ def test_mixed_nodepool_launches_on_demand_if_the_drain_could_never_end() -> Non
     tight = [*load("a", shape(1400)), *load("b", shape(1400))]
     reservations = [replace(FULL, total=1)]
     both = pool("default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
-    node = machine("a", MEDIUM, tight, slot="cr-1")
+    node = managed_node("a", MEDIUM, tight, slot="cr-1")
     cluster = disruption_input(
         node, facts={"a": DRIFTED}, reservations=reservations, pools=[both], budgets=(pdb(allowed=1),)
     )
@@ -442,8 +442,8 @@ def decision_while_releasing(
     reservations = [replace(FULL, state=reservation_state)]
     both = pool("default", catalog(reservations), is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND))
     node, terminating = (
-        machine("a", MEDIUM, load("a", BIG), slot="cr-1"),
-        machine("b", MEDIUM, slot="cr-1", deleting=True),
+        managed_node("a", MEDIUM, load("a", BIG), slot="cr-1"),
+        managed_node("b", MEDIUM, slot="cr-1", deleting=True),
     )
     found = disruption_input(
         node,
@@ -577,22 +577,22 @@ def test_reserved_node_does_not_drift_while_its_type_is_offered_reserved_or_on_d
 @pytest.mark.fact("D-18")
 @pytest.mark.parametrize("packing", list(Packing))
 def test_pods_of_a_drifted_node_are_not_placed_on_drifted_nodes(packing: Packing) -> None:
-    nodes = [(machine(name, LARGE, load(name, shape(1000))), DRIFTED) for name in ("a", "b", "c", "d")]
+    nodes = [(managed_node(name, LARGE, load(name, shape(1000))), DRIFTED) for name in ("a", "b", "c", "d")]
     settings = Settings(solving=Solving(packing=packing))
     found = decide(cluster_of(*nodes), settings).command
     assert found is not None
     assert found.method is Method.DRIFT
     assert len(found.replacements) == 1
     assert found.placed == ()
-    fresh = machine("e", LARGE, load("e", shape(1000))), NodeFacts()
+    fresh = managed_node("e", LARGE, load("e", shape(1000))), NodeFacts()
     found = decide(cluster_of(*nodes, fresh), settings).command
     assert found is not None
     assert [one.node for one in found.placed] == ["e"]
 
 
 def test_consolidation_places_no_pods_on_a_drifted_node() -> None:
-    drifted, _ = machine("a", LARGE, load("a", shape(1000))), DRIFTED
-    idle = machine("b", LARGE, load("b", shape(1000)))
+    drifted, _ = managed_node("a", LARGE, load("a", shape(1000))), DRIFTED
+    idle = managed_node("b", LARGE, load("b", shape(1000)))
     facts = {"a": DRIFTED}
     pools = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
     no_drift = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})),))
@@ -604,8 +604,8 @@ def test_consolidation_places_no_pods_on_a_drifted_node() -> None:
 
 def test_node_without_drift_is_found_among_many_drifted_nodes() -> None:
     """In a large cluster the simulator considers only some of the nodes."""
-    nodes = [(machine(f"a{i:03}", LARGE, load(f"a{i}", shape(1000))), DRIFTED) for i in range(100)]
-    fresh = machine("z", LARGE, load("z", shape(1000))), NodeFacts()
+    nodes = [(managed_node(f"a{i:03}", LARGE, load(f"a{i}", shape(1000))), DRIFTED) for i in range(100)]
+    fresh = managed_node("z", LARGE, load("z", shape(1000))), NodeFacts()
     found = decide(cluster_of(*nodes, fresh)).command
     assert found is not None
     assert [one.node for one in found.placed] == ["z"]

@@ -18,7 +18,7 @@ from disruption_builders import (
     codes,
     disruption_input,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import errors, names
@@ -47,7 +47,7 @@ XID = NodeCondition("Accelerator", "False", "XID79", NOW_S - HOUR_S)
 
 
 def node(name: str, **more: Any) -> NodeView:
-    return machine(name, MEDIUM, load(name, BIG, **more.pop("of_pods", {})), **more)
+    return managed_node(name, MEDIUM, load(name, BIG, **more.pop("of_pods", {})), **more)
 
 
 def decision_for(
@@ -83,7 +83,7 @@ def unhealthy(*conditions: NodeCondition, **more: Any) -> NodeFacts:
 
 @pytest.mark.fact("NC-38", "D-2", "D-3")
 def test_unhealthy_node_is_replaced_before_empty_nodes_are_deleted() -> None:
-    found = repaired(decision_for({"a": unhealthy(READY_FALSE)}, [node("a"), machine("empty", SMALL)]))
+    found = repaired(decision_for({"a": unhealthy(READY_FALSE)}, [node("a"), managed_node("empty", SMALL)]))
     assert (found.reason, found.action, found.candidates) == (
         DisruptionReason.UNHEALTHY,
         Action.REPLACE,
@@ -221,7 +221,7 @@ def test_nodes_are_repaired_by_priority_then_wait_then_disruption_cost() -> None
     assert repaired(decision_for({"a": unhealthy(READY_FALSE), "b": unhealthy(urgent)})).candidates == ("b",)
     waited = replace(READY_FALSE, since_s=NOW_S - 3 * HOUR_S)
     assert repaired(decision_for({"a": unhealthy(waited), "b": unhealthy(urgent)})).candidates == ("a",)
-    busy = [machine("a", LARGE, load("a", shape(500), 5)), node("b")]
+    busy = [managed_node("a", LARGE, load("a", shape(500), 5)), node("b")]
     assert repaired(
         decision_for({"a": unhealthy(READY_FALSE), "b": unhealthy(READY_FALSE)}, busy)
     ).candidates == ("b",)

@@ -15,7 +15,7 @@ from disruption_builders import (
     codes,
     disruption_input,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import names
@@ -46,7 +46,7 @@ FALLBACK = Settings(roll_mixed_pools=MixedPools.FALLBACK)
 
 
 def reserved_node(name: str, **more: Any) -> NodeView:
-    return machine(name, MEDIUM, load(name, BIG), slot=more.pop("slot", "cr-1"), **more)
+    return managed_node(name, MEDIUM, load(name, BIG), slot=more.pop("slot", "cr-1"), **more)
 
 
 def cluster_of(
@@ -87,16 +87,19 @@ def test_slot_of_a_deleting_node_is_held_even_without_budget(allowed: Any) -> No
 @pytest.mark.parametrize(
     ("found", "settings"),
     [
-        (cluster_of(reserved_node("a", deleting=True), machine("b", LARGE)), Settings()),  # the pods fit on b
+        (
+            cluster_of(reserved_node("a", deleting=True), managed_node("b", LARGE)),
+            Settings(),
+        ),  # the pods fit on b
         (cluster_of(reserved_node("a", deleting=True), available=1), Settings()),  # another slot is free
         (cluster_of(reserved_node("a", deleting=True), state=State.PENDING), Settings()),
         (cluster_of(reserved_node("a", deleting=True), allowed=MIXED), FALLBACK),  # launched on demand
         (
-            cluster_of(machine("a", MEDIUM, load("a", BIG), deleting=True)),
+            cluster_of(managed_node("a", MEDIUM, load("a", BIG), deleting=True)),
             Settings(),
         ),  # the node is not reserved
         (
-            cluster_of(machine("a", MEDIUM, (), slot="cr-1", deleting=True)),
+            cluster_of(managed_node("a", MEDIUM, (), slot="cr-1", deleting=True)),
             Settings(),
         ),  # the node has no pods
     ],
@@ -118,7 +121,7 @@ def test_with_fallback_a_drifted_node_is_terminated_first_if_its_pods_fit_nowher
 def with_a_pod_on_demand(**more: Any) -> DisruptionInput:
     """A node in a slot of a full reservation. One of its pods selects on-demand capacity."""
     selects = shape(500, node_selector=of(is_in(names.CAPACITY_TYPE, names.ON_DEMAND)))
-    node = machine("a", MEDIUM, (*load("a", BIG), *load("selects", selects)), slot="cr-1", **more)
+    node = managed_node("a", MEDIUM, (*load("a", BIG), *load("selects", selects)), slot="cr-1", **more)
     return cluster_of(node, allowed=MIXED, facts={"a": DRIFTED})
 
 
@@ -138,7 +141,7 @@ FREE_SLOT = reservation("cr-3", MEDIUM, available=1, total=1)
 def test_replacement_in_a_free_slot_of_another_reservation_does_not_wait() -> None:
     """One pod needs the slot of its node, the other a free slot elsewhere."""
     selects = shape(3000, node_selector=of(is_in(RESERVATION_ID, "cr-3")))
-    node = machine("a", LARGE, (*load("a", BIG), *load("selects", selects)), slot="cr-1", deleting=True)
+    node = managed_node("a", LARGE, (*load("a", BIG), *load("selects", selects)), slot="cr-1", deleting=True)
     found = cluster_of(node, other_reservations=[FREE_SLOT])
     held = replacement_for(found)
     assert held is not None
@@ -164,14 +167,14 @@ def test_drifted_node_of_a_full_reservation_is_replaced_in_a_free_slot_of_anothe
 
 def test_drifted_node_is_terminated_first_if_its_pods_fit_only_on_a_drifted_node() -> None:
     facts = {"a": DRIFTED, "b": replace(DRIFTED, do_not_disrupt=True)}
-    found = command(cluster_of(reserved_node("a"), machine("b", LARGE), facts=facts))
+    found = command(cluster_of(reserved_node("a"), managed_node("b", LARGE), facts=facts))
     assert (found.action, found.candidates) == (Action.TERMINATE_FIRST, ("a",))
 
 
 def test_slot_of_a_node_whose_reboot_failed_is_held_for_a_pending_pod() -> None:
     """The pods of the node were evicted for the reboot, so they are pending. One of the two gets the slot."""
     failed = NodeFacts(reboot_failed=True, ready=False, rebooted_s=NOW_S, reboots_s=(NOW_S,))
-    node = machine("a", MEDIUM, (), slot="cr-1")
+    node = managed_node("a", MEDIUM, (), slot="cr-1")
     for reboot_failed, action in ((True, Action.TERMINATE_FIRST), (False, Action.DELETE)):
         found = cluster_of(
             node,
@@ -202,8 +205,8 @@ def test_reason_of_a_node_whose_pods_fit_nowhere_names_the_pod() -> None:
 
 def test_nodes_without_pods_to_reschedule_are_rolled_first() -> None:
     daemon = replace(load("daemon", shape(100))[0], from_daemon_set=True, reschedulable=False)
-    busy = machine("a", MEDIUM, (daemon, *load("a", BIG)), slot="cr-1")
-    idle = machine("b", MEDIUM, (replace(daemon, uid="other"),), slot="cr-1")
+    busy = managed_node("a", MEDIUM, (daemon, *load("a", BIG)), slot="cr-1")
+    idle = managed_node("b", MEDIUM, (replace(daemon, uid="other"),), slot="cr-1")
     facts = {"a": NodeFacts(drifted=Drifted("AMI", NOW_S - 2 * HOUR_S)), "b": DRIFTED}
     not_consolidated = [
         pool("default", catalog(), consolidate_after_s=None)
@@ -213,7 +216,7 @@ def test_nodes_without_pods_to_reschedule_are_rolled_first() -> None:
 
 def test_slot_is_held_although_another_pod_of_the_node_gets_a_free_slot() -> None:
     """Without the slot of the node, one of its two pods would get the free slot and the other an on-demand node."""
-    node = machine("a", LARGE, load("a", BIG, 2), slot="cr-1", deleting=True)
+    node = managed_node("a", LARGE, load("a", BIG, 2), slot="cr-1", deleting=True)
     held = replacement_for(cluster_of(node, allowed=MIXED, other_reservations=[FREE_SLOT]))
     assert held is not None
     assert (held.claim.reservation_id, held.waits_for_instance) == ("cr-1", "id-a")
@@ -261,7 +264,7 @@ def waiting(reservation_id: str = "cr-1", node_pool: str = "default", **more: An
 
 
 def starting(reservation_id: str = "cr-1", *, initialized: bool = False, **more: Any) -> NodeView:
-    return replace(machine("new", MEDIUM, slot=reservation_id, **more), initialized=initialized)
+    return replace(managed_node("new", MEDIUM, slot=reservation_id, **more), initialized=initialized)
 
 
 def decision_for_a(*others: NodeView, claims: tuple[ClaimView, ...] = (), limit: str = "1") -> Decision:
@@ -331,7 +334,7 @@ def test_drain_starts_only_if_the_pod_disruption_budget_allows_all_pods_to_be_ev
     allowed: int, of_budget: dict[str, Any], *, ready: bool, rolled: bool
 ) -> None:
     two = load("a", shape(1500), 2, ready=ready)
-    node = machine("a", MEDIUM, two, slot="cr-1")
+    node = managed_node("a", MEDIUM, two, slot="cr-1")
     budgets = (pdb(allowed=allowed, **of_budget),)
     found = decide(cluster_of(node, facts={"a": DRIFTED}, budgets=budgets)).command
     assert (found is not None) is rolled
@@ -339,8 +342,8 @@ def test_drain_starts_only_if_the_pod_disruption_budget_allows_all_pods_to_be_ev
 
 def test_only_evicted_pods_without_another_node_count_against_the_budget() -> None:
     """One of the two pods fits on node b, so only the other one waits for the slot."""
-    node = machine("a", MEDIUM, load("a", shape(1500), 2), slot="cr-1")
-    other = machine("b", MEDIUM, load("b", shape(2000)))
+    node = managed_node("a", MEDIUM, load("a", shape(1500), 2), slot="cr-1")
+    other = managed_node("b", MEDIUM, load("b", shape(2000)))
     facts = {"a": DRIFTED, "b": NodeFacts(do_not_disrupt=True)}
     found = command(cluster_of(node, other, facts=facts, budgets=(pdb(allowed=1),)))
     assert found.action is Action.TERMINATE_FIRST
@@ -358,14 +361,14 @@ def command(found: DisruptionInput, settings: Settings | None = None) -> Disrupt
 def test_reason_of_a_drift_command_names_the_replacement() -> None:
     on_demand = [pool("default", catalog(), is_in(names.CAPACITY_TYPE, names.ON_DEMAND))]
     replaced = command(
-        cluster_of(machine("a", MEDIUM, load("a", BIG)), facts={"a": DRIFTED}, pools=on_demand)
+        cluster_of(managed_node("a", MEDIUM, load("a", BIG)), facts={"a": DRIFTED}, pools=on_demand)
     )
     assert replaced.why == "AMI; replaced by a medium on-demand"
     assert (replaced.reason, replaced.action) == (DisruptionReason.DRIFTED, Action.REPLACE)
     into_slot = command(cluster_of(reserved_node("a"), available=1, facts={"a": DRIFTED}))
     assert into_slot.why == "AMI; replaced by a medium in cr-1"
     elsewhere = command(
-        cluster_of(reserved_node("a"), machine("b", LARGE, load("b", BIG)), facts={"a": DRIFTED})
+        cluster_of(reserved_node("a"), managed_node("b", LARGE, load("b", BIG)), facts={"a": DRIFTED})
     )
     assert (elsewhere.why, elsewhere.action) == ("AMI; its pods fit on other nodes", Action.DELETE)
 

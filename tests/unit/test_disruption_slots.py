@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import FREE, LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, machine
+from disruption_builders import (
+    FREE,
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    catalog,
+    disruption_input,
+    load,
+    managed_node,
+)
 from holdfast import names
 from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.decide import decide
@@ -41,7 +51,7 @@ def moves(found: DisruptionCommand | None) -> tuple[set[str], list[tuple[str, st
 
 def paid(name: str, type_: str, *sizes: int, **more: Any) -> NodeView:
     pods = [pod for i, size in enumerate(sizes) for pod in load(f"{name}{i}", shape(size))]
-    return machine(name, type_, pods, **more)
+    return managed_node(name, type_, pods, **more)
 
 
 @pytest.mark.fact("D-30", "Q-9")
@@ -56,9 +66,9 @@ def test_an_on_demand_node_moves_into_a_free_slot_of_the_same_type() -> None:
 @pytest.mark.fact("Q-28")
 def test_slot_of_a_zone_or_type_that_the_pods_exclude_is_not_used() -> None:
     here = requirements.of(is_in(names.ZONE, "z1"))
-    node = machine("a", MEDIUM, load("a", shape(3000, node_selector=here)))
+    node = managed_node("a", MEDIUM, load("a", shape(3000, node_selector=here)))
     assert decision_for(node, reservations=[reservation("cr-1", MEDIUM, "z2")]).command is None
-    selects_type = machine(
+    selects_type = managed_node(
         "a", MEDIUM, load("a", shape(3000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, MEDIUM))))
     )
     assert decision_for(selects_type, reservations=[reservation("cr-1", LARGE)]).command is None
@@ -69,7 +79,7 @@ def test_slot_of_a_zone_or_type_that_the_pods_exclude_is_not_used() -> None:
 def test_large_slot_is_released_for_a_small_one_if_the_pods_fit() -> None:
     """The example of the design document in our sizes: after a scale-down other pods may need the large slot."""
     reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
-    node = machine("a", LARGE, load("a", HALF), slot="cr-big")
+    node = managed_node("a", LARGE, load("a", HALF), slot="cr-big")
     assert decision_for(node, reservations=reservations).command is None  # no cost is saved
     found = decision_for(node, reservations=reservations, settings=ALWAYS).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
@@ -87,7 +97,7 @@ def test_replacement_of_a_large_slot_lists_no_slot_of_equal_value() -> None:
         reservation("cr-small", SMALL),
     ]
     found = decision_for(
-        machine("a", LARGE, load("a", HALF), slot="cr-big"), reservations=reservations, settings=ALWAYS
+        managed_node("a", LARGE, load("a", HALF), slot="cr-big"), reservations=reservations, settings=ALWAYS
     ).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
     assert found is not None
@@ -101,7 +111,7 @@ def test_slot_is_not_released_for_a_slot_of_equal_value() -> None:
     reservations = [reservation("cr-1", LARGE, available=0, total=1), reservation("cr-2", LARGE)]
     assert (
         decision_for(
-            machine("a", LARGE, load("a", shape(7000)), slot="cr-1"), reservations=reservations
+            managed_node("a", LARGE, load("a", shape(7000)), slot="cr-1"), reservations=reservations
         ).command
         is None
     )
@@ -110,7 +120,7 @@ def test_slot_is_not_released_for_a_slot_of_equal_value() -> None:
 @pytest.mark.fact("D-32")
 def test_slot_is_never_released_for_an_on_demand_node() -> None:
     reservations = [reservation("cr-1", LARGE, available=0, total=1)]
-    decision = decision_for(machine("a", LARGE, load("a", HALF), slot="cr-1"), reservations=reservations)
+    decision = decision_for(managed_node("a", LARGE, load("a", HALF), slot="cr-1"), reservations=reservations)
     assert decision.command is None
     assert any(
         why.reason.code is BlockedCode.NOT_CHEAPER for one in decision.undisrupted for why in one.blockers
@@ -120,12 +130,12 @@ def test_slot_is_never_released_for_an_on_demand_node() -> None:
 @pytest.mark.fact("D-32", "Q-27", "W-7")
 def test_slots_are_filled_first_and_emptied_last() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    slot, on_demand = machine("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
+    slot, on_demand = managed_node("a", MEDIUM, load("a", HALF), slot="cr-1"), paid("b", MEDIUM, 1900)
     found = decision_for(slot, on_demand, reservations=reservations).command
     assert moves(found) == ({"b"}, [])
     assert found is not None
     assert [one.node for one in found.placed] == ["a"]
-    two = [slot, machine("b", MEDIUM, load("b", HALF), slot="cr-2")]
+    two = [slot, managed_node("b", MEDIUM, load("b", HALF), slot="cr-2")]
     both = [*reservations, reservation("cr-2", MEDIUM, available=0, total=1)]
     assert decision_for(*two, reservations=both).command is None  # no cost is saved
     assert moves(decision_for(*two, reservations=both, settings=ALWAYS).command) == ({"a"}, [])
@@ -137,7 +147,7 @@ RESERVED_ONLY = is_in(names.CAPACITY_TYPE, names.RESERVED)
 def test_large_slot_is_released_for_a_small_one_if_a_pending_pod_gets_it() -> None:
     reservations = [reservation("cr-big", LARGE, available=0, total=1), reservation("cr-small", SMALL)]
     pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
-    node = machine("a", LARGE, load("a", HALF), slot="cr-big")
+    node = managed_node("a", LARGE, load("a", HALF), slot="cr-big")
     found = decision_for(node, reservations=reservations, pools=pools, pending=pods(1, shape(7000))).command
     assert moves(found) == ({"a"}, [(SMALL, "cr-small")])
 
@@ -145,7 +155,7 @@ def test_large_slot_is_released_for_a_small_one_if_a_pending_pod_gets_it() -> No
 def test_slot_is_released_if_its_pods_fit_on_other_nodes_and_a_pending_pod_gets_it() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=0, total=2)]
     pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
-    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    two = [managed_node(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
     found = decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(3000))).command
     assert moves(found) == ({"a"}, [])
     too_big = decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(7000)))
@@ -158,7 +168,7 @@ def test_slot_is_released_if_its_pods_fit_on_other_nodes_and_a_pending_pod_gets_
 def test_no_slot_is_released_while_another_slot_of_the_reservation_is_free() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=1, total=3)]
     pools = [pool("default", catalog(reservations), RESERVED_ONLY)]
-    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    two = [managed_node(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
     assert (
         decision_for(*two, reservations=reservations, pools=pools, pending=pods(1, shape(3000))).command
         is None
@@ -167,7 +177,7 @@ def test_no_slot_is_released_while_another_slot_of_the_reservation_is_free() -> 
 
 def test_no_slot_is_released_for_a_pending_pod_that_fits_on_an_existing_node() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=0, total=2)]
-    two = [machine(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
+    two = [managed_node(name, MEDIUM, load(name, HALF), slot="cr-1") for name in ("a", "b")]
     small = pods(1, shape(1000))  # fits on the existing nodes
     assert decision_for(*two, reservations=reservations, pending=small).command is None
 
@@ -180,7 +190,10 @@ def test_pods_of_a_reserved_node_never_move_to_an_empty_spot_or_on_demand_node(
     reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
     pools = [pool("default", catalog(reservations), consolidate_after_s=30)]
     facts = {"empty": NodeFacts(initialized_s=NOW_S - 5)}
-    nodes = [machine("a", MEDIUM, load("a", HALF), slot="cr-1"), machine("empty", LARGE, capacity_type=other)]
+    nodes = [
+        managed_node("a", MEDIUM, load("a", HALF), slot="cr-1"),
+        managed_node("empty", LARGE, capacity_type=other),
+    ]
     cluster = disruption_input(*nodes, reservations=reservations, pools=pools, rules=FREE, facts=facts)
     assert decide(cluster, settings).command is None
 
@@ -237,7 +250,7 @@ def test_nodes_with_several_small_pods_move_into_slots() -> None:
 def test_node_whose_pods_fit_in_no_slot_is_left_out_of_the_command() -> None:
     reservations = [reservation("cr-1", MEDIUM, available=2)]
     fixed = shape(7000, node_selector=requirements.of(is_in(names.INSTANCE_TYPE, LARGE)))
-    nodes = [machine("a", LARGE, load("a", fixed)), paid("b", MEDIUM, 3500), paid("c", MEDIUM, 3500)]
+    nodes = [managed_node("a", LARGE, load("a", fixed)), paid("b", MEDIUM, 3500), paid("c", MEDIUM, 3500)]
     assert moves(decision_for(*nodes, reservations=reservations).command) == (
         {"b", "c"},
         [(MEDIUM, "cr-1")] * 2,

@@ -14,7 +14,7 @@ from disruption_builders import (
     catalog,
     disruption_input,
     load,
-    machine,
+    managed_node,
     pdb,
 )
 from holdfast import names
@@ -46,14 +46,14 @@ def kind(command: DisruptionCommand, now: DisruptionInput) -> str | None:
     return found.kind if isinstance(found, Invalid) else None
 
 
-EMPTY = [machine("a"), machine("b", LARGE)]
+EMPTY = [managed_node("a"), managed_node("b", LARGE)]
 
 
 @pytest.mark.fact("D-16")
 def test_emptiness_command_drops_nodes_that_are_no_longer_empty() -> None:
     command = command_for(*EMPTY)
     assert still_valid(command, cluster_of(*EMPTY), Settings()) == command
-    filled = cluster_of(EMPTY[0], machine("b", LARGE, load("new", HALF)))
+    filled = cluster_of(EMPTY[0], managed_node("b", LARGE, load("new", HALF)))
     remaining = still_valid(command, filled, Settings())
     assert isinstance(remaining, DisruptionCommand)
     assert remaining.candidates == ("a",)
@@ -67,7 +67,7 @@ def test_emptiness_command_drops_nodes_that_are_no_longer_empty() -> None:
     assert kind(command, cluster_of(EMPTY[0], rules=at_most("0"))) == "churn"
 
 
-BIG = machine("a", LARGE, load("a", HALF))
+BIG = managed_node("a", LARGE, load("a", HALF))
 
 
 @pytest.mark.fact("D-42", "D-44")
@@ -87,10 +87,10 @@ def test_consolidation_is_still_valid_if_nothing_changed() -> None:
         (cluster_of(BIG, rules=at_most("0")), "budget"),
         (cluster_of(BIG, budgets=(pdb(allowed=0),)), "churn"),
         (
-            cluster_of(machine("a", LARGE, load("a", shape(7000)))),
+            cluster_of(managed_node("a", LARGE, load("a", shape(7000)))),
             "scheduling",
         ),  # a new pod: no cheaper type fits it
-        (cluster_of(BIG, machine("b", LARGE)), "scheduling"),  # the node needs no replacement any more
+        (cluster_of(BIG, managed_node("b", LARGE)), "scheduling"),  # the node needs no replacement any more
         (cluster_of(BIG, types=catalog()[1:]), "scheduling"),  # the planned type is no longer offered
     ],
 )
@@ -106,7 +106,7 @@ def test_consolidation_is_still_valid_if_more_types_are_offered() -> None:
 
 @pytest.mark.fact("D-43", "W-9")
 def test_command_is_invalid_if_its_slot_is_no_longer_free() -> None:
-    node = machine("a", MEDIUM, load("a", shape(3500)))
+    node = managed_node("a", MEDIUM, load("a", shape(3500)))
     free, full = reservation("cr-1", MEDIUM), reservation("cr-1", MEDIUM, available=0, total=1)
     command = command_for(node, reservations=[free])
     assert command.replacements[0].claim.reservation_id == "cr-1"
@@ -118,7 +118,7 @@ def test_command_is_invalid_if_its_slot_is_no_longer_free() -> None:
 
 def test_drift_command_is_invalid_without_budget_or_without_its_node() -> None:
     facts = {"a": NodeFacts(drifted=Drifted("AMI", 1))}
-    node = machine("a", SMALL, load("a", HALF))
+    node = managed_node("a", SMALL, load("a", HALF))
     command = command_for(node, facts=facts)
     assert kind(command, cluster_of(node, facts=facts)) is None
     assert kind(command, cluster_of(node, facts=facts, rules=at_most("0"))) == "budget"

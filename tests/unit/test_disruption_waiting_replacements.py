@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import MEDIUM, NOW_S, catalog, disruption_input, instances, machine
+from disruption_builders import MEDIUM, NOW_S, catalog, disruption_input, instances, managed_node
 from holdfast import names
 from holdfast.core.disruption import waiting_replacements
 from holdfast.core.disruption.inputs import DisruptionInput
@@ -42,7 +42,7 @@ def test_waiting_claims_launch_oldest_first() -> None:
 
 
 def test_claim_whose_instance_still_exists_does_not_launch_and_blocks_no_other_claim() -> None:
-    node = machine("old", MEDIUM, slot="cr-1")
+    node = managed_node("old", MEDIUM, slot="cr-1")
     first = waits("first", 1, waits_for_instance="id-old")
     assert launchable(snapshot_with(2, first, waits("second"), instances=instances(node))) == ["second"]
     ending = tuple(replace(one, state=InstanceState.ENDING) for one in instances(node))

@@ -21,7 +21,7 @@ from holdfast.runtime.ids import RealIds
 from holdfast.sim import time
 from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
-from scripted import START, Said, Script, client, failure, said, stream
+from scripted import START, Response, Script, client, failure, respond, stream
 
 NODE: dict[str, Any] = {"kind": "Node", "metadata": {"name": "n", "resourceVersion": "7", "uid": "u"}}
 ONE = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","uid":"a","resourceVersion":"8"}}}\n'
@@ -30,7 +30,7 @@ TWO = (
 )
 
 
-def seconds_until_read(*answers: Said | Exception, **settings: Any) -> float:
+def seconds_until_read(*answers: Response | Exception, **settings: Any) -> float:
     async def program() -> float:
         await client(Script(*answers), **settings).get(Node, "n")
         return asyncio.get_running_loop().time()
@@ -40,12 +40,14 @@ def seconds_until_read(*answers: Said | Exception, **settings: Any) -> float:
 
 def test_a_read_is_retried() -> None:
     broken = ConnectionResetError("reset")
-    took_s = seconds_until_read(broken, failure(503, "ServiceUnavailable"), TimeoutError(), said(200, NODE))
+    took_s = seconds_until_read(
+        broken, failure(503, "ServiceUnavailable"), TimeoutError(), respond(200, NODE)
+    )
     assert 0.125 + 0.25 + 0.5 <= took_s <= 0.25 + 0.5 + 1
 
 
 def test_retry_after_of_the_server_is_respected() -> None:
-    assert seconds_until_read(failure(429, "TooManyRequests", retry_after="7"), said(200, NODE)) >= 7
+    assert seconds_until_read(failure(429, "TooManyRequests", retry_after="7"), respond(200, NODE)) >= 7
 
 
 def test_a_too_long_retry_after_is_an_error() -> None:
@@ -67,7 +69,7 @@ def test_a_read_fails_after_the_configured_attempts() -> None:
 
 def test_a_write_that_may_have_taken_effect_is_not_repeated() -> None:
     for broken in (ConnectionResetError("reset"), failure(500, "InternalError"), failure(504, "Timeout")):
-        script = Script(broken, said(200, NODE))
+        script = Script(broken, respond(200, NODE))
 
         async def program(script: Script = script) -> None:
             await client(script).patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
@@ -78,7 +80,7 @@ def test_a_write_that_may_have_taken_effect_is_not_repeated() -> None:
 
 def test_a_throttled_write_is_retried() -> None:
     async def program() -> Node:
-        script = Script(failure(429, "TooManyRequests", retry_after="1"), said(200, NODE))
+        script = Script(failure(429, "TooManyRequests", retry_after="1"), respond(200, NODE))
         return await client(script).patch(objects.node("n"), {"metadata": {"labels": {"a": "b"}}})
 
     assert time.run(program()).metadata.resource_version == "7"
@@ -94,7 +96,7 @@ def test_a_patch_of_a_list_needs_a_resource_version() -> None:
 
 def test_requests_beyond_the_burst_are_delayed() -> None:
     async def program() -> float:
-        kube = client(Script(*[said(200, NODE)] * 25), per_second=10, burst=5)
+        kube = client(Script(*[respond(200, NODE)] * 25), per_second=10, burst=5)
         await asyncio.gather(*(kube.get(Node, "n") for _ in range(25)))
         return asyncio.get_running_loop().time()
 
@@ -107,7 +109,7 @@ def test_concurrent_requests_are_limited() -> None:
     class Slow(Script):
         async def request(
             self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-        ) -> Said:
+        ) -> Response:
             nonlocal waiting, most
             waiting += 1
             most = max(most, waiting)
@@ -116,7 +118,7 @@ def test_concurrent_requests_are_limited() -> None:
             return await super().request(method, path, query, headers, body)
 
     async def program() -> None:
-        kube = client(Slow(*[said(200, NODE)] * 10), at_once=3)
+        kube = client(Slow(*[respond(200, NODE)] * 10), at_once=3)
         await asyncio.gather(*(kube.get(Node, "n") for _ in range(10)))
 
     time.run(program())
@@ -140,11 +142,11 @@ def test_null_fields_in_a_list_are_unset() -> None:
     claim = {"metadata": meta, "spec": None, "status": None}
     page = {"metadata": {"resourceVersion": "5"}, "items": [claim]}
 
-    async def program(answer: Said) -> Any:
+    async def program(answer: Response) -> Any:
         return await client(Script(answer)).list(PersistentVolumeClaim)
 
-    assert time.run(program(said(200, page))).items[0].metadata.labels == {}
-    assert time.run(program(said(200, {"metadata": {"resourceVersion": "5"}, "items": None}))).items == ()
+    assert time.run(program(respond(200, page))).items[0].metadata.labels == {}
+    assert time.run(program(respond(200, {"metadata": {"resourceVersion": "5"}, "items": None}))).items == ()
 
 
 def test_undecodable_object_in_a_list_is_an_error_with_its_name() -> None:
@@ -154,7 +156,7 @@ def test_undecodable_object_in_a_list_is_an_error_with_its_name() -> None:
     }
 
     async def program() -> None:
-        await client(Script(said(200, page))).list(Pod)
+        await client(Script(respond(200, page))).list(Pod)
 
     with pytest.raises(errors.Unreachable, match=r"Pod 'odd' cannot be read: .*priority"):
         time.run(program())
@@ -162,7 +164,7 @@ def test_undecodable_object_in_a_list_is_an_error_with_its_name() -> None:
 
 def test_an_incomplete_response_is_unreachable() -> None:
     async def program(body: bytes) -> None:
-        await client(Script(said(200, body))).get(Node, "n")
+        await client(Script(respond(200, body))).get(Node, "n")
 
     for body in (b'{"kind":"Node","metad', b"", b"200 OK"):
         with pytest.raises(errors.Unreachable, match="malformed response"):
@@ -222,7 +224,7 @@ def test_only_the_version_of_a_bookmark_is_read() -> None:
 
 
 def test_statuses_map_to_errors() -> None:
-    async def program(answer: Said) -> None:
+    async def program(answer: Response) -> None:
         await client(Script(answer), attempts=1).get(Node, "n")
 
     for answer, expected in (
@@ -240,11 +242,11 @@ def test_statuses_map_to_errors() -> None:
         (failure(500, "InternalError"), errors.Unreachable),
         (failure(503, "ServiceUnavailable"), errors.Unreachable),
         (failure(504, "Timeout"), errors.Unreachable),
-        (said(502, b"<html>bad gateway</html>"), errors.Unreachable),
-        (said(403, b"no entry"), errors.Unauthorized),
-        (said(404, b"404 page not found"), errors.Unreachable),  # from a proxy, so the object may exist
-        (said(404, NODE), errors.Unreachable),
-        (said(302, NODE), errors.Unreachable),
+        (respond(502, b"<html>bad gateway</html>"), errors.Unreachable),
+        (respond(403, b"no entry"), errors.Unauthorized),
+        (respond(404, b"404 page not found"), errors.Unreachable),  # from a proxy, so the object may exist
+        (respond(404, NODE), errors.Unreachable),
+        (respond(302, NODE), errors.Unreachable),
     ):
         with pytest.raises(expected) as caught:
             time.run(program(answer))
@@ -255,7 +257,7 @@ def test_statuses_map_to_errors() -> None:
 def test_write_is_not_sent_if_the_lease_expires_during_rate_limiting() -> None:
     async def program() -> None:
         clock = VirtualClock(START)
-        script = Script(*[said(200, NODE)] * 3)
+        script = Script(*[respond(200, NODE)] * 3)
         kube = Client(
             transport=script,
             clock=clock,
@@ -319,7 +321,7 @@ def test_retry_after_is_capped_at_five_minutes() -> None:
         assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
     details = {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 10**30}}
     with pytest.raises(errors.Throttled) as caught:
-        seconds_until_read(said(429, details))
+        seconds_until_read(respond(429, details))
     assert caught.value.retry_after_s == errors.RETRY_AFTER_MAX_S
 
 
@@ -330,14 +332,14 @@ def test_a_response_with_another_object_is_unreachable() -> None:
     for body in bodies:
 
         async def program(body: Any = body) -> None:
-            await client(Script(said(200, body))).get(Node, "n")
+            await client(Script(respond(200, body))).get(Node, "n")
 
         with pytest.raises(errors.Unreachable, match="malformed response"):
             time.run(program())
 
 
 def test_a_list_without_a_last_page_fails() -> None:
-    page = said(200, {"metadata": {"resourceVersion": "5", "continue": "again"}, "items": []})
+    page = respond(200, {"metadata": {"resourceVersion": "5", "continue": "again"}, "items": []})
     script = Script(*[page] * 9)
 
     async def program() -> None:

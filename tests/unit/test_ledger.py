@@ -124,6 +124,15 @@ def counted(free: dict[str, int]) -> CountBefore:
     return CountBefore(1000, free, {"cr-1": 6})
 
 
+def test_slot_of_a_launched_claim_is_not_subtracted_from_the_next_count() -> None:
+    of = reservation("cr-1", "m5.large", available=2, total=6)
+    launched = claim("a", launched_s=500, provider_id="i-1")
+    snapshot = Snapshot(
+        1000, CloudLabels(WELL_KNOWN), claims=(launched,), reservations=(of,), counts_read_s=1000
+    )
+    assert count_before(snapshot, LAG_S).free == {"cr-1": 2}
+
+
 def test_slot_of_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
     of = reservation("cr-1", "m5.large", available=2, total=6)
     launching, other = claim("a"), replace(claim("b"), reservation_id="cr-2")

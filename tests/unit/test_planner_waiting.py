@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disruption_builders import MEDIUM, disruption_input, load, machine
+from disruption_builders import MEDIUM, disruption_input, load, managed_node
 from holdfast.core.disruption import simulation
 from holdfast.core.scheduling.input.request import ReservedMode, Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
@@ -63,7 +63,7 @@ def test_no_pod_waits_for_a_slot_that_running_instances_use() -> None:
 def snapshot_with_reserved_node(*, deleting: bool = True) -> Snapshot:
     """A node in the only slot, with its pod, in a NodePool with a reservation wait."""
     reservations = [reservation("cr-1", MEDIUM, available=0, total=1)]
-    existing = machine("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
+    existing = managed_node("a", MEDIUM, load("a", shape(3000)), slot="cr-1", deleting=deleting)
     claim = ClaimView(
         "claim-a", "default", NO_REQUIREMENTS, 0, reservation_id="cr-1", launched_s=5, deleting=deleting
     )

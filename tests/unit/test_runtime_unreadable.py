@@ -14,8 +14,8 @@ from holdfast.runtime import unreadable
 from holdfast.runtime.cache import Cache, Caches
 from holdfast.sim import time
 from holdfast.sim.time import VirtualClock
-from manual_ports import KeptRecords
-from scripted import START, Said, Script, client, stream
+from manual_ports import CollectingRecorder
+from scripted import START, Response, Script, client, stream
 
 GAUGE = "holdfast_unreadable_objects", (("resource", "pods"),)
 
@@ -35,7 +35,7 @@ class WatchedCache:
     """A cache filled with scripted responses of the API server."""
 
     def __init__(self, kind: type[Object] = Pod) -> None:
-        self.records = KeptRecords()
+        self.records = CollectingRecorder()
         self.caches = Caches((kind,), clock=VirtualClock(START))
         self.kind = kind
         self.cache: Cache[Any] = self.caches.of(kind)
@@ -43,7 +43,7 @@ class WatchedCache:
 
     async def list_objects(self, version: int, *items: dict[str, Any]) -> None:
         body = {"metadata": {"resourceVersion": str(version)}, "items": list(items)}
-        script = Script(Said(200, json.dumps(body).encode()))
+        script = Script(Response(200, json.dumps(body).encode()))
         await self.cache.replace(client(script).pages(self.kind))
 
     async def watch_events(self, *events: tuple[str, dict[str, Any]]) -> None:

@@ -73,10 +73,10 @@ VALID = Scene(
     pods=(pod(),),
     claims=(claim(),),
     nodes=(objects.node("n", spec={"providerID": PROVIDER_ID}),),
-    machines=(instance(),),
+    instances=(instance(),),
     reservations={"slots": reservation()},
 )
-EMPTY = dataclasses.replace(VALID, pods=(pod(running=False),), claims=(), nodes=(), machines=())
+EMPTY = dataclasses.replace(VALID, pods=(pod(running=False),), claims=(), nodes=(), instances=())
 FREE = {"slots": reservation(available=1)}
 
 
@@ -88,16 +88,19 @@ def test_a_valid_scene_has_no_problems() -> None:
     ("change", "message"),
     [
         ({"pods": ()}, "app has 0 pods of 1"),
-        ({"claims": ()}, "machine i-1 has 0 claims"),
-        ({"claims": (claim(), claim())}, "machine i-1 has 2 claims"),
-        ({"machines": ()}, "claim c has no machine"),
-        ({"nodes": ()}, "machine i-1 has no node"),
+        ({"claims": ()}, "instance i-1 has 0 claims"),
+        ({"claims": (claim(), claim())}, "instance i-1 has 2 claims"),
+        ({"instances": ()}, "claim c has no instance"),
+        ({"nodes": ()}, "instance i-1 has no node"),
         ({"claims": (claim(ready="Unknown"),)}, "claim c is not Ready"),
         ({"claims": (claim(deleting=True),)}, "claim c is still being deleted"),
         ({"claims": (claim(deleting=True),), "held": frozenset({"app"})}, "claim c is still being deleted"),
         ({"claims": (claim("on-demand"),)}, "wrong about being reserved: cr-1"),
-        ({"machines": (instance(""),)}, "wrong about being reserved: it is not"),
-        ({"reservations": {"slots": reservation(elsewhere=1)}}, "1 machines and 1 others in 1 slots"),
+        ({"instances": (instance(""),)}, "wrong about being reserved: it is not"),
+        (
+            {"reservations": {"slots": reservation(elsewhere=1)}},
+            "1 instances and 1 of other clusters in 1 slots",
+        ),
     ],
 )
 def test_each_problem_is_reported(change: dict[str, Any], message: str) -> None:

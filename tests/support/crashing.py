@@ -1,7 +1,7 @@
-"""The hands of one replica: its ways to the API server and to AWS, which can end between any two of its writes.
+"""The connections of one replica to the API server and to AWS, which can fail for good between any two of its writes.
 
-When it is dead nothing that it does arrives, and nothing is answered, until what is left of it is cleared away. The rule: reads are no writes, and neither are events and leases, whose loss the program does
-not have to make good; nor is what the API server refused.
+After the crash no request arrives and none is answered, until the tasks of the replica are cancelled. Reads do not count
+as writes, and neither do events, Leases and requests that the API server refused.
 """
 
 import asyncio
@@ -20,31 +20,31 @@ R = TypeVar("R")
 READS = ("Describe", "Get", "List", "Receive")
 
 
-class Hands:
+class CrashingTransport:
     """A Transport of the Kubernetes client and an Executor of AWS calls."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint) -> None:
         self._transport = transport
         self._endpoint = endpoint
-        self.dead = asyncio.Event()
-        self._buried = False
+        self.crashed = asyncio.Event()
+        self._is_stopped = False
         self.writes: list[str] = []  # those that took effect
         self.slow: dict[str, float] = {}  # operations of AWS whose next call takes so many seconds
         self._last: int | None = None
         self._with_effect = False
 
-    def die_at(self, write: int, *, after_effect: bool) -> None:
-        """It dies with that write, counted from its birth: before it arrives, or before its answer does."""
+    def crash_after_write(self, write: int, *, after_effect: bool) -> None:
+        """Crashes at that write, counted from the start: before it arrives, or before its answer does."""
         self._last = write
         self._with_effect = after_effect
 
-    def live_on(self) -> None:
+    def recover(self) -> None:
         self._last = None
 
-    def bury(self) -> None:
-        """It is dead, and whoever still tries is told so."""
-        self.dead.set()
-        self._buried = True
+    def stop(self) -> None:
+        """Every later request fails at once."""
+        self.crashed.set()
+        self._is_stopped = True
 
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
@@ -59,8 +59,8 @@ class Hands:
     async def run(self, call: Callable[[], R]) -> R:
         operation, parameters = _operation(call)
         counts = bool(operation) and not operation.startswith(READS) and not parameters.get("DryRun")
-        if self._buried:
-            raise errors.Unreachable("the program is dead")
+        if self._is_stopped:
+            raise errors.Unreachable("the replica has crashed")
         await self._block_if_last(is_last=counts and self._is_last(with_effect=False))
         if operation in self.slow:
             await self._endpoint.clock.sleep(self.slow.pop(operation))
@@ -79,15 +79,15 @@ class Hands:
 
     async def _block_if_last(self, *, is_last: bool) -> None:
         if is_last:
-            self.dead.set()
-        if self._buried:
-            raise ConnectionAbortedError("the program is dead")
-        if self.dead.is_set():
+            self.crashed.set()
+        if self._is_stopped:
+            raise ConnectionAbortedError("the replica has crashed")
+        if self.crashed.is_set():
             await asyncio.get_running_loop().create_future()
 
 
 def _operation(call: Callable[[], Any]) -> tuple[str, Mapping[str, Any]]:
-    """Which of AWS's operations it is; "": it is none, and asks nobody."""
+    """Which of AWS's operations it is; "": it is no call."""
     if isinstance(call, functools.partial) and call.func is calls._ask:
         return call.args[2], call.args[3]
     return "", {}
