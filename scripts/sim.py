@@ -1,4 +1,4 @@
-"""Runs random storms in virtual time and judges what is left: `make sim SEED=7`, `make sim SEED=1 N=1000`.
+"""Runs the program through random faults in virtual time and checks the state at the end: `make sim SEED=7`, `make sim SEED=1 N=1000`.
 
 One seed is told as a story; of many, only those that fail. The same seed gives the same story each time.
 """
@@ -9,8 +9,8 @@ from collections import Counter
 
 import structlog
 
-from storms import harness
-from storms.harness import Outcome
+from fault_simulation import harness
+from fault_simulation.harness import Outcome
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
         if outcome.problems or options.count == 1:
             print(text(outcome))
     if options.count > 1:
-        print(f"{options.count} storms, {failed} did not end well")
+        print(f"{options.count} fault schedules, {failed} failed")
         print(
             "looked at meanwhile: " + ", ".join(f"{what} ({times})" for what, times in judged.most_common())
         )
@@ -33,7 +33,7 @@ def main() -> int:
 
 def text(outcome: Outcome) -> str:
     if not outcome.problems:
-        return f"seed {outcome.seed}: all is well {outcome.quiet_after_s:.0f} s after the storm"
+        return f"seed {outcome.seed}: every rule holds {outcome.quiet_after_s:.0f} s after the last fault"
     lines = [f"seed {outcome.seed} fails; replay with: make sim SEED={outcome.seed}", *outcome.problems]
     return "\n  ".join(lines)
 

@@ -38,7 +38,9 @@ NOT_USED: Final = tuple(
         "clocks",
         "crd",
         "demo",
+        "ec2_and_api_faults",
         "examples",
+        "fault_simulation",
         "hostile",
         "identity",
         "idle",
@@ -55,9 +57,7 @@ NOT_USED: Final = tuple(
         "runtime",
         "sim",
         "start",
-        "storm",
         "tidy",
-        "weather",
     )
 )
 _IMPORTED_FROM: Final = ("src", "tests", "tests/support", "scripts")

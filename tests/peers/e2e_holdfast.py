@@ -35,7 +35,7 @@ async def until_running(
     env: ProcessEnvironment, count: int, within_s: float = process_environment.WITHIN_S
 ) -> None:
     async def holds() -> bool:
-        found = [pod for pod in (await env.kube.list(Pod)).items if not pods.leaving(pod)]
+        found = [pod for pod in (await env.kube.list(Pod)).items if not pods.is_terminating(pod)]
         return len(found) == count and all(pods.ready(pod) for pod in found)
 
     await env.until(holds, f"{count} pods run", within_s=within_s)

@@ -144,7 +144,7 @@ def test_pods_of_an_unreachable_node_are_replaced_after_their_toleration_seconds
         replaced = await env.running()
         assert len(replaced) == 2
         assert node.metadata.name not in {pod.spec["nodeName"] for pod in replaced}
-        stuck = [pod for pod in await env.all(Pod) if pods.leaving(pod)]
+        stuck = [pod for pod in await env.all(Pod) if pods.is_terminating(pod)]
         assert {pod.spec["nodeName"] for pod in stuck} == {node.metadata.name}
         assert len(stuck) == 2
 

@@ -159,7 +159,9 @@ class Environment:
     async def pods(self, app: str = "web") -> list[Pod]:
         """Those of an app that nobody has told to stop."""
         found = await self.all(Pod)
-        return [pod for pod in found if pod.metadata.labels.get("app") == app and not pods.leaving(pod)]
+        return [
+            pod for pod in found if pod.metadata.labels.get("app") == app and not pods.is_terminating(pod)
+        ]
 
     async def running(self, app: str = "web") -> list[Pod]:
         return [pod for pod in await self.pods(app) if pods.ready(pod)]

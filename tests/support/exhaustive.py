@@ -32,8 +32,8 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/scenario/test_leftovers.py::test_class_changes_leave_a_bounded_number_of_templates_and_profiles": 0,
     "tests/scenario/test_rolling_choices.py::test_rolling_continues_after_another_account_takes_and_returns_a_slot": 0,
     # random seeds
-    "tests/scenario/test_storms.py::test_all_pods_run_and_nothing_is_left_over_after_random_faults": 1,
-    "tests/scenario/test_storms.py::test_long_runs_with_reservations_break_no_rule": 1,
+    "tests/scenario/test_fault_simulation.py::test_all_pods_run_and_nothing_is_left_over_after_random_faults": 1,
+    "tests/scenario/test_fault_simulation.py::test_long_runs_with_reservations_break_no_rule": 1,
     "tests/fuzz/test_fuzz.py::test_plans_of_random_scenarios_violate_no_rule": 0,
     "tests/fuzz/test_samples.py::test_plans_violate_no_rule_when_packings_are_compared_on_a_sample": 0,
     "tests/fuzz/test_damage.py::test_checker_finds_damage_in_every_plan": 1,
@@ -50,8 +50,8 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/scenario/test_capacity_blocks.py::test_drain_completes_after_a_crash_at_any_write": 2,
     "tests/scenario/test_leader_change.py::test_new_leader_replaces_a_disconnected_one_without_duplicate_launches": 2,
     # every kind of fault
-    "tests/scenario/test_weather.py::test_cluster_recovers_after_ec2_throttles_calls_or_loses_answers": 3,
-    "tests/scenario/test_weather.py::test_cluster_recovers_after_faults_of_the_api_server": 2,
+    "tests/scenario/test_ec2_and_api_faults.py::test_cluster_recovers_after_ec2_throttles_calls_or_loses_answers": 3,
+    "tests/scenario/test_ec2_and_api_faults.py::test_cluster_recovers_after_faults_of_the_api_server": 2,
     "tests/contract/test_damaged_aws.py::test_damaged_answers_raise_only_errors_of_holdfast": 6,
     "tests/contract/test_damaged_wire.py::test_damaged_answers_of_aws_raise_only_errors_of_holdfast": 8,
     "tests/scenario/test_identity.py::test_unknown_identity_launches_nothing_and_recovers_without_a_restart": 2,
@@ -95,7 +95,7 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/scenario/test_slots_through_a_day.py": 0,
     "tests/scenario/test_stale_views.py": 4,
     "tests/scenario/test_unreadable.py": 3,
-    "tests/scenario/test_weather.py": 5,
+    "tests/scenario/test_ec2_and_api_faults.py": 5,
     # `make check` runs these
     "tests/unit/test_tidy.py": 0,
     "tests/unit/test_sim_fidelity.py": 0,

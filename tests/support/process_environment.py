@@ -109,7 +109,9 @@ class ProcessEnvironment:
         return conditions.holds(pool.status.conditions, conditions.READY)
 
     async def running_pods(self) -> int:
-        return sum(pods.ready(pod) and not pods.leaving(pod) for pod in (await self.kube.list(Pod)).items)
+        return sum(
+            pods.ready(pod) and not pods.is_terminating(pod) for pod in (await self.kube.list(Pod)).items
+        )
 
     async def until(
         self, holds: Callable[[], Awaitable[bool]], what: str, *, within_s: float = WITHIN_S

@@ -23,6 +23,13 @@ INSTEAD: Final[Mapping[str, str]] = {
     "marks": "taints, conditions or annotations",
     **dict.fromkeys(("lives", "dies"), "runs, exits"),
     "homes": "node",
+    "said": "reported, answered or set",
+    "leaving": "terminating, or draining",
+    **dict.fromkeys(("seat", "seats", "guest", "guests"), "NodeInfo, PodInfo"),
+    **dict.fromkeys(("storm", "storms", "weather"), "fault simulation, fault schedule"),
+    **dict.fromkeys(
+        ("survey", "memo", "purse", "hopes", "telling", "referee", "homeless"), "what the thing is"
+    ),
 }
 # Names on the wire, and of other programs.
 ALLOWED: Final = frozenset({"machineID", '"machine"', "HOME", "Dies"})

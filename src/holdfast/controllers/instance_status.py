@@ -55,7 +55,7 @@ class InstanceStatuses:
         ended, failed = 0, None
         for status, claim in ours:
             try:
-                ended += await self._heed(status, claim)
+                ended += await self._handle(status, claim)
             except errors.HoldfastError as error:
                 failed = error  # the other claims do not wait for it
         if failed is not None:
@@ -77,7 +77,7 @@ class InstanceStatuses:
             self._recorder.count(UNHEALTHY, {"category": category})
         self._counted = {one for one in found | self._counted if any(self._claims.get(one[0]))}
 
-    async def _heed(self, status: InstanceStatus, claim: NodeClaim) -> bool:
+    async def _handle(self, status: InstanceStatus, claim: NodeClaim) -> bool:
         """Whether it ended the claim."""
         now_s, since_s = self._clock.now_s(), status.failing_since_s
         if since_s is not None and now_s - since_s < _PATIENCE_S:

@@ -80,7 +80,7 @@ class Interruption:
             return Done()
         ended = 0
         for claim in tuple(self._about(notice)):
-            ended += await self._heed(notice, claim)
+            ended += await self._handle(notice, claim)
         await self._cloud.acknowledge(notice)
         del self._notices[key]
         return Done(f"{notice.reason}: {ended} claims deleted" if ended else "")
@@ -91,7 +91,7 @@ class Interruption:
                 if self._cluster_state.is_ours(claim.spec.node_class_ref):
                     yield claim
 
-    async def _heed(self, notice: Notice, claim: NodeClaim) -> bool:
+    async def _handle(self, notice: Notice, claim: NodeClaim) -> bool:
         """Whether it ended the claim."""
         objects = (claim, *self._nodes.get(claim.status.provider_id or ""))
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""

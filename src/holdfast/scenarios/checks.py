@@ -1,6 +1,6 @@
 """The objects of a scenario, and what is wrong with them beyond what each kind's schema says.
 
-Called by `scenario` before it asks the planner anything. The rule: everything that is wrong is said at once,
+Called by `scenario` before it asks the planner anything. The rule: every problem is reported at once,
 each with its object and path; a slip in a file is never taken for a pod that is hard to place.
 """
 

@@ -1,6 +1,6 @@
 """From manifests and a Catalog to a question for the planner.
 
-The rules: the same objects give the same request in whatever order they were read; whatever is wrong is said with the
+The rules: the same objects give the same request in whatever order they were read; every problem is reported with the
 object and the path, and then nothing is planned; what is passed over on purpose is a note.
 """
 

@@ -1,6 +1,6 @@
 """From a World, as it is written in a file, to the setup of a simulated AWS.
 
-The rule: everything that is wrong is said at once, each with its path; the schema (`api.scenario_schema`) has said
+The rule: every problem is reported at once, with its path; the schema (`api.scenario_schema`) has reported
 before what is wrong with a field by itself.
 """
 

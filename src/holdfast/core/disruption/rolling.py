@@ -235,8 +235,8 @@ class Rolling:
         if entry is None or not entry.usable or self.candidate_set.cluster.now_s >= until_s:
             return None
         id_ = entry.reservation.id
-        spoken_for = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
-        if entry.releasing <= spoken_for:
+        awaited = sum(claim.reservation_id == id_ for claim in waiting_replacements.waiting(snapshot))
+        if entry.releasing <= awaited:
             return None
         until = wording.moment(until_s, self.candidate_set.cluster.now_s)
         text = f"a slot of {id_} is being released; the replacement waits for it until {until} (UTC)"

@@ -209,7 +209,7 @@ def _changed(node: NodeView, removed: set[str], fresh: set[str], snapshot: Snaps
 
 
 def _settled_only(pod: PodView) -> PodView:
-    """Said like the place of a volume: it is asked of the node, and changes nothing about which nodes count (S-98)."""
+    """The requirement is one of the volumes: it is checked on the node, and does not change which nodes count (S-98)."""
     volumes = pod.shape.volumes
     places = tuple(place.union(_SETTLED) for place in volumes.alternatives or (NO_REQUIREMENTS,))
     return replace(pod, shape=replace(pod.shape, volumes=replace(volumes, alternatives=places)))

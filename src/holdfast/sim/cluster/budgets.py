@@ -74,7 +74,7 @@ class Budgets:
         wait_s = None
         for name, since in (budget.status.get("disruptedPods") or {}).items():
             pod = there.get(name)
-            if pod is None or pods.leaving(pod):
+            if pod is None or pods.is_terminating(pod):
                 continue
             found[name] = since
             wait_s = float(_BELIEVED_S)

@@ -79,7 +79,7 @@ class Orphans:
             self._gone_s.pop(name, None)
             if any(taint["key"] == OUT_OF_SERVICE for taint in labels.taints(node)):
                 for pod in found:
-                    if pods.leaving(pod):
+                    if pods.is_terminating(pod):
                         await self._end(pod)
             return None
         if not found:

@@ -40,7 +40,7 @@ class DaemonSets:
         there: dict[str, Pod] = {}
         for pod in list(self._engine.pods_by_owner.get(owner.metadata.uid)):
             node = _meant_for(pod)
-            if pods.leaving(pod):
+            if pods.is_terminating(pod):
                 there.setdefault(node, pod)  # the next one waits until it is gone
             elif node in there or node not in may_stay or pods.ended(pod):
                 await self._engine.kube.delete(pod)

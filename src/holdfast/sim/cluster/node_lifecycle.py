@@ -145,7 +145,7 @@ def _taints_for(node: Node) -> list[tuple[str, str]]:
     found = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.get("unschedulable") else []
     ready = pods.condition(node.status, pods.READY).get("status")
     if ready in ("True", None):
-        # A node whose kubelet has said nothing yet keeps the taint it was made with.
+        # A node whose kubelet has reported nothing yet keeps the taint it was made with.
         fresh = [t for t in labels.taints(node) if ready is None and t["key"] == names.NOT_READY_TAINT]
         return [*found, *((t["key"], t["effect"]) for t in fresh)]
     key = names.UNREACHABLE_TAINT if ready == "Unknown" else names.NOT_READY_TAINT

@@ -31,7 +31,7 @@ class PodWorkers:
         kubelet = self._kubelets.of_node(pods.node_of(pod)) if pod is not None else None
         if pod is None or kubelet is None:
             return None
-        if pods.leaving(pod):
+        if pods.is_terminating(pod):
             return await self._stop(pod)
         if pods.ended(pod):
             return None

@@ -14,13 +14,13 @@ def ended(pod: Pod) -> bool:
     return pod.status.get("phase") in ENDED
 
 
-def leaving(pod: Pod) -> bool:
+def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
 def active(pod: Pod) -> bool:
     """Whether the pod counts for its owner: it has not ended and is not terminating."""
-    return not ended(pod) and not leaving(pod)
+    return not ended(pod) and not is_terminating(pod)
 
 
 def node_of(pod: Pod) -> str:

@@ -48,12 +48,12 @@ class StatefulSets:
             pod = mine.get(ordinal)
             if pod is None:
                 await self._make(owner, ordinal)
-            elif pods.ended(pod) and not pods.leaving(pod):
+            elif pods.ended(pod) and not pods.is_terminating(pod):
                 await self._engine.kube.delete(pod)
-            if ordered and (pod is None or not pods.ready(pod) or pods.leaving(pod)):
+            if ordered and (pod is None or not pods.ready(pod) or pods.is_terminating(pod)):
                 return
         for ordinal in sorted((n for n in mine if n >= wanted), reverse=True):
-            if not pods.leaving(mine[ordinal]):
+            if not pods.is_terminating(mine[ordinal]):
                 await self._engine.kube.delete(mine[ordinal])
             if ordered:
                 return
@@ -63,7 +63,7 @@ class StatefulSets:
         """Ends the last pod of an older template, when all are well."""
         if (owner.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return
-        if any(pods.leaving(pod) or not pods.ready(pod) for pod in mine):
+        if any(pods.is_terminating(pod) or not pods.ready(pod) for pod in mine):
             return
         revision = _revision(owner)
         stale = next((pod for pod in mine if pod.metadata.labels.get(REVISION) != revision), None)

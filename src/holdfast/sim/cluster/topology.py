@@ -129,7 +129,7 @@ class Neighbours:
 
         def counted(pod: Pod) -> bool:
             meta = pod.metadata
-            return meta.namespace == namespace and not pods.leaving(pod) and test(meta.labels)
+            return meta.namespace == namespace and not pods.is_terminating(pod) and test(meta.labels)
 
         eligible = [node_info for node_info in self._places if self._is_eligible(constraint, node_info)]
         key = constraint["topologyKey"]

@@ -221,7 +221,7 @@ def _ebs(info: InstanceTypeInfo) -> dict[str, Any]:
 
 
 def _network(info: InstanceTypeInfo) -> dict[str, Any]:
-    """The baseline of all cards together is said of the first, since only the sum is known."""
+    """The first card has the baseline of all cards together, since only the sum is known."""
     cards: list[dict[str, Any]] = [
         {"NetworkCardIndex": card, "MaximumNetworkInterfaces": count}
         for card, count in enumerate(info.enis_per_card)

@@ -18,7 +18,7 @@ _FULL_EVERY: Final = 500  # checks; in a region with more instances than that, a
 
 
 class BrokenRule(AssertionError):
-    """The referee itself is wrong, or was made to be: nothing after this can be trusted."""
+    """A rule of EC2 does not hold in the simulation: nothing after this can be trusted."""
 
 
 class Tally:

@@ -142,7 +142,7 @@ def recommend_rebalance(region: RegionState, instance_id: str) -> None:
 
 
 def schedule_event(region: RegionState, instance_id: str, code: str, at_s: int) -> None:
-    """A scheduled change, said by AWS Health and by DescribeInstanceStatus."""
+    """A scheduled change, reported by AWS Health and by DescribeInstanceStatus."""
     event = ScheduledEvent(id=region.new_id("instance-event"), code=code, at_s=at_s)
     instance = region.put_instance(region.instances[instance_id], event=event)
     region.at(at_s, "instance.scheduled", instance_id)

@@ -60,9 +60,7 @@ class NoCapacity(Fault):
 
     instance_type: str = ""
     zone_id: str = ""
-    market: str = (
-        ""  # on-demand, spot or reserved: what is paid for is there when nothing else is, unless said
-    )
+    market: str = ""  # on-demand, spot or reserved: empty: not reserved, because reserved capacity is there when nothing else is
     code: str = "InsufficientInstanceCapacity"  # or another, such as a quota's or RequestLimitExceeded
 
 

@@ -1,4 +1,4 @@
-"""CreateFleet, type instant: what is launched, where from, and what is said of the rest.
+"""CreateFleet, type instant: what is launched, where from, and the errors of the rest.
 
 Called by `service`. The rules are the appendix of the reservation design, row by row (docs/fidelity-ec2.md);
 above all: what could not be launched is in Errors, with its override, and never left unsaid.

@@ -223,7 +223,7 @@ def _required_term(
         return requirements.from_expressions(
             (*expressions, *(node_terms.expression(e, rules) for e in fields))
         )
-    except errors.InvalidInput:  # said above, one by one
+    except errors.InvalidInput:  # reported above, one by one
         return NO_REQUIREMENTS
 
 
@@ -309,7 +309,7 @@ class _PodTerms:
         return PodTerm(key, selector, self._namespaces(term))
 
     def _namespaces(self, term: wire.PodAffinityTerm) -> tuple[str, ...]:
-        """Those listed and those selected; the pod's own when neither is said (S-80)."""
+        """Those listed and those selected; the pod's own when neither is set (S-80)."""
         chosen = selectors.selector(term.namespace_selector)
         if chosen is None:
             return tuple(sorted(set(term.namespaces))) or (self._namespace,)

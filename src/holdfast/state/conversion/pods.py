@@ -85,7 +85,7 @@ class PodConverter:
             if size is None:
                 try:
                     size = self._sizes[size_key] = pod_shapes.requests(pod)
-                except errors.InvalidInput:  # said with everything else that is wrong with it
+                except errors.InvalidInput:  # reported with the other problems of the pod
                     return pod_shapes.convert(pod, self._context, self._rules)
             labels = tuple(sorted(pod.metadata.labels.items()))
             return Converted(replace(known.shape, labels=labels, requests=size), (), True, False)

@@ -1,7 +1,7 @@
 """What an EC2NodeClass says about the size of its nodes, parsed once.
 
 Called by `builder`; `capacity` and `overhead` compute from it. The rule: whatever is wrong in the kubelet's settings is
-said here, with its place, and nothing after this can fail. Expressions in place of numbers (Karpenter's gate
+reported here, with its path, and nothing after this can fail. Expressions in place of numbers (Karpenter's gate
 NodeClassCEL) are refused.
 """
 

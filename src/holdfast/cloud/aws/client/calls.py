@@ -2,7 +2,7 @@
 
 Every module of this package calls AWS through a `Calls`. The rules: the SDK never retries, sleeps or rolls
 dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
-said that it refused to look at it, since a write without an answer may have taken effect; a listing is all
+answered that it did not process it, since a write without an answer may have taken effect; a listing is all
 of its pages or an error; every error is one of ours, by the table in `error_codes`; an answer that is cut, of another
 type than AWS documents or that `parse` cannot read is Unreachable (`answers`). A call that changes something passes the
 fence in the thread that sends it, after every wait.

@@ -26,7 +26,7 @@ _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Kind(enum.StrEnum):
-    """What is said, in the words of the metric label."""
+    """What a message reports, as the value of the metric label."""
 
     SPOT_INTERRUPTED = "spot_interrupted"
     RESERVATION_INTERRUPTED = "capacity_reservation_interrupted"

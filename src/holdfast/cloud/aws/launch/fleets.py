@@ -157,7 +157,7 @@ def context(claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
 
 
 def read(answer: Mapping[str, Any]) -> Answer:
-    """What EC2 said. KeyError or ValueError if it does not say that there is a fleet, or which instances are in it, of
+    """What EC2 answered. KeyError or ValueError if it does not say that there is a fleet, or which instances are in it, of
     which type and where: then the call may have launched instances, and those are found by their tags."""
     answer["FleetId"]
     launched = []
@@ -183,7 +183,7 @@ def read(answer: Mapping[str, Any]) -> Answer:
 
 
 def all_full(words: str) -> Answer:
-    """As if EC2 had said of each reservation what it said of the whole request."""
+    """As if EC2 had answered for each reservation what it answered for the whole request."""
     return Answer((), (Failure("ReservationCapacityExceeded", words),))
 
 

@@ -264,7 +264,7 @@ class Launcher:
         try:
             counts = await self._counts()
         except errors.HoldfastError:
-            return False  # EC2 said full, and nothing says otherwise
+            return False  # EC2 answered that it is full, and no later answer differs
         used = Counter(fleets.reservation_of(picked, one) for one in answer.launched)
         now_s = self._clock.now_s()
         launch.free |= {

@@ -55,7 +55,7 @@ class TemplateStore:
         await asyncio.gather(*(self._make(template) for template in missing))
 
     def forget(self, templates: Iterable[Template]) -> None:
-        """EC2 said that one of these is gone."""
+        """EC2 answered that one of these does not exist."""
         self._known.difference_update(template.name for template in templates)
 
     async def delete_all(self, node_class: str) -> None:

@@ -18,7 +18,7 @@ Which = Callable[[Request], bool]
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The request is answered with a Status, and has no effect unless it is said that it has."""
+    """The request is answered with a Status, and has no effect unless the fault is set to let it take effect."""
 
     reason: Literal[
         "TooManyRequests", "InternalError", "Conflict", "NotFound", "Timeout", "Expired", "Forbidden"

@@ -89,7 +89,7 @@ class Codec(abc.ABC):
         return ApiError(self.unknown_action, message, self.unknown_action_status)
 
     def strict_result(self, operation: OperationModel, result: Mapping[str, Any]) -> dict[str, Any]:
-        """A copy of the result as a client may see it; WrongShape when AWS could not have said it."""
+        """A copy of the result as a client may see it; WrongShape when AWS could not have answered it."""
         try:
             return dict(self._copies[operation.name](result))
         except shapes.WrongShape as wrong:

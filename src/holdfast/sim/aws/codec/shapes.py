@@ -18,7 +18,7 @@ GROWING_ENUMS: Final = ("InstanceType",)  # AWS has more of these than any relea
 
 
 class WrongShape(Exception):
-    """A simulated service said something that AWS cannot say."""
+    """A simulated service answered what AWS cannot answer."""
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(f"{path}: {problem}" if path else problem)

@@ -90,52 +90,52 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Storm:
+class FaultSchedule:
     seed: int
     slots: tuple[Slots, ...]
     pools: tuple[Pool, ...]
     apps: tuple[App, ...]
     steps: tuple[Step, ...]
-    weather: tuple[ec2.Fault, ...]  # faults of EC2, in seconds since the start
+    ec2_faults: tuple[ec2.Fault, ...]  # faults of EC2, in seconds since the start
     replicas: int  # of the controller
     lasts_s: int = LASTS_S
 
 
-def storm(seed: int) -> Storm:
+def schedule(seed: int) -> FaultSchedule:
     dice = Dice(seed)
     return _long(seed, dice) if seed >= LONG else _short(seed, dice)
 
 
-def _short(seed: int, dice: Dice) -> Storm:
+def _short(seed: int, dice: Dice) -> FaultSchedule:
     slots = tuple(_slots(dice, number) for number in range(dice.number(0, 3)))
     pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
     apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
     steps = [_user_change(dice, slots, pools, apps) for _ in range(dice.number(4, 12))]
     steps += [_process_fault(dice) for _ in range(dice.number(1, 8))]
-    return Storm(
+    return FaultSchedule(
         seed=seed,
         slots=slots,
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        weather=tuple(_ec2_fault(dice) for _ in range(dice.number(1, 5))),
+        ec2_faults=tuple(_ec2_fault(dice) for _ in range(dice.number(1, 5))),
         replicas=2 if dice.chance(0.15) else 1,
     )
 
 
-def _long(seed: int, dice: Dice) -> Storm:
+def _long(seed: int, dice: Dice) -> FaultSchedule:
     slots = tuple(_many_slots(dice, number) for number in range(dice.number(1, 3)))
     pools = tuple(_reserved_pool(dice, number, slots) for number in range(dice.number(1, 2)))
     apps = tuple(_long_app(dice, number) for number in range(dice.number(1, 3)))
     steps = [_long_change(dice, slots, pools, apps) for _ in range(dice.number(6, 12))]
     steps += [_rare_fault(dice) for _ in range(dice.pick((0, 1, 1, 2)))]
-    return Storm(
+    return FaultSchedule(
         seed=seed,
         slots=slots,
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        weather=tuple(_ec2_fault(dice) for _ in range(dice.number(0, 1))),
+        ec2_faults=tuple(_ec2_fault(dice) for _ in range(dice.number(0, 1))),
         replicas=dice.number(1, 2),
         lasts_s=LONG_S,
     )

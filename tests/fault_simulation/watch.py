@@ -14,6 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from app_environment import AppEnvironment
+from fault_simulation import rules
+from fault_simulation.generate import App, FaultSchedule
+from fault_simulation.rules import ConsolidationEvictions, EvictedPod, FreeCapacity
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.api.storage.store import Bucket, Change
@@ -21,9 +24,6 @@ from holdfast.sim.cluster import amounts
 from holdfast.sim.cluster import pods as pod_words
 from holdfast.sim.cluster.kinds import Node, Pod
 from holdfast.sim.ec2.entities import Instance
-from storms import rules
-from storms.generate import App, Storm
-from storms.rules import ConsolidationEvictions, EvictedPod, FreeCapacity
 
 COMMAND: Final = "holdfast.dev/disruption-command"
 SLOT: Final = "holdfast.dev/reservation-id"
@@ -36,9 +36,9 @@ WAITS_MAX_S: Final = 15 * 60  # ten minutes after the instance is terminated, an
 
 
 class Watch:
-    def __init__(self, storm: Storm) -> None:
-        self._storm = storm
-        self._apps = {app.name: app for app in storm.apps}
+    def __init__(self, schedule: FaultSchedule) -> None:
+        self._schedule = schedule
+        self._apps = {app.name: app for app in schedule.apps}
         self._disrupting: dict[str, str] = {}  # NodeClaims that are being disrupted, with their NodePools
         self._decided_s: dict[str, int] = {}  # commands by id; the controller's own clock may be wrong
         self._bound_s: dict[str, int] = {}  # pods by uid
@@ -73,7 +73,7 @@ class Watch:
 
     def _deletions(self, writes: list[str]) -> list[str]:
         """Pods may only be deleted, instead of evicted, where EC2 reclaims instances at a deadline."""
-        if any(slots.block or slots.interruptible for slots in self._storm.slots):
+        if any(slots.block or slots.interruptible for slots in self._schedule.slots):
             return []
         deleted = [write for write in writes if write.startswith("DELETE") and "/pods/" in write]
         return [f"a pod was deleted instead of evicted: {write}" for write in deleted]
@@ -122,7 +122,7 @@ class Watch:
             return
         self._disrupting[name] = pool
         count = Counter(self._disrupting.values())[pool]
-        most = next(one.away_max for one in self._storm.pools if one.name == pool)
+        most = next(one.away_max for one in self._schedule.pools if one.name == pool)
         if count > most:
             self._report(f"{count} nodes of {pool} were being disrupted at once, of at most {most}")
 
@@ -216,7 +216,8 @@ class Watch:
         left = [
             pod.metadata.name
             for pod in self._on(claim)
-            if not pod_words.leaving(pod) and not self._app(pod).tolerates  # those are not evicted (NC-29)
+            if not pod_words.is_terminating(pod)
+            and not self._app(pod).tolerates  # those are not evicted (NC-29)
         ]
         if left:
             self._report(f"the instance of {claim.metadata.name} was terminated under {left}")
@@ -280,7 +281,7 @@ class Watch:
             node = _node(stored.body)
             used = sum(self._app(pod).cpu_millis for pod in self._on(claim) if self._counts(pod, at_s))
             pool = next(
-                p for p in self._storm.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"]
+                p for p in self._schedule.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"]
             )
             left = amounts.of(node.status["allocatable"])["cpu"] - used
             found.append(FreeCapacity(node.metadata.name, left, node.metadata.labels, pool.tainted))

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fault_simulation.generate import App
 from holdfast.sim.ec2 import prices
 from holdfast.sim.ec2.entities import Instance
 from holdfast.sim.ec2.setup import Setup
-from storms.generate import App
 
 ZONE: Final = "topology.kubernetes.io/zone"
 COOLDOWN_S: Final = 600

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 import objects
+from fault_simulation import oracle
+from fault_simulation.generate import App, FaultSchedule, Pool, Slots
+from fault_simulation.oracle import Scene
+from fault_simulation.watch import Watch
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2.entities import Instance, Reservation, Spec
-from storms import oracle
-from storms.generate import App, Pool, Slots, Storm
-from storms.oracle import Scene
-from storms.watch import Watch
 
 SLOTS = Slots("slots", "m5.large", "us-west-2a", 1, 0, 0, open=False)
 POOL = Pool("pool", ("m5.large",), ("reserved",), ("slots",), 0, None, tainted=False)
@@ -63,12 +63,12 @@ def reservation(**fields: Any) -> Reservation:
     return Reservation(id="cr-1", owner="1", instance_type="m5.large", zone_id="usw2-az2", **(plain | fields))
 
 
-def storm(pool: Pool = POOL, app: App = APP) -> Storm:
-    return Storm(1, (SLOTS,), (pool,), (app,), (), (), 1)
+def schedule(pool: Pool = POOL, app: App = APP) -> FaultSchedule:
+    return FaultSchedule(1, (SLOTS,), (pool,), (app,), (), (), 1)
 
 
 VALID = Scene(
-    storm=storm(),
+    schedule=schedule(),
     wanted={"app": 1},
     pods=(pod(),),
     claims=(claim(),),
@@ -127,8 +127,8 @@ def test_each_problem_is_reported(change: dict[str, Any], message: str) -> None:
 def test_a_pending_pod_is_a_problem_if_it_could_run(
     pool: dict[str, Any], app: dict[str, Any], reservations: dict[str, Reservation], *, can_run: bool
 ) -> None:
-    made = storm(dataclasses.replace(POOL, **pool), dataclasses.replace(APP, **app))
-    scene = dataclasses.replace(EMPTY, storm=made, reservations=reservations)
+    made = schedule(dataclasses.replace(POOL, **pool), dataclasses.replace(APP, **app))
+    scene = dataclasses.replace(EMPTY, schedule=made, reservations=reservations)
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
 
 
@@ -145,14 +145,14 @@ def test_a_pod_can_run_only_in_the_zone_of_its_disk(zone: str, *, can_run: bool)
 
 @pytest.mark.parametrize(("now_s", "can_run"), [(599, True), (600, False)])
 def test_a_pod_cannot_run_in_a_draining_capacity_block(now_s: int, *, can_run: bool) -> None:
-    made = dataclasses.replace(storm(), slots=(dataclasses.replace(SLOTS, block=True),))
+    made = dataclasses.replace(schedule(), slots=(dataclasses.replace(SLOTS, block=True),))
     block = {"slots": reservation(available=1, kind="capacity-block", end_s=3000)}
-    scene = dataclasses.replace(EMPTY, storm=made, reservations=block, now_s=now_s)
+    scene = dataclasses.replace(EMPTY, schedule=made, reservations=block, now_s=now_s)
     assert any("could run" in problem for problem in oracle.problems(scene)) is can_run
 
 
 def test_disrupted_nodes_are_counted_per_nodepool() -> None:
-    watch = Watch(storm(dataclasses.replace(POOL, away_max=0)))
+    watch = Watch(schedule(dataclasses.replace(POOL, away_max=0)))
     watch.see(claim(), is_gone=False)
     assert watch.problems([]) == []
     watch.see(claim(reason="DisruptionReason"), is_gone=False)
@@ -162,7 +162,7 @@ def test_disrupted_nodes_are_counted_per_nodepool() -> None:
 
 def test_a_pod_deleted_without_eviction_is_a_problem_unless_a_capacity_block_ends() -> None:
     evicted, deleted = "POST /namespaces/default/pods/a/eviction", "DELETE /namespaces/default/pods/a"
-    (problem,) = Watch(storm()).problems([evicted, deleted])
+    (problem,) = Watch(schedule()).problems([evicted, deleted])
     assert problem == f"a pod was deleted instead of evicted: {deleted}"
-    block = dataclasses.replace(storm(), slots=(dataclasses.replace(SLOTS, block=True),))
+    block = dataclasses.replace(schedule(), slots=(dataclasses.replace(SLOTS, block=True),))
     assert Watch(block).problems([deleted]) == []

@@ -11,14 +11,14 @@ import pytest
 import app_environment
 import aws_environment
 from app_environment import AppEnvironment, capacity_types, instance_types
+from fault_simulation.generate import App, FaultSchedule, Pool
+from fault_simulation.watch import COMMAND, SLOT, WAITS, WAITS_MAX_S, Watch
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.aws.service import Caller
 from holdfast.sim.ec2.entities import Reservation
-from storms.generate import App, Pool, Storm
-from storms.watch import COMMAND, SLOT, WAITS, WAITS_MAX_S, Watch
 
 TYPES = {"small": "m5.large", "big": "m5.xlarge"}
-STORM = Storm(
+SCHEDULE = FaultSchedule(
     seed=0,
     slots=(),
     pools=tuple(
@@ -26,7 +26,7 @@ STORM = Storm(
     ),
     apps=(App("web", 1, 1400, (), tolerates=False), App("batch", 1, 3500, (), tolerates=False)),
     steps=(),
-    weather=(),
+    ec2_faults=(),
     replicas=1,
 )
 
@@ -36,7 +36,7 @@ class TwoNodes:
 
     def __init__(self, env: AppEnvironment) -> None:
         self.env = env
-        self.watch = Watch(STORM)
+        self.watch = Watch(SCHEDULE)
 
     async def build(self) -> None:
         env = self.env

@@ -7,9 +7,9 @@ A failing seed prints the command that replays it. `make sim SEED=1 N=10000` run
 import pytest
 import structlog
 
-from storms import harness
-from storms.generate import LASTS_S, LONG, storm
-from storms.harness import Outcome
+from fault_simulation import harness
+from fault_simulation.generate import LASTS_S, LONG, schedule
+from fault_simulation.harness import Outcome
 
 SEEDS = 200
 LONG_SEEDS = 6
@@ -18,7 +18,9 @@ SEEDS_PER_TEST = 5
 
 def run(seed: int) -> Outcome:
     replay = f"make sim SEED={seed}"
-    structlog.get_logger().info("storm", replay_with=replay)  # logged first, in case the run is killed
+    structlog.get_logger().info(
+        "fault simulation", replay_with=replay
+    )  # logged first, in case the run is killed
     outcome = harness.run(seed)
     assert not outcome.problems, "\n".join([f"replay with: {replay}", *outcome.problems, *outcome.story])
     return outcome
@@ -40,19 +42,19 @@ def test_seed_replays_the_same_run() -> None:
 
 
 def test_seeds_cover_every_step_and_fault() -> None:
-    schedules = [storm(seed) for seed in range(1, SEEDS + 1)]
+    schedules = [schedule(seed) for seed in range(1, SEEDS + 1)]
     steps = {step.what for each in schedules for step in each.steps}
     assert steps == {
         *("scale", "delete pod", "delete claim", "delete node", "kill instance", "drift"),
         *("take", "give", "grow", "cancel"),
         *("crash", "cut", "down", "request"),
     }
-    fault_types = {type(fault).__name__ for each in schedules for fault in each.weather}
+    fault_types = {type(fault).__name__ for each in schedules for fault in each.ec2_faults}
     assert fault_types == {
         *("Lost", "Throttled", "Broken", "Denied", "Stale"),
         *("NoCapacity", "Partial", "NeverBoots", "Silent", "Dies"),
     }
-    assert all(fault.until_s <= LASTS_S for each in schedules for fault in each.weather)
+    assert all(fault.until_s <= LASTS_S for each in schedules for fault in each.ec2_faults)
     assert {each.replicas for each in schedules} == {1, 2}
     slots = [one for each in schedules for one in each.slots]
     assert {(one.block, one.ends_s is None) for one in slots} == {
@@ -67,7 +69,7 @@ def test_seeds_cover_every_step_and_fault() -> None:
 
 
 def test_long_seeds_cover_every_step_of_reservations() -> None:
-    schedules = [storm(seed) for seed in range(LONG, LONG + 100)]
+    schedules = [schedule(seed) for seed in range(LONG, LONG + 100)]
     assert {step.what for each in schedules for step in each.steps} == {
         *("drift", "give", "take", "grow", "scale", "extend", "reclaim", "cancel"),
         *("crash", "cut", "down", "clock", "request"),

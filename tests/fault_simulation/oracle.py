@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from fault_simulation.generate import VCPUS, ZONES, App, FaultSchedule, Pool
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.sim.cluster import pods as pod_words
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2.entities import Instance, Reservation
-from storms.generate import VCPUS, ZONES, App, Pool, Storm
 
 ZONE: Final = "topology.kubernetes.io/zone"
 DRAINS_S: Final = 40 * 60  # before its end a capacity block is drained
@@ -27,7 +27,7 @@ DRAINS_S: Final = 40 * 60  # before its end a capacity block is drained
 class Scene:
     """The state of the API server and of EC2."""
 
-    storm: Storm
+    schedule: FaultSchedule
     wanted: dict[str, int]  # replicas by app
     pods: tuple[Pod, ...]
     claims: tuple[NodeClaim, ...]
@@ -44,8 +44,12 @@ def problems(scene: Scene) -> list[str]:
 
 
 def _pods(scene: Scene) -> Iterator[str]:
-    for app in scene.storm.apps:
-        own = [p for p in scene.pods if p.metadata.labels.get("app") == app.name and not pod_words.leaving(p)]
+    for app in scene.schedule.apps:
+        own = [
+            p
+            for p in scene.pods
+            if p.metadata.labels.get("app") == app.name and not pod_words.is_terminating(p)
+        ]
         if len(own) != scene.wanted[app.name]:
             yield f"{app.name} has {len(own)} pods of {scene.wanted[app.name]}"
         for pod in own:
@@ -61,7 +65,7 @@ def ways(scene: Scene, app: App, disk: str | None) -> Iterator[str]:
     zones = [zone for zone in ZONES if selector.get(ZONE, zone) == zone == (disk or zone)]
     if not zones:
         return
-    for pool in scene.storm.pools:
+    for pool in scene.schedule.pools:
         if pool.tainted and not app.tolerates:
             continue
         for kind in pool.instance_types:
@@ -77,7 +81,7 @@ def ways(scene: Scene, app: App, disk: str | None) -> Iterator[str]:
 
 
 def _free_slots(scene: Scene, pool: Pool, kind: str, zones: list[str]) -> Iterator[str]:
-    for slots in scene.storm.slots:
+    for slots in scene.schedule.slots:
         reservation = scene.reservations[slots.name]
         fits = slots.instance_type == kind and slots.zone in zones
         drains = slots.block and scene.now_s >= reservation.end_s - DRAINS_S
@@ -149,5 +153,5 @@ def _slots(scene: Scene) -> Iterator[str]:
 def _is_reserved(scene: Scene, claim: NodeClaim, instance: Instance) -> bool:
     """In a reservation that its EC2NodeClass selects; an open reservation that EC2 matched by itself does not count."""
     names = {reservation.id: name for name, reservation in scene.reservations.items()}
-    pool = next(p for p in scene.storm.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"])
+    pool = next(p for p in scene.schedule.pools if p.name == claim.metadata.labels["karpenter.sh/nodepool"])
     return names.get(instance.reservation_id) in pool.slots

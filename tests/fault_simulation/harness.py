@@ -17,6 +17,10 @@ import aws_environment
 import cluster_environment
 import kube_servers
 from app_environment import AppEnvironment, capacity_types, instance_types
+from fault_simulation import oracle
+from fault_simulation.generate import ZONES, App, FaultSchedule, Slots, Step, schedule
+from fault_simulation.oracle import Scene
+from fault_simulation.watch import Watch
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -30,10 +34,6 @@ from holdfast.sim.cluster.kinds import Claim, Deployment, Pod, StatefulSet, Volu
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Reservation
-from storms import oracle
-from storms.generate import ZONES, App, Slots, Step, Storm, storm
-from storms.oracle import Scene
-from storms.watch import Watch
 
 QUIET_S: Final = (
     60 * 60
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    made = storm(seed)
+    made = schedule(seed)
     outcome = Outcome(seed, [], 0.0, [])
 
     async def program(env: AppEnvironment) -> None:
@@ -85,7 +85,7 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
     start_s = int(kube_servers.START.timestamp())
     rules = [
         dataclasses.replace(rule, from_s=rule.from_s + start_s, until_s=rule.until_s + start_s)
-        for rule in made.weather
+        for rule in made.ec2_faults
     ]
     settings = app_environment.SETTINGS
     if any(slots.interruptible for slots in made.slots):
@@ -105,10 +105,10 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
 
 class _Scenario:
     def __init__(
-        self, env: AppEnvironment, made: Storm, outcome: Outcome, tell: Callable[[str], None]
+        self, env: AppEnvironment, made: FaultSchedule, outcome: Outcome, tell: Callable[[str], None]
     ) -> None:
         self._env = env
-        self._storm = made
+        self._schedule = made
         self._outcome = outcome
         self._tell = tell
         self._ids: dict[str, str] = {}  # of reservations
@@ -127,12 +127,12 @@ class _Scenario:
     async def build(self) -> None:
         env = self._env
         self.watch.start(env)
-        for slots in self._storm.slots:
+        for slots in self._schedule.slots:
             self._log(str(slots))
             self._ids[slots.name] = self._reserve(slots).id
-        for rule in self._storm.weather:
-            self._log(f"weather: {rule}")
-        for pool in self._storm.pools:
+        for rule in self._schedule.ec2_faults:
+            self._log(f"EC2 fault: {rule}")
+        for pool in self._schedule.pools:
             self._log(str(pool))
             terms = [{"id": self._ids[name]} for name in pool.slots]
             await env.node_class(pool.name, **({"capacityReservationSelectorTerms": terms} if terms else {}))
@@ -146,10 +146,10 @@ class _Scenario:
                 **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),
             )
         await env.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
-        for app in self._storm.apps:
+        for app in self._schedule.apps:
             self._log(str(app))
             await self._start(app)
-        for _ in range(1, self._storm.replicas):
+        for _ in range(1, self._schedule.replicas):
             env.stand_by()
 
     def _reserve(self, slots: Slots) -> Reservation:
@@ -188,11 +188,11 @@ class _Scenario:
     # --- Faults ---------------------------------------------------------------------------------------
 
     async def run_faults(self) -> None:
-        for step in self._storm.steps:
+        for step in self._schedule.steps:
             await self._until(step.at_s)
             self._log(f"{step.what} {' '.join(map(str, step.about))}")
             await self._do(step)
-        await self._until(self._storm.lasts_s)
+        await self._until(self._schedule.lasts_s)
         self._env.line.clear()
         self._env.own_clock.jumped_s = self._env.clock.jumped_s
         self._env.recover()
@@ -261,7 +261,9 @@ class _Scenario:
                 raise AssertionError(step.what)
 
     async def _scale(self, name: str, replicas: int) -> None:
-        kind = next(StatefulSet if app.disk else Deployment for app in self._storm.apps if app.name == name)
+        kind = next(
+            StatefulSet if app.disk else Deployment for app in self._schedule.apps if app.name == name
+        )
         found = await self._env.kube.get(kind, name, "default")
         await self._env.kube.patch(found, {"spec": {"replicas": replicas}})
 
@@ -336,7 +338,7 @@ class _Scenario:
         env = self._env
         instances = tuple(env.ec2_instances)
         return Scene(
-            storm=self._storm,
+            schedule=self._schedule,
             wanted=self._wanted,
             pods=await env.all(Pod),
             claims=tuple(await env.claims()),
