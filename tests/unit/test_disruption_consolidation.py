@@ -36,9 +36,10 @@ from holdfast.core.disruption.inputs import (
     ReleaseSlots,
     Settings,
 )
-from holdfast.model import requirements
+from holdfast.model import requirement, requirements
 from holdfast.model.pods import PodView
 from holdfast.model.reasons import BlockedCode, Reason
+from holdfast.model.requirement import Operator
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
 
@@ -570,6 +571,50 @@ def test_nodepool_that_does_not_allow_consolidation_has_a_reason(
     decision = decision_for(idle, pools=on_demand(consolidate_after_s=after_s), rules=rules)
     assert decision.command is None
     assert codes(decision, "a") == {code}
+
+
+NO_EMPTINESS = PoolRules(budgets=(Budget("0", frozenset({DisruptionReason.EMPTY.value})),))
+
+
+@pytest.mark.parametrize(
+    ("of_empty", "rules", "more", "moves"),
+    [
+        ({}, NO_EMPTINESS, {}, False),  # it costs as much, and would be deleted
+        ({}, replace(NO_EMPTINESS, static=True), {"other": True}, True),
+        ({"do_not_disrupt": True}, NO_EMPTINESS, {}, True),
+    ],
+    ids=["deleted otherwise", "static NodePool", "stays anyway"],
+)
+def test_pods_move_to_an_empty_node_only_if_it_stays_anyway(
+    of_empty: dict[str, Any], rules: PoolRules, more: dict[str, bool], *, moves: bool
+) -> None:
+    """An empty node that would be deleted saves nothing by taking the pods of another one."""
+    busy = managed_node("busy", MEDIUM, load("busy", shape(1000)))
+    empty = replace(managed_node("empty", MEDIUM), node_pool="other" if more else "default")
+    pools = [pool(name, catalog(), ON_DEMAND_ONLY) for name in ("default", "other")]
+    decision = decision_for(
+        busy,
+        empty,
+        pools=pools,
+        rules={"default": replace(rules, static=False), "other": rules},
+        facts={"empty": NodeFacts(**of_empty)},
+        settings=Settings(together_max=0),
+    )
+    if moves:
+        assert decision.command is not None
+        assert (decision.command.action, decision.command.candidates) == (Action.DELETE, ("busy",))
+    else:
+        assert decision.command is None or decision.command.action is Action.REPLACE
+
+
+def test_cheaper_replacement_that_breaks_min_values_is_refused() -> None:
+    three = requirement.of(names.INSTANCE_TYPE, Operator.EXISTS, (), min_values=3)
+    idle = managed_node("a", LARGE, load("a", shape(1500)))
+    decision = decision_for(idle, pools=on_demand(three))
+    assert decision.command is None
+    assert codes(decision, "a") == {BlockedCode.MIN_VALUES}
+    two = replace(three, min_values=2)
+    assert decision_for(idle, pools=on_demand(two)).command is not None
 
 
 # --- Cool-down and cached results ----------------------------------------------------------------------

@@ -301,3 +301,15 @@ def test_slot_and_one_cheaper_node_may_replace_several_nodes() -> None:
     deleted, launched = moves(found)
     assert deleted == {"a", "b"}
     assert launched == [("bargain", None), (MEDIUM, "cr-1")]
+
+
+def test_a_node_does_not_move_to_a_slot_that_is_worth_no_less() -> None:
+    slots = [reservation("cr-1", MEDIUM, available=0), reservation("cr-2", MEDIUM)]
+    node = paid("a", MEDIUM, 1000, slot="cr-1")
+    decision = decision_for(node, reservations=slots, settings=ALWAYS)
+    assert decision.command is None
+    smaller = [slots[0], reservation("cr-2", SMALL)]
+    found = decision_for(node, reservations=smaller, settings=ALWAYS).command
+    assert moves(found) == ({"a"}, [(SMALL, "cr-2")])
+    assert found is not None
+    assert found.replacements[0].claim.reservation_ids == ("cr-2",)
