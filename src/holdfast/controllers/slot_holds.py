@@ -64,7 +64,7 @@ class SlotHolds:
                 return ()
             cluster = await self._input(found)
             wanted = {claim.status.provider_id for claim in found}
-            decide = functools.partial(_replacements, settings=self._settings, provider_ids=wanted)
+            decide = functools.partial(replacements_for, settings=self._settings, provider_ids=wanted)
             written = [await self._write(one) for one in await self._compute.run(decide, cluster)]
             there = {claim.metadata.uid for claim in self._claims}
             self._decided = (self._decided & there) | {claim.metadata.uid for claim in found}
@@ -110,7 +110,7 @@ class SlotHolds:
         return name
 
 
-def _replacements(
+def replacements_for(
     cluster: DisruptionInput, *, settings: Settings, provider_ids: set[str | None]
 ) -> list[Replacement]:
     candidate_set = CandidateSet(cluster)
