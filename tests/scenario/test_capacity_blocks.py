@@ -59,6 +59,13 @@ async def deleting(env: AppEnvironment) -> int:
     return sum(claim.metadata.deletion_timestamp is not None for claim in await env.claims())
 
 
+async def slots_condition(env: AppEnvironment) -> str | None:
+    """The reason of the NodePool's condition about its slots. A block that has not started counts as none."""
+    found = (await env.kube.get(NodePool, "default")).status.conditions
+    condition = conditions.find(found, "CapacityReservationAvailable")
+    return None if condition is None else condition.reason
+
+
 def terminated_by_ec2(env: AppEnvironment) -> list[Instance]:
     return [one for one in env.all_ec2_instances() if one.state_reason[0].startswith("Server.")]
 
@@ -73,6 +80,7 @@ def test_capacity_block_is_used_from_its_start_and_drained_before_its_end() -> N
         (upcoming,) = (await node_class(env)).status.upcoming_capacity_reservations
         assert (upcoming.id, times.epoch_s(upcoming.start_time)) == (slots.id, slots.start_s)
         assert await env.claims() == []  # no launch before the block starts, and none on demand
+        assert await slots_condition(env) is None
 
         await until_s(env, slots.start_s)
         await env.until_running(2, "train", within_s=60)
@@ -80,6 +88,8 @@ def test_capacity_block_is_used_from_its_start_and_drained_before_its_end() -> N
         status = (await node_class(env)).status
         assert [(one.id, one.state) for one in status.capacity_reservations] == [(slots.id, "active")]
         assert status.upcoming_capacity_reservations == ()
+        await env.sleep(2 * MINUTE_S)
+        assert await slots_condition(env) == "LimitExceeded"
 
         drains_s, reclaims_s = slots.end_s - 40 * MINUTE_S, slots.end_s - 30 * MINUTE_S
         await until_s(env, drains_s - 5)
