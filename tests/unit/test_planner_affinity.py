@@ -101,6 +101,23 @@ def test_self_affinity_starts_in_a_zone_that_the_nodepool_allows() -> None:
     assert set(zones(solve(request(pools, pods(3, with_affinity("web")), nodes=(in_zone("z1"),))))) == {"z3"}
 
 
+def test_affinity_to_a_pod_on_a_node_without_a_zone_settles_the_zone_of_that_node() -> None:
+    """Nodes of other pods are opened first, and their zones stay open."""
+    pending = (
+        *pods(2, shape(800, 100, app="other"), "other"),
+        *pods(1, shape(700, 100, app="db"), "db"),
+        *pods(1, with_affinity("db"), "web"),
+    )
+    plan = solve(request([pool("default", ONE_POD)], pending))
+    assert not plan.unplaced
+    zone_of = {
+        claim.pods[0].partition("-")[0]: claim.requirements.get(names.ZONE).values for claim in plan.claims
+    }
+    assert zone_of["db"] == zone_of["web"]
+    assert len(zone_of["db"]) == 1
+    assert not zone_of["other"]
+
+
 @pytest.mark.fact("S-81", "S-20")
 def test_affinity_to_a_smaller_pod_is_retried_after_that_pod_is_placed() -> None:
     database = shape(100, 100, app="db", node_selector=from_labels({names.ZONE: "z2"}))
