@@ -1,6 +1,6 @@
 """Runs what needs real peers: `make e2e`.
 
-The contract suites of the Kube door and of the embedded API server, on a real kube-apiserver beside the embedded one; then
+The contract suites of the Kube port and of the embedded API server, on a real kube-apiserver beside the embedded one; then
 tests/peers: Karpenter and the AWS CLI in the sandbox, Kubernetes' own scheduler and controllers beside the embedded server,
 Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be built.
 
@@ -23,7 +23,7 @@ from holdfast.sim import control_plane, processes
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = (
-    "test_kube_door.py",
+    "test_kube_port.py",
     "test_kube_lists.py",
     "test_kube_pods.py",
     "test_kube_runtime.py",

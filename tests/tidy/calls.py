@@ -58,7 +58,7 @@ def findings(source: str, path: str) -> list[str]:
     tree = ast.parse(source)
     allowed = [name for use in ALLOWED_USES if path.startswith(use.folder) for name in use.names]
     return [
-        f"{path}:{line}: {name} outside its rooms; take it as an argument or through a door"
+        f"{path}:{line}: {name} outside its modules; take it as an argument or through a port"
         for line, name in _uses(tree, _imports(tree))
         if _matches(name, BANNED) and not _matches(name, allowed)
     ]
