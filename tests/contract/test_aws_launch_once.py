@@ -150,6 +150,15 @@ def test_instances_of_other_claims_are_not_reused_for_the_same_token(env: Launch
     assert len({*found, *owned}) == 4 == len(env.ec2_instances)
 
 
+def test_instance_of_a_repeated_answer_is_assigned_to_one_claim(env: LaunchEnvironment) -> None:
+    """EC2 repeats its answer to the same call. The first claims are not written yet, so no claim owns the instances."""
+    requests = env.requests(env.resolve(env.node_class()), ON_DEMAND, count=2)
+    first = ids(env.launch(requests))
+    others = [dataclasses.replace(each, claim=env.claim(ON_DEMAND)) for each in requests]
+    second = ids(env.launch(others))
+    assert len({*first, *second}) == 4 == len(env.ec2_instances)
+
+
 def test_instance_of_a_lost_answer_is_assigned_to_the_claim_without_one(env: LaunchEnvironment) -> None:
     node_class = env.resolve(env.node_class())
     first = env.requests(node_class, ON_DEMAND)

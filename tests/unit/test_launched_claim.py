@@ -129,6 +129,12 @@ def test_capacity_is_that_of_the_offering() -> None:
     assert filled(draft(), INSTANCE, known).status.capacity["cpu"] == "2"
 
 
+def test_type_of_an_instance_is_found_by_name() -> None:
+    other = instance_type("m5.xlarge", 4, 16, 0.2)
+    assert launched_claim.type_of(INSTANCE, (other, TYPE)) == TYPE
+    assert launched_claim.type_of(INSTANCE, (other,)) is None
+
+
 def test_offering_of_an_instance_has_its_zone_capacity_type_and_reservation() -> None:
     found = launched_claim.offering_of(RESERVED, TYPE)
     assert found is not None

@@ -3,6 +3,7 @@
 Called by `launch`. It changes the draft and writes nothing.
 """
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -43,6 +44,10 @@ def fill(draft: Draft, instance: Instance, known: InstanceType | None, well_know
     draft.conditions.put(claim_conditions.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
         draft.conditions.put(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
+
+
+def type_of(instance: Instance, types: Iterable[InstanceType]) -> InstanceType | None:
+    return next((one for one in types if one.name == instance.instance_type), None)
 
 
 def offering_of(instance: Instance, known: InstanceType | None) -> Offering | None:
