@@ -113,9 +113,13 @@ async def without_autoscaler(env: ProcessEnvironment, _folder: Path) -> AsyncIte
     """Launches as many instances as there are pods, without an autoscaler."""
     about = env.cloud.about
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
-    node_config = config | {
-        "spec": {"cluster": {"name": process_environment.NAME, "apiServerEndpoint": "https://c"}}
+    address = env.sandbox.address
+    cluster = {
+        "name": process_environment.NAME,
+        "apiServerEndpoint": address.url,
+        "certificateAuthority": base64.b64encode(address.authority).decode(),
     }
+    node_config = config | {"spec": {"cluster": cluster}}
     images = env.cloud.ec2.region.setup.images
     linux = next(one.id for one in images if one.architecture == "x86_64" and one.platform != "Windows")
     user_data = base64.b64encode(json.dumps(node_config).encode()).decode()
