@@ -21,7 +21,7 @@ async def main() -> int:
     statuses, failed = Counter[int](), 0
     for seed in range(options.seed, options.seed + options.count):
         case = malformed.case(seed)
-        verdict = await malformed.judge(server, case)
+        verdict = await malformed.check_case(server, case)
         statuses[verdict.status] += 1
         if verdict.problem:
             failed += 1

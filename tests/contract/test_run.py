@@ -73,7 +73,7 @@ def test_pending_pods_run_in_reserved_slots_first(tmp_path: Path) -> None:
         assert len(reserved) == 2
         assert env.cloud.ec2.region.reservations[reservation_id(env)].available == 0
 
-        started = await replica.says("started")
+        started = await replica.wait_for_log("started")
         assert await get(started["health_probe_port"], "/healthz") == (200, "ok")
         assert await get(started["health_probe_port"], "/readyz") == (200, "ok")
         _, page = await get(started["metrics_port"], "/metrics")
@@ -98,12 +98,12 @@ def test_a_second_replica_leads_after_the_first_stops(tmp_path: Path) -> None:
     async def program(env: ProcessEnvironment) -> None:
         first = await env.start()
         await create_class_and_pool(env)
-        leader = await first.says("acquired lease")
+        leader = await first.wait_for_log("acquired lease")
         second = await env.start()
-        await second.says("synced caches")
+        await second.wait_for_log("synced caches")
         assert all(line["message"] != "acquired lease" for line in second.lines)
         assert await first.stop() == 0
-        follower = await second.says("acquired lease")
+        follower = await second.wait_for_log("acquired lease")
         env.replicas.remove(first)
         assert follower["identity"] != leader["identity"]
         await env.deploy("web", replicas=1)
@@ -140,7 +140,7 @@ def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
         )
         env.replicas.remove(refused)
         with_flag = await env.start("--beside-karpenter")
-        await with_flag.says("acquired lease")
+        await with_flag.wait_for_log("acquired lease")
         assert await with_flag.stop() == 0
 
     run(program, tmp_path)
@@ -150,7 +150,7 @@ def test_an_expired_lease_of_karpenter_is_ignored(tmp_path: Path) -> None:
     async def program(env: ProcessEnvironment) -> None:
         await karpenter_leads(env, env.clock.now_s() - 60)
         replica = await env.start()
-        await replica.says("acquired lease")
+        await replica.wait_for_log("acquired lease")
         assert await replica.stop() == 0
 
     run(program, tmp_path)

@@ -21,7 +21,7 @@ SLOW_PLAN = Path(__file__).parent.parent / "support" / "slow_plan.py"
 async def exit_s(replica: Replica) -> float:
     """How long the process runs after it logged that it stopped."""
     replica.process.terminate()
-    await replica.says("stopped")
+    await replica.wait_for_log("stopped")
     began_s = time.monotonic()
     assert await replica.ended() == 0
     return time.monotonic() - began_s
@@ -31,7 +31,7 @@ def test_sigterm_does_not_wait_for_a_long_poll(tmp_path: Path) -> None:
     async def main() -> None:
         async with process_environment.serving(tmp_path) as env:
             replica = await env.start(f"--interruption-queue={env.cloud.queue}")
-            await replica.says("acquired lease")
+            await replica.wait_for_log("acquired lease")
 
             async def polls() -> bool:
                 return ("sqs", "GetQueueUrl", None) in env.cloud.endpoint.counts
@@ -50,7 +50,7 @@ def test_sigterm_does_not_wait_for_a_plan(tmp_path: Path) -> None:
             await env.node_class()
             await env.node_pool()
             await env.deploy("web", replicas=1)
-            await replica.says("planning for long")
+            await replica.wait_for_log("planning for long")
             assert await exit_s(replica) < EXIT_WITHIN_S
 
     asyncio.run(main())
@@ -60,8 +60,8 @@ def test_sigterm_does_not_wait_for_a_scraper(tmp_path: Path) -> None:
     async def main() -> None:
         async with process_environment.serving(tmp_path) as env:
             replica = await env.start()
-            started = await replica.says("started")
-            await replica.says("acquired lease")
+            started = await replica.wait_for_log("started")
+            await replica.wait_for_log("acquired lease")
             with contextlib.ExitStack() as stack:
                 for port in (started["metrics_port"], started["health_probe_port"]):
                     scraper = stack.enter_context(socket.create_connection(("127.0.0.1", port)))

@@ -51,7 +51,7 @@ async def test_equal_value_is_owned_by_both_managers(line: Line) -> None:
 @each_server
 async def test_patch_owns_the_fields_that_it_changed(line: Line) -> None:
     await apply(line, "a", deployment(replicas=2))
-    await line.patched(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}})
+    await line.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}})
     refused = await apply(line, "a", deployment(replicas=2))
     assert refused.status == 409
     assert 'conflict with "tester" with subresource "scale" using apps/v1: .spec.replicas' in refused.message
@@ -79,13 +79,13 @@ async def test_second_apply_changes_nothing(line: Line) -> None:
 
 @each_server
 async def test_lists_with_keys_are_owned_item_by_item(line: Line) -> None:
-    await line.made(NODES, node())
+    await line.create(NODES, node())
     body = {"apiVersion": "v1", "kind": "Node"}
     for manager, type_ in (("a", "Ready"), ("b", "Healthy")):
         status = {"conditions": [{"type": type_, "status": "True"}]}
         path = f"{NODES}/n1/status?fieldManager={manager}"
         assert (await line.ask("PATCH", path, {**body, "status": status}, type_=APPLY)).status == 200
-    found = await line.got(f"{NODES}/n1")
+    found = await line.get(f"{NODES}/n1")
     assert sorted(c["type"] for c in found["status"]["conditions"]) == ["Healthy", "Ready"]
     removed = await line.ask(
         "PATCH", f"{NODES}/n1/status?fieldManager=b", {**body, "status": {}}, type_=APPLY
@@ -104,12 +104,12 @@ async def test_an_apply_needs_a_manager_and_the_right_kind(line: Line) -> None:
 
 @each_server
 async def test_managed_fields_can_be_rewritten_as_kubectl_does(line: Line) -> None:
-    made = await line.made(DEPLOYMENTS, deployment(replicas=2), agent="kubectl-client-side-apply")
+    made = await line.create(DEPLOYMENTS, deployment(replicas=2), agent="kubectl-client-side-apply")
     entry = {**made["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}
     change = [
         {"op": "replace", "path": "/metadata/managedFields", "value": [entry]},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": made["metadata"]["resourceVersion"]},
     ]
-    after = await line.patched(f"{DEPLOYMENTS}/web", change, JSON_PATCH)
+    after = await line.patch(f"{DEPLOYMENTS}/web", change, JSON_PATCH)
     assert list(managers(after)) == [("kubectl", "Apply")]
     assert (await apply(line, "kubectl", deployment(replicas=5))).value["spec"]["replicas"] == 5

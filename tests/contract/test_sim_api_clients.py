@@ -25,7 +25,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 @each_front
 async def test_the_version_is_one_that_clients_can_parse(line: Line) -> None:
-    version = await line.got("/version")
+    version = await line.get("/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
     for path in ("/healthz", "/livez", "/readyz"):
@@ -34,17 +34,17 @@ async def test_the_version_is_one_that_clients_can_parse(line: Line) -> None:
 
 @each_server
 async def test_new_cluster_has_the_default_namespaces(line: Line) -> None:
-    names = [item["metadata"]["name"] for item in (await line.got("/api/v1/namespaces"))["items"]]
+    names = [item["metadata"]["name"] for item in (await line.get("/api/v1/namespaces"))["items"]]
     assert {"default", "kube-system", "kube-node-lease"} <= set(names)
 
 
 @each_server
 async def test_legacy_discovery_lists_every_group_and_resource(line: Line) -> None:
-    assert (await line.got("/api"))["versions"] == ["v1"]
-    core = {r["name"]: r for r in (await line.got("/api/v1"))["resources"]}
+    assert (await line.get("/api"))["versions"] == ["v1"]
+    core = {r["name"]: r for r in (await line.get("/api/v1"))["resources"]}
     assert {"pods", "pods/eviction", "pods/binding", "nodes/status", "events"} <= core.keys()
     assert core["pods/eviction"]["group"] == "policy"
-    groups = {group["name"] for group in (await line.got("/apis"))["groups"]}
+    groups = {group["name"] for group in (await line.get("/apis"))["groups"]}
     wanted = {
         "apps",
         "batch",
@@ -55,7 +55,7 @@ async def test_legacy_discovery_lists_every_group_and_resource(line: Line) -> No
         "resource.k8s.io",
     }
     assert wanted <= groups
-    assert (await line.got("/apis/apps"))["preferredVersion"]["groupVersion"] == "apps/v1"
+    assert (await line.get("/apis/apps"))["preferredVersion"]["groupVersion"] == "apps/v1"
     assert (await line.ask("GET", "/apis/nope")).status == 404
 
 
@@ -80,10 +80,10 @@ async def test_aggregated_discovery_has_an_etag_that_a_new_kind_changes(line: Li
 @each_front
 async def test_openapi_has_a_document_per_group_version(line: Line) -> None:
     await with_crds(line)
-    index = await line.got("/openapi/v3")
+    index = await line.get("/openapi/v3")
     path_of_document = index["paths"]["apis/karpenter.sh/v1"]["serverRelativeURL"]
     assert path_of_document.startswith("/openapi/v3/apis/karpenter.sh/v1?hash=")
-    document = await line.got(path_of_document)
+    document = await line.get(path_of_document)
     patch = document["paths"]["/apis/karpenter.sh/v1/nodepools/{name}"]["patch"]
     assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
     kind = {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}
@@ -94,7 +94,7 @@ async def test_openapi_has_a_document_per_group_version(line: Line) -> None:
         if s.get("x-kubernetes-group-version-kind") == [kind]
     ]
     assert "budgets" in pools[0]["properties"]["spec"]["properties"]["disruption"]["properties"]
-    apps = await line.got("/openapi/v3/apis/apps/v1")
+    apps = await line.get("/openapi/v3/apis/apps/v1")
     assert "io.k8s.api.core.v1.PodSpec" in apps["components"]["schemas"]
     assert (await line.ask("GET", "/openapi/v2")).status == 404
 
@@ -133,32 +133,32 @@ async def test_a_lease_is_read_from_protobuf(line: Line) -> None:
 @each_server
 async def test_delete_options_distinguish_grace_period_zero_from_unset(line: Line) -> None:
     for name in ("a", "b"):
-        await line.made(PODS, pod(name, nodeName="n1"))
+        await line.create(PODS, pod(name, nodeName="n1"))
     assert (
         await send(line, f"{PODS}/a", envelope("v1", "DeleteOptions", message((1, 0))), "DELETE")
     ).status == 200
     assert (await line.ask("GET", f"{PODS}/a")).status == 404
     assert (await send(line, f"{PODS}/b", envelope("v1", "DeleteOptions", b""), "DELETE")).status == 200
-    assert (await line.got(f"{PODS}/b"))["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert (await line.get(f"{PODS}/b"))["metadata"]["deletionGracePeriodSeconds"] == 30
     uid = message((2, message((1, "other"))))
     assert (await send(line, f"{PODS}/b", envelope("v1", "DeleteOptions", uid), "DELETE")).status == 409
 
 
 @each_server
 async def test_an_eviction_and_a_binding_are_read_from_protobuf(line: Line) -> None:
-    await line.made(NODES, node())
-    await line.made(PODS, pod())
+    await line.create(NODES, node())
+    await line.create(PODS, pod())
     target = message((1, "Node"), (2, ""), (3, "n1"))
     bind = envelope("v1", "Binding", message((1, meta("a")), (2, target)))
     assert (await send(line, f"{PODS}/a/binding", bind)).status == 201
-    assert (await line.got(f"{PODS}/a"))["spec"]["nodeName"] == "n1"
+    assert (await line.get(f"{PODS}/a"))["spec"]["nodeName"] == "n1"
     evict = envelope(
         "policy/v1", "Eviction", message((1, meta("a")), (2, message((2, message((1, "other"))))))
     )
     assert (await send(line, f"{PODS}/a/eviction", evict)).status == 409
     evict = envelope("policy/v1", "Eviction", message((1, meta("a"))))
     assert (await send(line, f"{PODS}/a/eviction", evict)).status == 201
-    assert (await line.got(f"{PODS}/a"))["metadata"]["deletionTimestamp"]
+    assert (await line.get(f"{PODS}/a"))["metadata"]["deletionTimestamp"]
 
 
 @each_front
@@ -201,19 +201,19 @@ async def test_events_of_both_groups_are_the_same_events(line: Line) -> None:
         "reportingInstance": "s-1",
         "eventTime": "2027-01-15T08:00:00.000000Z",
     }
-    await line.made(EVENTS, event)
-    core = await line.got("/api/v1/events?fieldSelector=involvedObject.name=a,involvedObject.kind=Pod")
+    await line.create(EVENTS, event)
+    core = await line.get("/api/v1/events?fieldSelector=involvedObject.name=a,involvedObject.kind=Pod")
     assert [(e["message"], e["apiVersion"]) for e in core["items"]] == [("it fits", "v1")]
-    await line.patched("/api/v1/namespaces/default/events/e", {"message": "it still fits"})
-    again = (await line.got(f"{EVENTS}?fieldSelector=regarding.name=a"))["items"][0]
+    await line.patch("/api/v1/namespaces/default/events/e", {"message": "it still fits"})
+    again = (await line.get(f"{EVENTS}?fieldSelector=regarding.name=a"))["items"][0]
     assert (again["note"], again["apiVersion"]) == ("it still fits", "events.k8s.io/v1")
 
 
 @each_front
 async def test_tables_have_the_columns_of_kubernetes(line: Line) -> None:
-    await line.made(NODES, {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    await line.made(PODS, pod(nodeName="n1"))
-    await line.made(DEPLOYMENTS, deployment(replicas=2))
+    await line.create(NODES, {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    await line.create(PODS, pod(nodeName="n1"))
+    await line.create(DEPLOYMENTS, deployment(replicas=2))
     line.clock.now += 61
     nodes = (await line.ask("GET", NODES, accept=TABLE)).value
     assert nodes["rows"][0]["cells"][:4] == ["n1", "Ready", "<none>", "61s"]
@@ -229,22 +229,24 @@ async def test_tables_have_the_columns_of_kubernetes(line: Line) -> None:
 async def test_reviews_return_the_user_and_the_permission(line: Line) -> None:
     base = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    may = await line.made(base, {**body, "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}})
+    may = await line.create(
+        base, {**body, "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    )
     assert may["status"]["allowed"] is True
     self_review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    me = await line.made("/apis/authentication.k8s.io/v1/selfsubjectreviews", self_review)
+    me = await line.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", self_review)
     assert me["status"]["userInfo"]["username"] == line.user
     token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "a-token"}}
-    review = await line.made("/apis/authentication.k8s.io/v1/tokenreviews", token)
+    review = await line.create("/apis/authentication.k8s.io/v1/tokenreviews", token)
     assert review["status"]["authenticated"] is True
 
 
 @each_front
 async def test_token_of_a_service_account_is_accepted(line: Line) -> None:
     accounts = "/api/v1/namespaces/default/serviceaccounts"
-    await line.made(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
+    await line.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
-    token = (await line.made(f"{accounts}/robot/token", asked))["status"]["token"]
+    token = (await line.create(f"{accounts}/robot/token", asked))["status"]["token"]
     assert (await line.ask("GET", NODES, token=token)).status == 200
 
 

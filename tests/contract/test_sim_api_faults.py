@@ -28,7 +28,7 @@ async def test_refused_request_has_no_effect_and_a_retry_after_header(line: Line
             "2",
             "TooManyRequests",
         )
-    assert (await line.got(NODES))["items"] == []
+    assert (await line.get(NODES))["items"] == []
 
 
 @each_front
@@ -37,21 +37,21 @@ async def test_a_lost_request_has_no_effect_and_a_lost_answer_has(line: Line) ->
         line.faults.add(fault, everything)
         with pytest.raises(BROKEN):
             await line.ask("POST", NODES, node(name))
-    assert [item["metadata"]["name"] for item in (await line.got(NODES))["items"]] == ["n2"]
+    assert [item["metadata"]["name"] for item in (await line.get(NODES))["items"]] == ["n2"]
 
 
 @each_front
 async def test_half_an_answer_breaks_the_connection(line: Line) -> None:
-    await line.made(NODES, node())
+    await line.create(NODES, node())
     line.faults.add(Half(40), everything)
     with pytest.raises(BROKEN):
         await line.ask("GET", NODES)
-    assert len((await line.got(NODES))["items"]) == 1
+    assert len((await line.get(NODES))["items"]) == 1
 
 
 @each_front
 async def test_a_watch_may_break_in_the_middle_of_a_line(line: Line) -> None:
-    await line.made(PODS, pod())
+    await line.create(PODS, pod())
     line.faults.add(Half(60), watches)
     async with line.watching(f"{PODS}?watch=true") as events:
         with pytest.raises(BROKEN):
@@ -60,22 +60,22 @@ async def test_a_watch_may_break_in_the_middle_of_a_line(line: Line) -> None:
 
 @each_front
 async def test_watch_may_end_after_a_complete_event(line: Line) -> None:
-    await line.made(PODS, pod())
+    await line.create(PODS, pod())
     line.faults.add(Cut(chunks=1), watches)
     async with line.watching(f"{PODS}?watch=true") as events:
-        assert await events.seen(1) == [("ADDED", "a")]
+        assert await events.next_changes(1) == [("ADDED", "a")]
         assert await events.ends() == b""
 
 
 @each_front
 async def test_stale_list_has_an_older_resource_version(line: Line) -> None:
-    first = await line.made(NODES, node("n1"))
-    await line.made(NODES, node("n2"))
+    first = await line.create(NODES, node("n1"))
+    await line.create(NODES, node("n2"))
     line.faults.add(Stale(versions=1), everything)
-    stale = await line.got(NODES)
+    stale = await line.get(NODES)
     assert [item["metadata"]["name"] for item in stale["items"]] == ["n1"]
     assert stale["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-    assert len((await line.got(NODES))["items"]) == 2
+    assert len((await line.get(NODES))["items"]) == 2
 
 
 @each_front

@@ -43,18 +43,18 @@ THINGS = "/apis/x.dev/v1/namespaces/default/things"
 async def test_a_kind_is_served_as_soon_as_it_is_defined(line: Line) -> None:
     assert (await line.ask("GET", NODEPOOLS)).status == 404
     await with_crds(line)
-    crd = await line.got(f"{DEFINITIONS}/nodepools.karpenter.sh")
+    crd = await line.get(f"{DEFINITIONS}/nodepools.karpenter.sh")
     conditions = {c["type"]: c["status"] for c in crd["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
-    assert (await line.got(NODEPOOLS))["kind"] == "NodePoolList"
-    found = await line.got("/apis/karpenter.sh/v1")
+    assert (await line.get(NODEPOOLS))["kind"] == "NodePoolList"
+    found = await line.get("/apis/karpenter.sh/v1")
     assert [r["name"] for r in found["resources"]][:3] == ["nodepools", "nodepools/status", "nodepools/scale"]
 
 
 @each_server
 async def test_defaults_are_filled_in_and_unknown_fields_pruned(line: Line) -> None:
     await with_crds(line)
-    made = await line.made(NODEPOOLS, nodepool(templatee=1))
+    made = await line.create(NODEPOOLS, nodepool(templatee=1))
     assert "templatee" not in made["spec"]
     assert made["spec"]["template"]["spec"]["expireAfter"] == "720h"
     assert made["spec"]["disruption"]["consolidateAfter"] == "0s"
@@ -81,7 +81,7 @@ async def test_schema_error_has_the_path_and_the_bound(line: Line) -> None:
 @each_front
 async def test_fields_below_a_string_field_are_unknown_also_in_lists(line: Line) -> None:
     text = {"type": "object", "properties": {"word": {"type": "string"}}}
-    await line.made(DEFINITIONS, thing_crd({"spec": text}))
+    await line.create(DEFINITIONS, thing_crd({"spec": text}))
     strict = await line.ask("POST", f"{THINGS}?fieldValidation=Strict", thing(word=[{"a": 1}, [{"b": 2}]]))
     assert strict.status == 400
     assert 'unknown field "spec.word[0].a", unknown field "spec.word[1][0].b"' in strict.message
@@ -92,7 +92,7 @@ async def test_fields_below_a_string_field_are_unknown_also_in_lists(line: Line)
 @each_front
 async def test_invalid_date_time_is_a_type_error(line: Line) -> None:
     since = {"type": "object", "properties": {"since": {"type": "string", "format": "date-time"}}}
-    await line.made(DEFINITIONS, thing_crd({"spec": since}))
+    await line.create(DEFINITIONS, thing_crd({"spec": since}))
     answer = await line.ask("POST", THINGS, thing(since="soon"))
     causes = [(c["reason"], c["field"]) for c in answer.value["details"]["causes"]]
     assert causes == [("FieldValueTypeInvalid", "spec.since"), ("FieldValueInvalid", "<nil>")]
@@ -127,26 +127,26 @@ async def test_cel_rules_validate_creates_and_transition_rules_validate_updates(
     assert "spec: Invalid value: a NodePool with replicas cannot have a weight" in both.message
     once = {"rule": "self == oldSelf", "message": "immutable"}
     spec = {"type": "object", "properties": {"size": {"type": "integer", "x-kubernetes-validations": [once]}}}
-    await line.made(DEFINITIONS, thing_crd({"spec": spec}))
-    await line.made(THINGS, thing(size=1))
+    await line.create(DEFINITIONS, thing_crd({"spec": spec}))
+    await line.create(THINGS, thing(size=1))
     grown = await line.ask("PATCH", f"{THINGS}/a", {"spec": {"size": 2}}, type_=MERGE)
     assert (grown.status, grown.value["details"]["causes"][0]["field"]) == (422, "spec.size")
-    await line.patched(f"{THINGS}/a", {"metadata": {"labels": {"x": "1"}}})
-    assert (await line.got(f"{THINGS}/a"))["spec"] == {"size": 1}
+    await line.patch(f"{THINGS}/a", {"metadata": {"labels": {"x": "1"}}})
+    assert (await line.get(f"{THINGS}/a"))["spec"] == {"size": 1}
 
 
 @each_server
 async def test_unchanged_invalid_field_does_not_fail_an_update(line: Line) -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}, "name": {"type": "string"}}}
-    await line.made(DEFINITIONS, thing_crd({"spec": size}))
-    await line.made(THINGS, thing(size=50))
+    await line.create(DEFINITIONS, thing_crd({"spec": size}))
+    await line.create(THINGS, thing(size=50))
     version = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"
-    await line.patched(
+    await line.patch(
         f"{DEFINITIONS}/things.x.dev",
         [{"op": "add", "path": version, "value": 10}],
         "application/json-patch+json",
     )
-    after = await line.patched(f"{THINGS}/a", {"spec": {"name": "n"}})
+    after = await line.patch(f"{THINGS}/a", {"spec": {"name": "n"}})
     assert after["spec"] == {"size": 50, "name": "n"}
     assert (await line.ask("PATCH", f"{THINGS}/a", {"spec": {"size": 60}}, type_=MERGE)).status == 422
 
@@ -154,7 +154,7 @@ async def test_unchanged_invalid_field_does_not_fail_an_update(line: Line) -> No
 @each_server
 async def test_custom_resources_refuse_strategic_patch_and_put_without_a_version(line: Line) -> None:
     await with_crds(line)
-    await line.made(NODEPOOLS, nodepool())
+    await line.create(NODEPOOLS, nodepool())
     assert (await line.ask("PATCH", f"{NODEPOOLS}/default", {}, type_=STRATEGIC)).status == 415
     put = await line.ask("PUT", f"{NODEPOOLS}/default", nodepool(weight=3))
     assert (put.status, put.value["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
@@ -163,26 +163,26 @@ async def test_custom_resources_refuse_strategic_patch_and_put_without_a_version
 @each_front
 async def test_scale_and_status_of_a_custom_resource(line: Line) -> None:
     await with_crds(line)
-    await line.made(NODEPOOLS, nodepool(replicas=2))
-    reported = await line.patched(
+    await line.create(NODEPOOLS, nodepool(replicas=2))
+    reported = await line.patch(
         f"{NODEPOOLS}/default/status", {"status": {"nodes": 1}, "spec": {"replicas": 9}}
     )
     assert (reported["spec"]["replicas"], reported["status"]["nodes"]) == (2, 1)
     assert reported["metadata"]["generation"] == 1
-    scale = await line.got(f"{NODEPOOLS}/default/scale")
+    scale = await line.get(f"{NODEPOOLS}/default/scale")
     assert (scale["kind"], scale["spec"], scale["status"]) == ("Scale", {"replicas": 2}, {"replicas": 1})
-    await line.patched(f"{NODEPOOLS}/default/scale", {"spec": {"replicas": 5}})
-    after = await line.got(f"{NODEPOOLS}/default")
+    await line.patch(f"{NODEPOOLS}/default/scale", {"spec": {"replicas": 5}})
+    after = await line.get(f"{NODEPOOLS}/default")
     assert (after["spec"]["replicas"], after["metadata"]["generation"]) == (5, 2)
 
 
 @each_front
 async def test_printer_columns_become_a_table(line: Line) -> None:
     await with_crds(line)
-    await line.made(NODEPOOLS, nodepool())
+    await line.create(NODEPOOLS, nodepool())
     condition = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
     condition["lastTransitionTime"] = "2027-01-15T08:00:00Z"
-    await line.patched(f"{NODEPOOLS}/default/status", {"status": {"conditions": [condition]}})
+    await line.patch(f"{NODEPOOLS}/default/status", {"status": {"conditions": [condition]}})
     line.clock.now += 300
     table = (await line.ask("GET", NODEPOOLS, accept=TABLE)).value
     shown = [c["name"] for c in table["columnDefinitions"] if not c["priority"]]
@@ -208,10 +208,10 @@ async def test_deleted_crd_stays_until_the_finalizers_of_its_objects_are_removed
     await with_crds(line)
     held = nodepool()
     held["metadata"]["finalizers"] = ["x.dev/hold"]
-    await line.made(NODEPOOLS, held)
+    await line.create(NODEPOOLS, held)
     await line.ask("DELETE", f"{DEFINITIONS}/nodepools.karpenter.sh")
-    assert (await line.got(f"{NODEPOOLS}/default"))["metadata"]["deletionTimestamp"]
-    await line.patched(f"{NODEPOOLS}/default", {"metadata": {"finalizers": None}})
+    assert (await line.get(f"{NODEPOOLS}/default"))["metadata"]["deletionTimestamp"]
+    await line.patch(f"{NODEPOOLS}/default", {"metadata": {"finalizers": None}})
     assert (await line.ask("GET", NODEPOOLS)).status == 404
     assert (await line.ask("GET", f"{DEFINITIONS}/nodepools.karpenter.sh")).status == 404
 
@@ -221,10 +221,10 @@ async def test_two_versions_of_a_kind_show_the_same_objects(line: Line) -> None:
     crd = thing_crd({"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
     old = {**crd["spec"]["versions"][0], "name": "v1beta1", "storage": False}
     crd["spec"]["versions"].append(old)
-    await line.made(DEFINITIONS, crd)
-    await line.made(
+    await line.create(DEFINITIONS, crd)
+    await line.create(
         "/apis/x.dev/v1beta1/namespaces/default/things", {**thing(size=1), "apiVersion": "x.dev/v1beta1"}
     )
-    assert (await line.got(f"{THINGS}/a"))["apiVersion"] == "x.dev/v1"
-    await line.patched("/apis/x.dev/v1beta1/namespaces/default/things/a", {"spec": {"size": 2}})
-    assert (await line.got(f"{THINGS}/a"))["spec"] == {"size": 2}
+    assert (await line.get(f"{THINGS}/a"))["apiVersion"] == "x.dev/v1"
+    await line.patch("/apis/x.dev/v1beta1/namespaces/default/things/a", {"spec": {"size": 2}})
+    assert (await line.get(f"{THINGS}/a"))["spec"] == {"size": 2}

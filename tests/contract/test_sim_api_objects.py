@@ -20,7 +20,7 @@ WRONG_TOKEN = "wrong"
 
 @each_front
 async def test_server_sets_uid_generation_and_creation_time_of_a_new_object(line: Line) -> None:
-    made = await line.made(PODS, pod(metadata={"name": "a", "uid": "mine", "generation": 7}))
+    made = await line.create(PODS, pod(metadata={"name": "a", "uid": "mine", "generation": 7}))
     meta = made["metadata"]
     assert meta["uid"] != "mine"
     assert (meta["generation"], meta["namespace"]) == (1, "default")
@@ -28,13 +28,13 @@ async def test_server_sets_uid_generation_and_creation_time_of_a_new_object(line
     assert meta["resourceVersion"].isdecimal()
     assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert made["spec"]["schedulerName"] == "default-scheduler"
-    assert await line.got(f"{PODS}/a") == made
+    assert await line.get(f"{PODS}/a") == made
 
 
 @each_server
 async def test_generated_names_differ(line: Line) -> None:
     names = {
-        (await line.made(PODS, pod(metadata={"name": "", "generateName": "web-"})))["metadata"]["name"]
+        (await line.create(PODS, pod(metadata={"name": "", "generateName": "web-"})))["metadata"]["name"]
         for _ in "12"
     }
     assert len(names) == 2
@@ -44,9 +44,9 @@ async def test_generated_names_differ(line: Line) -> None:
 @each_server
 async def test_resource_versions_increase_across_kinds(line: Line) -> None:
     made = [
-        await line.made(PODS, pod()),
-        await line.made(NODES, node()),
-        await line.made(DEPLOYMENTS, deployment()),
+        await line.create(PODS, pod()),
+        await line.create(NODES, node()),
+        await line.create(DEPLOYMENTS, deployment()),
     ]
     versions = [int(one["metadata"]["resourceVersion"]) for one in made]
     assert versions == sorted(set(versions))
@@ -54,7 +54,7 @@ async def test_resource_versions_increase_across_kinds(line: Line) -> None:
 
 @each_server
 async def test_existing_name_is_a_conflict(line: Line) -> None:
-    await line.made(PODS, pod())
+    await line.create(PODS, pod())
     again = await line.ask("POST", PODS, pod())
     assert again.status == 409
     assert again.value == {
@@ -117,17 +117,17 @@ async def test_a_dry_run_changes_nothing(line: Line) -> None:
     answer = await line.ask("POST", f"{PODS}?dryRun=All", pod())
     assert (answer.status, answer.value["metadata"]["name"]) == (201, "a")
     assert (await line.ask("GET", f"{PODS}/a")).status == 404
-    made = await line.made(PODS, pod())
+    made = await line.create(PODS, pod())
     await line.ask("PATCH", f"{PODS}/a?dryRun=All", {"metadata": {"labels": {"x": "y"}}}, type_=MERGE)
     await line.ask("DELETE", f"{PODS}/a?dryRun=All")
-    assert await line.got(f"{PODS}/a") == made
+    assert await line.get(f"{PODS}/a") == made
 
 
 @each_server
 async def test_a_stale_version_is_refused_in_put_and_in_any_patch(line: Line) -> None:
-    made = await line.made(PODS, pod())
+    made = await line.create(PODS, pod())
     stale = made["metadata"]["resourceVersion"]
-    newer = await line.patched(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
+    newer = await line.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
     put = await line.ask("PUT", f"{PODS}/a", made)
     merge = await line.ask("PATCH", f"{PODS}/a", {"metadata": {"resourceVersion": stale}}, type_=MERGE)
     change = [{"op": "replace", "path": "/metadata/resourceVersion", "value": stale}]
@@ -138,31 +138,31 @@ async def test_a_stale_version_is_refused_in_put_and_in_any_patch(line: Line) ->
             'Operation cannot be fulfilled on pods "a": the object has been modified; please apply your changes to the'
             " latest version and try again"
         )
-    assert await line.got(f"{PODS}/a") == newer
+    assert await line.get(f"{PODS}/a") == newer
 
 
 @each_server
 async def test_patch_without_a_change_leaves_the_resource_version(line: Line) -> None:
-    made = await line.made(PODS, pod())
-    same = await line.patched(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
+    made = await line.create(PODS, pod())
+    same = await line.patch(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
     assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
 @each_server
 async def test_generation_counts_changes_of_the_spec_alone(line: Line) -> None:
-    await line.made(DEPLOYMENTS, deployment())
-    labelled = await line.patched(f"{DEPLOYMENTS}/web", {"metadata": {"labels": {"x": "1"}}})
-    scaled = await line.patched(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 3}})
-    reported = await line.patched(f"{DEPLOYMENTS}/web/status", {"status": {"replicas": 3}})
+    await line.create(DEPLOYMENTS, deployment())
+    labelled = await line.patch(f"{DEPLOYMENTS}/web", {"metadata": {"labels": {"x": "1"}}})
+    scaled = await line.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 3}})
+    reported = await line.patch(f"{DEPLOYMENTS}/web/status", {"status": {"replicas": 3}})
     assert [o["metadata"]["generation"] for o in (labelled, scaled, reported)] == [1, 2, 2]
 
 
 @each_server
 async def test_status_subresource_writes_the_status_and_nothing_else(line: Line) -> None:
-    await line.made(DEPLOYMENTS, deployment())
-    by_main = await line.patched(f"{DEPLOYMENTS}/web", {"status": {"replicas": 9}, "spec": {"replicas": 2}})
+    await line.create(DEPLOYMENTS, deployment())
+    by_main = await line.patch(f"{DEPLOYMENTS}/web", {"status": {"replicas": 9}, "spec": {"replicas": 2}})
     assert (by_main["spec"]["replicas"], by_main["status"]) == (2, {})
-    by_status = await line.patched(
+    by_status = await line.patch(
         f"{DEPLOYMENTS}/web/status", {"status": {"replicas": 9}, "spec": {"replicas": 5}}
     )
     assert (by_status["spec"]["replicas"], by_status["status"]["replicas"]) == (2, 9)
@@ -170,63 +170,63 @@ async def test_status_subresource_writes_the_status_and_nothing_else(line: Line)
 
 @each_server
 async def test_node_can_be_created_with_a_status(line: Line) -> None:
-    made = await line.made(NODES, {**node(), "status": {"capacity": {"cpu": "1000m", "memory": "1.5Gi"}}})
+    made = await line.create(NODES, {**node(), "status": {"capacity": {"cpu": "1000m", "memory": "1.5Gi"}}})
     assert made["status"]["capacity"] == {"cpu": "1", "memory": "1536Mi"}
     assert made["status"]["allocatable"] == made["status"]["capacity"]
 
 
 @each_server
 async def test_strategic_patches_merge_lists_by_their_keys(line: Line) -> None:
-    await line.made(NODES, {**node(), "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
+    await line.create(NODES, {**node(), "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
     for type_ in ("Ready", "MemoryPressure"):
         change = {"status": {"conditions": [{"type": type_, "status": "True"}]}}
-        await line.patched(f"{NODES}/n1/status", change, STRATEGIC)
+        await line.patch(f"{NODES}/n1/status", change, STRATEGIC)
     change = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-    after = await line.patched(f"{NODES}/n1/status", change, STRATEGIC)
+    after = await line.patch(f"{NODES}/n1/status", change, STRATEGIC)
     found = {c["type"]: c["status"] for c in after["status"]["conditions"]}
     assert found == {"Ready": "False", "MemoryPressure": "True"}
     removal = {"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}
-    after = await line.patched(f"{NODES}/n1/status", removal, STRATEGIC)
+    after = await line.patch(f"{NODES}/n1/status", removal, STRATEGIC)
     assert [c["type"] for c in after["status"]["conditions"]] == ["MemoryPressure"]
-    taints = await line.patched(
+    taints = await line.patch(
         f"{NODES}/n1", {"spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}}, STRATEGIC
     )
     assert [taint["key"] for taint in taints["spec"]["taints"]] == [
         "b"
     ]  # a patch replaces the whole list of taints
-    held = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/a"]}}, STRATEGIC)
+    held = await line.patch(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/a"]}}, STRATEGIC)
     assert held["metadata"]["finalizers"] == ["x.dev/a"]
-    more = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/b"]}}, STRATEGIC)
+    more = await line.patch(f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/b"]}}, STRATEGIC)
     assert sorted(more["metadata"]["finalizers"]) == ["x.dev/a", "x.dev/b"]  # merged as a set
-    free = await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": None}}, STRATEGIC)
+    free = await line.patch(f"{NODES}/n1", {"metadata": {"finalizers": None}}, STRATEGIC)
     assert "finalizers" not in free["metadata"]
 
 
 @each_server
 async def test_json_patches_apply_as_a_whole_or_not_at_all(line: Line) -> None:
-    made = await line.made(PODS, pod())
+    made = await line.create(PODS, pod())
     change = [
         {"op": "add", "path": "/metadata/labels/x", "value": "1"},
         {"op": "test", "path": "/metadata/name", "value": "other"},
     ]
     assert (await line.ask("PATCH", f"{PODS}/a", change, type_=JSON_PATCH)).status == 422
-    assert await line.got(f"{PODS}/a") == made
-    after = await line.patched(f"{PODS}/a", change[:1], JSON_PATCH)
+    assert await line.get(f"{PODS}/a") == made
+    after = await line.patch(f"{PODS}/a", change[:1], JSON_PATCH)
     assert after["metadata"]["labels"] == {"app": "web", "x": "1"}
     moved = [{"op": "move", "from": "/metadata/labels/x", "path": "/metadata/labels/y~1z"}]
-    after = await line.patched(f"{PODS}/a", moved, JSON_PATCH)
+    after = await line.patch(f"{PODS}/a", moved, JSON_PATCH)
     assert after["metadata"]["labels"] == {"app": "web", "y/z": "1"}
 
 
 @each_server
 async def test_lists_are_selected_by_labels_and_fields(line: Line) -> None:
     for name, tier, node_name in (("a", "front", "n1"), ("b", "back", ""), ("c", "back", "n2")):
-        await line.made(
+        await line.create(
             PODS, pod(name, metadata={"name": name, "labels": {"tier": tier}}, nodeName=node_name)
         )
 
     async def names(query: str) -> list[str]:
-        return [item["metadata"]["name"] for item in (await line.got(f"/api/v1/pods?{query}"))["items"]]
+        return [item["metadata"]["name"] for item in (await line.get(f"/api/v1/pods?{query}"))["items"]]
 
     assert await names("labelSelector=tier=back") == ["b", "c"]
     assert await names("labelSelector=tier in (front,other),!zone") == ["a"]
@@ -242,13 +242,13 @@ async def test_lists_are_selected_by_labels_and_fields(line: Line) -> None:
 @each_server
 async def test_pages_of_a_list_have_one_resource_version(line: Line) -> None:
     for name in "abcde":
-        await line.made(PODS, pod(name))
-    first = await line.got(f"{PODS}?limit=2")
+        await line.create(PODS, pod(name))
+    first = await line.get(f"{PODS}?limit=2")
     assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
     assert first["metadata"]["remainingItemCount"] == 3
     await line.ask("DELETE", f"{PODS}/d")
-    await line.made(PODS, pod("bb"))
-    rest = await line.got(f"{PODS}?limit=9&continue={first['metadata']['continue']}")
+    await line.create(PODS, pod("bb"))
+    rest = await line.get(f"{PODS}?limit=9&continue={first['metadata']['continue']}")
     assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
     assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert "continue" not in rest["metadata"]
@@ -256,12 +256,12 @@ async def test_pages_of_a_list_have_one_resource_version(line: Line) -> None:
 
 @each_server
 async def test_list_can_have_an_exact_older_version(line: Line) -> None:
-    old = (await line.made(PODS, pod("a")))["metadata"]["resourceVersion"]
-    await line.made(PODS, pod("b"))
-    then = await line.got(f"{PODS}?resourceVersion={old}&resourceVersionMatch=Exact")
+    old = (await line.create(PODS, pod("a")))["metadata"]["resourceVersion"]
+    await line.create(PODS, pod("b"))
+    then = await line.get(f"{PODS}?resourceVersion={old}&resourceVersionMatch=Exact")
     assert [item["metadata"]["name"] for item in then["items"]] == ["a"]
     for query in (f"resourceVersion={old}", "resourceVersion=0"):
-        assert len((await line.got(f"{PODS}?{query}"))["items"]) == 2
+        assert len((await line.get(f"{PODS}?{query}"))["items"]) == 2
     future = await line.ask("GET", f"{PODS}?resourceVersion=999999")
     assert future.status == 504
     assert future.value["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
@@ -269,7 +269,7 @@ async def test_list_can_have_an_exact_older_version(line: Line) -> None:
 
 @each_front
 async def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(line: Line) -> None:
-    await line.made(NODES, node(finalizers=["x.dev/hold"]))
+    await line.create(NODES, node(finalizers=["x.dev/hold"]))
     held = await line.ask("DELETE", f"{NODES}/n1")
     assert held.status == 200
     assert held.value["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:00Z"
@@ -277,13 +277,13 @@ async def test_object_with_a_finalizer_stays_until_the_finalizer_is_removed(line
         "PATCH", f"{NODES}/n1", {"metadata": {"finalizers": ["x.dev/hold", "x.dev/b"]}}, type_=MERGE
     )
     assert more.status == 422
-    await line.patched(f"{NODES}/n1", {"metadata": {"finalizers": None}})
+    await line.patch(f"{NODES}/n1", {"metadata": {"finalizers": None}})
     assert (await line.ask("GET", f"{NODES}/n1")).status == 404
 
 
 @each_server
 async def test_delete_checks_its_preconditions(line: Line) -> None:
-    made = await line.made(NODES, node())
+    made = await line.create(NODES, node())
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
         answer = await line.ask("DELETE", f"{NODES}/n1", {"preconditions": wrong})
         assert (answer.status, answer.value["reason"]) == (409, "Conflict")
@@ -296,9 +296,9 @@ async def test_delete_checks_its_preconditions(line: Line) -> None:
 @each_server
 async def test_a_collection_is_deleted_by_its_selector(line: Line) -> None:
     for name in "abc":
-        await line.made(NODES, node(name, labels={"old": "yes" if name != "b" else "no"}))
+        await line.create(NODES, node(name, labels={"old": "yes" if name != "b" else "no"}))
     assert (await line.ask("DELETE", f"{NODES}?labelSelector=old=yes")).status == 200
-    assert [item["metadata"]["name"] for item in (await line.got(NODES))["items"]] == ["b"]
+    assert [item["metadata"]["name"] for item in (await line.get(NODES))["items"]] == ["b"]
 
 
 @each_server

@@ -52,7 +52,7 @@ async def run(
 async def _pause(made: FaultEnvironment, dice: random.Random, seed: int, pause_s: float) -> dict[str, Any]:
     leader, step = made.current, dice.choice(("grow", "replace", "grow-and-replace"))
     standby = await made.start_process()
-    await standby.running.says("synced caches")
+    await standby.running.wait_for_log("synced caches")
     stopped = asyncio.Event()
     _stop_at_write(leader, dice, stopped)
     for name in step.split("-and-"):

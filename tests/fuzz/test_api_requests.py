@@ -13,7 +13,7 @@ def test_malformed_requests_are_refused_and_do_not_break_the_server() -> None:
         refused = 0
         for seed in range(1, COUNT + 1):
             case = malformed.case(seed)
-            verdict = await malformed.judge(server, case)
+            verdict = await malformed.check_case(server, case)
             assert verdict.problem == "", (seed, verdict, str(case.request)[:500])
             refused += 400 <= verdict.status < 500
         assert refused > COUNT * 0.7

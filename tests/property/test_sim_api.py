@@ -104,7 +104,7 @@ async def watcher(to: Line, how: str, selector: str) -> Watcher:
     if how == "initial":
         answer = await to.send_watch(f"{NODES}?watch=true{selector}")
         return Watcher(WatchChunks(answer), selector)
-    found = await to.got(f"{NODES}?limit=500{selector}")
+    found = await to.get(f"{NODES}?limit=500{selector}")
     version = found["metadata"]["resourceVersion"]
     chunks = await to.send_watch(f"{NODES}?watch=true&resourceVersion={version}{selector}")
     cache = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found["items"]}
@@ -127,7 +127,7 @@ def test_cache_of_a_watcher_equals_the_store(steps: list[tuple[str, Any, Any]]) 
                     await write(to, kind, first, second)
             for one in watchers:
                 await one.read()
-                found = await to.got(f"{NODES}?limit=500{one.query}")
+                found = await to.get(f"{NODES}?limit=500{one.query}")
                 stored = {i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in found["items"]}
                 assert one.cache == stored
                 await one.chunks.close()
@@ -142,15 +142,15 @@ def test_writers_with_stale_versions_never_lose_an_update(turns: list[tuple[int,
 
     async def test() -> None:
         async with line() as to:
-            await to.made(NODES, node(annotations={"count": "0"}))
+            await to.create(NODES, node(annotations={"count": "0"}))
             read: dict[int, dict[str, Any]] = {}
             counted = 0
             for writer, how in turns:
                 if writer not in read:
-                    read[writer] = await to.got(f"{NODES}/n1")
+                    read[writer] = await to.get(f"{NODES}/n1")
                     continue
                 counted += await add_one(to, read.pop(writer), how)
-            final = await to.got(f"{NODES}/n1")
+            final = await to.get(f"{NODES}/n1")
             assert int(final["metadata"]["annotations"]["count"]) == counted
 
     run(test())

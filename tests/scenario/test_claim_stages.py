@@ -287,11 +287,11 @@ def test_expired_claim_is_deleted_at_once_and_its_drain_respects_pod_disruption_
         assert disrupted(env, "expired") == 1
         await env.sleep(300)
         assert len(await env.running()) == 1  # the PodDisruptionBudget blocks the drain
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         await env.kube.delete((await env.kube.list(PodDisruptionBudget)).items[0])
 
         async def is_removed() -> bool:
-            return await env.gone(NodeClaim, claim.metadata.name)
+            return await env.is_deleted(NodeClaim, claim.metadata.name)
 
         await env.until(is_removed)
         await env.until_running(1)
@@ -309,7 +309,7 @@ def test_expiration_waits_for_a_pod_that_must_not_be_disrupted_until_the_grace_p
         assert pod.metadata.uid in {one.metadata.uid for one in await env.running()}
         await env.sleep(240)
         assert pod.metadata.uid not in {one.metadata.uid for one in await env.running()}
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
         assert disrupted(env, "expired", termination_mode="eventual") == 1
 
     app_environment.run(program)
@@ -342,7 +342,7 @@ def test_claim_without_instance_and_node_is_garbage_collected() -> None:
         await env.restart()
 
         async def is_removed() -> bool:
-            return await env.gone(NodeClaim, claim.metadata.name)
+            return await env.is_deleted(NodeClaim, claim.metadata.name)
 
         assert await env.until(is_removed, within_s=125) > 1
         assert disrupted(env, "garbage_collected") == 1
@@ -410,12 +410,12 @@ def test_registered_claim_is_not_removed_before_its_node_is_removed() -> None:
         await env.kube.delete(claim)
         await env.sleep(120)
         assert (await env.kube.get(Node, node.metadata.name)).metadata.deletion_timestamp is not None
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         assert env.ec2.region.instances[instance.id].state == "terminated"  # by the termination of the Node
         free: dict[str, Any] = {"metadata": {"finalizers": []}}
         await env.kube.patch(await env.kube.get(Node, node.metadata.name), free, only_if_unchanged=True)
         await env.sleep(30)
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
 
     app_environment.run(program)
 
@@ -430,7 +430,7 @@ def test_instance_of_an_unregistered_claim_is_terminated_and_its_node_is_not_del
         await env.kube.delete(await env.kube.get(NodeClaim, claim.metadata.name))
         await env.restart()
         await env.sleep(100)
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
         assert env.ec2.region.instances[instance.id].state == "terminated"
         assert "DELETE /api/v1/nodes/by-hand" not in env.writes()
         assert all(not one.metadata.finalizers for one in env.ever(Node) if one.metadata.name == "by-hand")
@@ -447,7 +447,7 @@ def test_drained_becomes_true_no_sooner_than_five_seconds_into_the_drain() -> No
         await env.kube.delete(await env.kube.get(NodeClaim, claim.metadata.name))
 
         async def is_removed() -> bool:
-            return await env.gone(NodeClaim, claim.metadata.name)
+            return await env.is_deleted(NodeClaim, claim.metadata.name)
 
         await env.until(is_removed)
         drained_conditions = [
@@ -550,6 +550,6 @@ def test_eviction_answered_with_not_found_or_conflict_reports_no_failure(
         await env.sleep(60)
         assert await env.events("FailedDraining") == []
         assert env.app.metrics.value("karpenter_pods_eviction_requests_total", {"code": code}) == 1
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
 
     app_environment.run(program)

@@ -79,7 +79,7 @@ def test_nodeclaim_whose_nodeclass_does_not_exist_is_deleted() -> None:
     async def program(env: AppEnvironment) -> None:
         await env.kube.create(claim("lost", name="nowhere"))
         await env.sleep(10)
-        assert await env.gone(NodeClaim, "lost")
+        assert await env.is_deleted(NodeClaim, "lost")
         about = {"reason": "nodeclass_not_ready", "nodepool": "default", "capacity_type": ""}
         plain = {"consolidation_policy": "", "termination_mode": "graceful"}
         assert env.app.metrics.value("karpenter_nodeclaims_disrupted_total", about | plain) == 1
@@ -247,7 +247,7 @@ def test_failing_registration_does_not_prevent_the_registration_timeout() -> Non
         assert first.status.provider_id
         assert not first.status.node_name
         await env.sleep(15 * 60)
-        assert await env.gone(NodeClaim, first.metadata.name)
+        assert await env.is_deleted(NodeClaim, first.metadata.name)
         kind = first.metadata.labels[names.CAPACITY_TYPE]
         about = {"reason": "registration_timeout", "nodepool": "default", "capacity_type": kind}
         plain = {"consolidation_policy": "", "termination_mode": "graceful"}

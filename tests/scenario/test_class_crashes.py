@@ -57,12 +57,12 @@ def outcome(crash_after: int | None) -> tuple[list[dict[str, Any]], set[str], in
     result: list[tuple[list[dict[str, Any]], set[str], int]] = []
 
     async def test(env: NodeClassEnvironment) -> None:
-        env.wire.lives_for = crash_after
+        env.wire.max_writes = crash_after
         await run_controllers(env)
         if crash_after is not None:
             assert len(env.wire.writes) == crash_after
             await env.stop()
-            env.wire.lives_for = None
+            env.wire.max_writes = None
             await env.start()
             await env.settle(30)
         result.append((await final_objects(env), env.profiles(), len(env.wire.writes)))

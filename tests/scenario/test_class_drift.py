@@ -66,7 +66,7 @@ def test_node_that_drifted_from_its_class_is_replaced(field: str, reason: str) -
         await env.kube.patch(found, {"spec": change(env, field)}, only_if_unchanged=True)
 
         async def replaced() -> bool:
-            return await env.gone(NodeClaim, old.metadata.name)
+            return await env.is_deleted(NodeClaim, old.metadata.name)
 
         await env.until(replaced, within_s=900)
         await env.until_running(1)

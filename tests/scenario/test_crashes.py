@@ -33,7 +33,7 @@ async def launch_and_delete(env: AppEnvironment) -> None:
 
     async def moved() -> bool:
         await restart_if_crashed(env)
-        return await env.gone(NodeClaim, first.metadata.name)
+        return await env.is_deleted(NodeClaim, first.metadata.name)
 
     await env.until(moved)
     await until_running(env)

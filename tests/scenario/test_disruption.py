@@ -247,7 +247,7 @@ def test_expired_reservation_drifts_nodes_of_a_reserved_only_nodepool() -> None:
         control.give(env.ec2.region, new.id, 1)
 
         async def replaced() -> bool:
-            return env.in_reservation(new) == 1 and await env.gone(NodeClaim, before.metadata.name)
+            return env.in_reservation(new) == 1 and await env.is_deleted(NodeClaim, before.metadata.name)
 
         await env.until(replaced, within_s=600)
         await env.until_running(1)

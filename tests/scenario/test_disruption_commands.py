@@ -44,7 +44,7 @@ def has_replacement(env: AppEnvironment, old: NodeClaim) -> Callable[[], Awaitab
 def replaced(env: AppEnvironment, old: NodeClaim) -> Callable[[], Awaitable[bool]]:
     async def is_done() -> bool:
         nodes = await env.nodes()
-        return await env.gone(NodeClaim, old.metadata.name) and len(nodes) == 1 and is_new(nodes[0])
+        return await env.is_deleted(NodeClaim, old.metadata.name) and len(nodes) == 1 and is_new(nodes[0])
 
     return is_done
 
@@ -144,13 +144,13 @@ def test_slow_drain_does_not_delay_the_replacement_of_other_nodes() -> None:
         async def draining() -> bool:
             return bool(
                 (await env.kube.get(NodeClaim, other.metadata.name)).metadata.deletion_timestamp
-            ) and await env.gone(NodeClaim, old.metadata.name)
+            ) and await env.is_deleted(NodeClaim, old.metadata.name)
 
         await env.until(draining, within_s=600)
         await env.until_running(1)
-        assert not await env.gone(NodeClaim, other.metadata.name)  # its pod is still terminating
+        assert not await env.is_deleted(NodeClaim, other.metadata.name)  # its pod is still terminating
         await env.sleep(900)
-        assert await env.gone(NodeClaim, other.metadata.name)
+        assert await env.is_deleted(NodeClaim, other.metadata.name)
 
     app_environment.run(program)
 
@@ -221,10 +221,10 @@ def test_command_fails_if_its_replacement_is_not_ready_within_ten_minutes() -> N
         await env.sleep(75)
         assert env.app.metrics.value(FAILURES, OF_DRIFT) == 1
         assert len(await env.running()) == 1
-        assert not await env.gone(NodeClaim, new.metadata.name)  # a launched replacement remains
+        assert not await env.is_deleted(NodeClaim, new.metadata.name)  # a launched replacement remains
         await env.until(replaced(env, old), within_s=1200)
         await env.until_running(1)
-        assert await env.gone(NodeClaim, new.metadata.name)
+        assert await env.is_deleted(NodeClaim, new.metadata.name)
 
     app_environment.run(program)
 

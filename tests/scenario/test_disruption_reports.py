@@ -113,7 +113,7 @@ def test_do_not_disrupt_of_a_node_accepts_only_true(value: str, *, stays: bool) 
         await env.kube.patch(node, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: value}}})
         await drift_all(env)
         await env.sleep(300)
-        assert await env.gone(type(old), old.metadata.name) is not stays
+        assert await env.is_deleted(type(old), old.metadata.name) is not stays
 
     app_environment.run(program)
 

@@ -143,7 +143,7 @@ def test_deleting_an_unreadable_nodeclaim_terminates_its_instance() -> None:
         await env.kube.delete(known)
 
         async def ended() -> bool:
-            return await env.gone(type(claim), claim.metadata.name)
+            return await env.is_deleted(type(claim), claim.metadata.name)
 
         await env.until(ended, within_s=600)
         assert instance.id not in [one.id for one in env.ec2_instances]

@@ -49,7 +49,7 @@ async def restart_if_crashed(env: AppEnvironment) -> None:
 async def until_replaced(env: AppEnvironment, claim: NodeClaim, within_s: float) -> None:
     async def replaced() -> bool:
         await restart_if_crashed(env)
-        return await env.gone(NodeClaim, claim.metadata.name) and len(await env.running()) == 1
+        return await env.is_deleted(NodeClaim, claim.metadata.name) and len(await env.running()) == 1
 
     await env.until(replaced, within_s=within_s)
 
@@ -67,7 +67,7 @@ def test_nodeclaim_of_a_missing_node_is_deleted_after_the_bound() -> None:
         claim, node = await started(env)
         await remove_by_force(env, node)
         await env.sleep(BOUND_S - 1)
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         assert [event.involved_object.name for event in await env.events("NodeNotFound")] == [
             claim.metadata.name
         ]

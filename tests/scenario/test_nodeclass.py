@@ -260,7 +260,7 @@ def test_deleted_class_waits_for_its_nodeclaims_and_its_instance_profile_is_dele
         profile = (await env.read(made)).status.instance_profile
         await env.kube.delete(made)
         await env.settle(20 * MINUTE)
-        assert not await env.is_gone(made)
+        assert not await env.is_deleted(made)
         ((reason, message), *_) = await env.events(made)
         assert (reason, message) == (
             "WaitingOnNodeClaimTermination",
@@ -269,7 +269,7 @@ def test_deleted_class_waits_for_its_nodeclaims_and_its_instance_profile_is_dele
         assert profile in env.profiles()
         await env.kube.delete(claim)
         await env.settle()
-        assert await env.is_gone(made)
+        assert await env.is_deleted(made)
         assert env.profiles() == {(await env.read(other)).status.instance_profile}
 
     run(test)
@@ -283,10 +283,10 @@ def test_deleted_class_remains_until_its_instance_profile_is_deleted() -> None:
         env.aws.endpoint.faults = Broken("ListInstanceProfiles")
         await env.kube.delete(made)
         await env.settle(MINUTE)
-        assert not await env.is_gone(made)
+        assert not await env.is_deleted(made)
         env.aws.endpoint.faults = NoFaults()
         await env.settle(6 * MINUTE)
-        assert await env.is_gone(made)
+        assert await env.is_deleted(made)
         assert env.profiles() == set()
 
     run(test)

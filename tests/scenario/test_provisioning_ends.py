@@ -40,7 +40,7 @@ async def running(
 
 async def until_removed(env: AppEnvironment, claim: NodeClaim, within_s: float = MAX_S) -> float:
     async def is_removed() -> bool:
-        return await env.gone(NodeClaim, claim.metadata.name)
+        return await env.is_deleted(NodeClaim, claim.metadata.name)
 
     return await env.until(is_removed, within_s=within_s)
 
@@ -67,7 +67,7 @@ def test_deleted_nodeclaim_is_drained_and_its_instance_terminated() -> None:
         assert (names.DISRUPTED_TAINT, "NoSchedule") in {(t.key, t.effect) for t in node.spec.taints}
         assert node.metadata.labels[names.EXCLUDE_FROM_LOAD_BALANCERS] == "karpenter"
         await until_removed(env, claim)
-        assert await env.gone(Node, node.metadata.name)
+        assert await env.is_deleted(Node, node.metadata.name)
         assert env.ec2.region.instances[old.id].state == "terminated"
         assert env.asked("TerminateInstances") == 1
         await env.until_running(1)
@@ -101,7 +101,7 @@ def test_disruption_budget_that_allows_no_eviction_blocks_the_drain() -> None:
         await env.kube.delete(claim)
         await env.sleep(120)
         assert len(await env.running()) == 1
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         assert await env.events("FailedDraining")
         assert len(env.ec2_instances) == 2  # one replacement for its pod
         found = (await env.kube.list(PodDisruptionBudget)).items[0]
@@ -160,7 +160,7 @@ def test_termination_grace_period_overrides_a_disruption_budget() -> None:
         await budget(env, minAvailable=1)
         await env.kube.delete(claim)
         await env.sleep(200)
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         annotations = (await env.kube.get(NodeClaim, claim.metadata.name)).metadata.annotations
         assert names.TERMINATION_TIMESTAMP in annotations
         took_s = await until_removed(env, claim)
@@ -176,7 +176,7 @@ def test_drain_waits_for_a_do_not_disrupt_pod() -> None:
         await env.kube.delete(claim)
         await env.sleep(300)
         (pod,) = await env.running()
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         await env.kube.delete(await env.kube.get(Pod, pod.metadata.name, "default"))
         await until_removed(env, claim, within_s=180)
 
@@ -436,7 +436,7 @@ def test_nodeclaim_whose_instance_never_joins_is_deleted_after_fifteen_minutes()
         assert registered is not None
         assert (registered.status, registered.reason) == ("Unknown", "NodeNotFound")
         await env.sleep(880)
-        assert not await env.gone(NodeClaim, claim.metadata.name)
+        assert not await env.is_deleted(NodeClaim, claim.metadata.name)
         await until_removed(env, claim, within_s=120)
         await env.until_running(1)
         assert len(env.ec2_instances) == 1

@@ -90,7 +90,7 @@ def test_replacement_waits_for_a_slot_that_another_account_took_and_no_second_no
         blocked = await env.events("DisruptionBlocked")
         assert any("no second node is deleted" in event.message for event in blocked)
         await env.sleep(150)
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
         assert [event.involved_object.name for event in await env.events("SlotTaken")] == [
             claim.metadata.name
         ]
@@ -105,7 +105,7 @@ def test_restarts_do_not_extend_the_wait_for_a_slot_that_was_taken() -> None:
         await take_next_free_slot(env, slots)
         (claim,) = await waiting(env)
         began_s = env.clock.monotonic_s()
-        while not await env.gone(NodeClaim, claim.metadata.name):
+        while not await env.is_deleted(NodeClaim, claim.metadata.name):
             assert env.clock.monotonic_s() - began_s < SLOT_WAIT_S + 120
             await env.sleep(60)
             await env.restart()
@@ -141,7 +141,7 @@ async def restart_on_crash(env: AppEnvironment) -> None:
 
 async def until_removed(env: AppEnvironment, claim: NodeClaim) -> None:
     async def is_removed() -> bool:
-        return await env.gone(NodeClaim, claim.metadata.name)
+        return await env.is_deleted(NodeClaim, claim.metadata.name)
 
     await env.until(is_removed, within_s=SLOT_WAIT_S + 120)
 

@@ -114,7 +114,7 @@ def test_node_of_a_terminated_instance_is_deleted_and_its_pods_start_on_another_
         assert 40 <= await env.until(unreachable) <= 62  # the grace period after the last heartbeat
 
         async def is_removed() -> bool:
-            return await env.gone(Node, node.metadata.name)
+            return await env.is_deleted(Node, node.metadata.name)
 
         await env.until(is_removed)
         await env.until_running(2)
@@ -188,7 +188,7 @@ def test_faults_of_the_api_server_delay_the_cluster_but_do_not_change_the_outcom
             metadata=ObjectMeta(name="web", namespace="default"), spec=workload("web", replicas=4)["spec"]
         )
         env.launch(count=2)
-        while await env.gone(Deployment, "web", "default"):
+        while await env.is_deleted(Deployment, "web", "default"):
             with contextlib.suppress(errors.HoldfastError):
                 await env.kube.create(owner)
             await env.sleep(1)

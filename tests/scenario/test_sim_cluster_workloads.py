@@ -77,9 +77,9 @@ def test_deleted_pod_is_removed_after_its_grace_period() -> None:
         (pod,) = await env.running()
         await env.kube.delete(pod)
         await env.sleep(28)
-        assert not await env.gone(Pod, pod.metadata.name, "default")
+        assert not await env.is_deleted(Pod, pod.metadata.name, "default")
         await env.sleep(4)  # its grace period is 30 seconds, although it needs 100 to stop
-        assert await env.gone(Pod, pod.metadata.name, "default")
+        assert await env.is_deleted(Pod, pod.metadata.name, "default")
 
     run(program, timings=QUICK)
 

@@ -187,7 +187,7 @@ def test_a_nodeclaim_that_is_deleted_waits_for_a_node_that_cannot_be_read() -> N
         damaged.damages.clear()
         await env.restart()
         await env.sleep(300)
-        assert await env.gone(NodeClaim, claim.metadata.name)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
 
     app_environment.run(program)
 

@@ -1,8 +1,7 @@
-"""The embedded API server for tests: through both of its fronts, with plain requests.
+"""Plain requests to the embedded API server through both of its fronts.
 
-A test that is marked `each_front` gets a `Line` and runs twice: in process, and over HTTPS with a real socket. One that is
-marked `each_server` runs also against a real kube-apiserver, when HOLDFAST_KUBECONFIG names one. What it sees must be
-the same.
+A test with the decorator `each_front` gets a `Line` and runs twice: in process, and over HTTPS with a real socket. A test
+with `each_server` also runs against a real kube-apiserver if HOLDFAST_KUBECONFIG is set. The answers must be the same.
 """
 
 import asyncio
@@ -35,11 +34,11 @@ Json = dict[str, Any]
 
 START_S: Final = 1_800_000_000
 TOKEN: Final = "a-token"
-NOT_YET: Final = b"404 page not found\n"  # what a real server says of a kind that was defined a moment ago,
-NOT_READY: Final = b"storage is (re)initializing"  # and a moment later
+NOT_YET: Final = b"404 page not found\n"  # a real server's answer for a kind whose CRD was just created
+NOT_READY: Final = b"storage is (re)initializing"  # its answer shortly after that
 EMBEDDED: Final = ("in_process", "https")
-BORN_WITH: Final = re.compile(r"^(kube-.*|kubernetes)$|karpenter")  # and our definitions, once made
-EMPTIED: Final = (
+BUILT_IN: Final = re.compile(r"^(kube-.*|kubernetes)$|karpenter")  # also our CRDs, which stay installed
+CLEARED_PATHS: Final = (
     "/api/v1/pods",
     "/api/v1/nodes",
     "/api/v1/events",
@@ -70,7 +69,7 @@ BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
 class StillClock:
-    """A clock that moves when it is told to, or when somebody sleeps."""
+    """A clock that advances only when a test sets it or a task sleeps."""
 
     def __init__(self) -> None:
         self.now = float(START_S)
@@ -106,13 +105,13 @@ Send = Callable[[Request], Awaitable[tuple[int, Mapping[str, str], AsyncIterator
 
 @dataclass
 class Line:
-    """A client's end of a front."""
+    """A client that is connected to a front."""
 
     send: Send
     server: ApiServer
     faults: Faults
     clock: StillClock
-    user: str = "tester"  # who we are to the server
+    user: str = "tester"  # the user name that the server authenticates
 
     async def ask(
         self,
@@ -128,14 +127,14 @@ class Line:
     ) -> Answer:
         request = _request(method, path, body, type_, accept, agent, token, headers or {})
         while True:
-            status, answered, chunks = await self.send(request)
-            answer = Answer(status, answered, b"".join([chunk async for chunk in chunks]))
+            status, answer_headers, chunks = await self.send(request)
+            answer = Answer(status, answer_headers, b"".join([chunk async for chunk in chunks]))
             if NOT_READY not in answer.body:
                 return answer
             await asyncio.sleep(0.2)
 
-    async def made(self, path: str, body: Json, *, agent: str = "tester/1") -> Json:
-        """A new object; the test fails when it is refused."""
+    async def create(self, path: str, body: Json, *, agent: str = "tester/1") -> Json:
+        """Creates an object; the test fails if the server refuses it."""
         async with asyncio.timeout(PATIENCE_S):
             while (answer := await self.ask("POST", path, body, agent=agent)).body == NOT_YET:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
@@ -143,20 +142,20 @@ class Line:
         value: Json = answer.value
         return value
 
-    async def got(self, path: str) -> Json:
+    async def get(self, path: str) -> Json:
         answer = await self.ask("GET", path)
         assert answer.status == 200, answer.body
         value: Json = answer.value
         return value
 
-    async def patched(self, path: str, body: Any, type_: str = MERGE) -> Json:
+    async def patch(self, path: str, body: Any, type_: str = MERGE) -> Json:
         answer = await self.ask("PATCH", path, body, type_=type_)
         assert answer.status == 200, answer.body
         value: Json = answer.value
         return value
 
     async def send_watch(self, path: str, accept: str = "application/json") -> AsyncIterator[bytes]:
-        """The chunks of a watch; whoever asks closes them."""
+        """The chunks of a watch; the caller closes them."""
         request = _request("GET", path, None, "", accept, "tester/1", TOKEN, {})
         status, _, chunks = await self.send(request)
         assert status == 200
@@ -174,7 +173,7 @@ class Line:
 
 
 class Events:
-    """The events of a watch, as they come."""
+    """The events of a watch, in order of arrival."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks
@@ -187,8 +186,8 @@ class Events:
         event: Json = json.loads(line)
         return event
 
-    async def seen(self, count: int) -> list[tuple[str, str]]:
-        """The next so many changes, as type and name; a bookmark may come at any time and is none."""
+    async def next_changes(self, count: int) -> list[tuple[str, str]]:
+        """The type and object name of the next `count` events. Bookmarks are not counted."""
         found: list[tuple[str, str]] = []
         while len(found) < count:
             event = await self.next()
@@ -197,7 +196,7 @@ class Events:
         return found
 
     async def ends(self) -> bytes:
-        """Whatever is left; returns when the server has ended the watch."""
+        """The remaining bytes, once the server has ended the watch."""
         left = self._buffer
         async for chunk in self._chunks:
             left += chunk
@@ -213,7 +212,7 @@ def each_front(test: Test) -> Callable[[str], None]:
 
 
 def each_server(test: Test) -> Callable[[str], None]:
-    """Runs an async test on the embedded server, through both fronts, and on a real one if there is one."""
+    """Runs an async test on the embedded server through both fronts, and on a real server if one is configured."""
     return _each(test, (*EMBEDDED, "real") if os.environ.get("HOLDFAST_KUBECONFIG") else EMBEDDED)
 
 
@@ -228,16 +227,16 @@ def _each(test: Test, fronts: Sequence[str]) -> Callable[[str], None]:
 
 
 async def _run(test: Test, front: str) -> None:
-    async with line(front) as opened:
-        await asyncio.wait_for(test(opened), 3 * PATIENCE_S)
+    async with line(front) as client_line:
+        await asyncio.wait_for(test(client_line), 3 * PATIENCE_S)
 
 
 @asynccontextmanager
 async def line(front: str = "in_process", *, window: int = 10_000) -> AsyncIterator[Line]:
-    """A new server and a line to it, over that front."""
+    """A new server, and a client that is connected through `front`."""
     if front == "real":
-        async with _real() as opened:
-            yield opened
+        async with _real_server_line() as client_line:
+            yield client_line
         return
     clock = StillClock()
     server = ApiServer(clock=clock, ids=SeededIds(1), tokens={TOKEN: User("tester")}, window=window)
@@ -252,7 +251,7 @@ async def line(front: str = "in_process", *, window: int = 10_000) -> AsyncItera
 def _in_process(front: Front) -> Send:
     async def send(request: Request) -> tuple[int, Mapping[str, str], AsyncIterator[bytes]]:
         answer = await front.handle(request)
-        body = _once(answer.body) if isinstance(answer.body, bytes) else answer.body
+        body = _single_chunk(answer.body) if isinstance(answer.body, bytes) else answer.body
         return answer.status, answer.headers, body
 
     return send
@@ -266,7 +265,7 @@ async def _https(front: Front) -> AsyncIterator[Send]:
 
 @asynccontextmanager
 async def _socket(address: Address, token: str = TOKEN) -> AsyncIterator[Send]:
-    """A way to a server that knows us by that token, whatever tests call it."""
+    """A connection that replaces the tests' token by `token` in every request."""
     connector = aiohttp.TCPConnector(ssl=address.trust(), force_close=True)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
 
@@ -281,15 +280,15 @@ async def _socket(address: Address, token: str = TOKEN) -> AsyncIterator[Send]:
                 else None,
                 headers=headers,
             )
-            answered = {name.lower(): value for name, value in answer.headers.items()}
-            return answer.status, answered, _chunks(answer)
+            answer_headers = {name.lower(): value for name, value in answer.headers.items()}
+            return answer.status, answer_headers, _chunks(answer)
 
         yield send
-    await asyncio.sleep(0.1)  # connections over TLS end in the loop, after they were told to
+    await asyncio.sleep(0.1)  # TLS connections close in the event loop, after close() returns
 
 
-def _configured() -> tuple[Address, str]:
-    """The server of HOLDFAST_KUBECONFIG, and our token there."""
+def _configured_server() -> tuple[Address, str]:
+    """The address of the server of HOLDFAST_KUBECONFIG, and the token for it."""
     config = json.loads(Path(os.environ["HOLDFAST_KUBECONFIG"]).read_text(encoding="utf-8"))
     cluster = config["clusters"][0]["cluster"]
     address = Address(cluster["server"], base64.b64decode(cluster["certificate-authority-data"]))
@@ -297,29 +296,29 @@ def _configured() -> tuple[Address, str]:
 
 
 @asynccontextmanager
-async def _real() -> AsyncIterator[Line]:
-    """A real server, as empty as a new one."""
-    async with _socket(*_configured()) as send:
+async def _real_server_line() -> AsyncIterator[Line]:
+    """A client of a real server, after the objects of earlier tests are deleted."""
+    async with _socket(*_configured_server()) as send:
         clock = StillClock()
-        server = ApiServer(clock=clock, ids=SeededIds(1))  # nobody asks it
-        opened = Line(send, server, Faults(server, clock), clock, "admin")
-        for path in EMPTIED:
-            await _empty(opened, path)
-        yield opened
+        server = ApiServer(clock=clock, ids=SeededIds(1))  # a Line needs one; it gets no requests
+        client_line = Line(send, server, Faults(server, clock), clock, "admin")
+        for path in CLEARED_PATHS:
+            await _empty(client_line, path)
+        yield client_line
 
 
-async def _added(line: Line, path: str) -> list[Json]:
-    """What tests have made there. Its own service is left alone."""
+async def _test_objects(line: Line, path: str) -> list[Json]:
+    """The objects under a path that tests created. Built-in objects are left out."""
     answer = await line.ask("GET", path)
-    if answer.status == 404:  # a kind of ours, before anybody has defined it
+    if answer.status == 404:  # a custom resource whose CRD is not installed yet
         return []
-    return [one for one in answer.value["items"] if not BORN_WITH.search(one["metadata"]["name"])]
+    return [one for one in answer.value["items"] if not BUILT_IN.search(one["metadata"]["name"])]
 
 
 async def _empty(line: Line, path: str) -> None:
-    """Ends everything under a path, finalizers or not, but for what a server has from the beginning."""
+    """Deletes all objects under a path and removes their finalizers, except built-in objects."""
     async with asyncio.timeout(PATIENCE_S):
-        while found := await _added(line, path):
+        while found := await _test_objects(line, path):
             for one in found:
                 meta = one["metadata"]
                 space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
@@ -341,7 +340,7 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         answer.close()
 
 
-async def _once(body: bytes) -> AsyncIterator[bytes]:
+async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
@@ -355,19 +354,19 @@ def _request(
     token: str,
     headers: Mapping[str, str],
 ) -> Request:
-    place, _, text = path.partition("?")
+    path_only, _, text = path.partition("?")
     query = dict(pair.partition("=")[::2] for pair in text.split("&")) if text else {}
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    given = {"user-agent": agent, "accept": accept, "authorization": f"Bearer {token}", **headers}
+    all_headers = {"user-agent": agent, "accept": accept, "authorization": f"Bearer {token}", **headers}
     if content:
-        given["content-type"] = type_
-    return Request(method, place, query, given, content)
+        all_headers["content-type"] = type_
+    return Request(method, path_only, query, all_headers, content)
 
 
 async def with_crds(line: Line) -> None:
     for crd in crds.all_crds():
         answer = await line.ask("POST", DEFINITIONS, crd)
-        assert answer.status in (201, 409), answer.body  # a real server may have them from the test before
+        assert answer.status in (201, 409), answer.body  # a real server may have them from an earlier test
 
 
 def pod(name: str = "a", **changes: Any) -> Json:
@@ -394,7 +393,7 @@ def nodepool(name: str = "default", **spec: Any) -> Json:
 
 
 def owned(by: Json, **more: Any) -> Json:
-    """Metadata of something that another object owns."""
+    """Metadata with an owner reference to the object `by`."""
     reference = {"apiVersion": by["apiVersion"], "kind": by["kind"]}
     reference |= {key: by["metadata"][key] for key in ("name", "uid")}
     return {"ownerReferences": [{**reference, **more}]}

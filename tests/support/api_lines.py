@@ -1,7 +1,7 @@
-"""The line between a program and the embedded API server: it can be bad, and the server at its end can restart.
+"""The connection between the controller and the embedded API server, with faults that affect all requests.
 
-A front around `sim.api.faults`, which says which single requests go wrong. What is here concerns all of them: while
-the server is down nobody gets an answer, and every watch that was open has ended.
+`sim.api.faults` injects faults into single requests. This front adds outages: while the server is down every request
+fails, and every open watch ends.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from holdfast.sim.api.serving.front import Front, Request, Response
 class Line(Faults):
     def __init__(self, front: Front, clock: Clock) -> None:
         super().__init__(front, clock)
-        self._broken = asyncio.Event()
+        self._disconnected = asyncio.Event()
         self._down = False
-        self._silent: set[str] = set()  # resources whose watches stay open and bring nothing
+        self._silent: set[str] = set()  # resources whose watches stay open without events
 
     async def handle(self, request: Request) -> Response:
         if self._down:
@@ -27,30 +27,34 @@ class Line(Faults):
         if isinstance(answer.body, bytes):
             return answer
         plural = request.path.rpartition("/")[2]
-        return replace(answer, body=_until(self._heard(answer.body, plural), self._broken))
+        return replace(
+            answer, body=_until_disconnected(self._unless_silent(answer.body, plural), self._disconnected)
+        )
 
     def silence(self, plural: str) -> None:
-        """Watches of that resource stay open and bring neither events nor bookmarks: those that are open, and new ones."""
+        """Watches of that resource, open and new ones, deliver neither events nor bookmarks, and stay open."""
         self._silent.add(plural)
 
     def end_silence(self, plural: str) -> None:
-        """New watches work again; those that were open stay silent, as a connection does whose peer is gone."""
+        """New watches work again. Open ones stay silent, like a half-open TCP connection."""
         self._silent.discard(plural)
 
-    async def _heard(self, body: AsyncGenerator[bytes, None], plural: str) -> AsyncGenerator[bytes, None]:
-        lost = False
+    async def _unless_silent(
+        self, body: AsyncGenerator[bytes, None], plural: str
+    ) -> AsyncGenerator[bytes, None]:
+        is_silent = False
         try:
             async for chunk in body:
-                lost = lost or plural in self._silent
-                if not lost:
+                is_silent = is_silent or plural in self._silent
+                if not is_silent:
                     yield chunk
         finally:
             await body.aclose()
 
     def cut(self) -> None:
-        """Every watch that is open ends, in the middle of whatever it says."""
-        self._broken.set()
-        self._broken = asyncio.Event()
+        """Ends every open watch, possibly in the middle of an event."""
+        self._disconnected.set()
+        self._disconnected = asyncio.Event()
 
     def go_down(self) -> None:
         self._down = True
@@ -60,22 +64,24 @@ class Line(Faults):
         self._down = False
 
 
-async def _until(body: AsyncGenerator[bytes, None], broken: asyncio.Event) -> AsyncGenerator[bytes, None]:
-    breaks = asyncio.ensure_future(broken.wait())
+async def _until_disconnected(
+    body: AsyncGenerator[bytes, None], disconnected: asyncio.Event
+) -> AsyncGenerator[bytes, None]:
+    connection_lost = asyncio.ensure_future(disconnected.wait())
     try:
         while True:
             chunk = asyncio.ensure_future(anext(body))
             try:
-                await asyncio.wait({chunk, breaks}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({chunk, connection_lost}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 chunk.cancel()
                 await asyncio.gather(chunk, return_exceptions=True)
-            if breaks.done():
+            if connection_lost.done():
                 raise ConnectionResetError("the API server went down")
             try:
                 yield chunk.result()
             except StopAsyncIteration:
                 return
     finally:
-        breaks.cancel()
+        connection_lost.cancel()
         await body.aclose()

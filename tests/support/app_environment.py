@@ -1,7 +1,6 @@
-"""The whole program in virtual time: the real app on the embedded API server and the simulated AWS, with the simulated
-rest of a cluster around it.
+"""The complete controller in virtual time, with the embedded API server, the simulated AWS and a simulated cluster.
 
-A test is a program that gets an `AppEnvironment`. The checkers of the simulated EC2 run after every write of it.
+A test is a coroutine that gets an `AppEnvironment`. The checkers of the simulated EC2 run after each of EC2's writes.
 """
 
 import asyncio
@@ -64,12 +63,12 @@ SETTINGS = Settings(
 A = TypeVar("A")
 R = TypeVar("R")
 
-READ: dict[str, Any] = {}
+_READS: dict[str, Any] = {}
 Program = Callable[["AppEnvironment"], Awaitable[None]]
 
 
 class SlowCompute:
-    """A Compute door behind which each decision takes so long. Others run meanwhile."""
+    """A Compute port on which each decision takes `takes_s`. Other tasks run meanwhile."""
 
     def __init__(self, takes_s: float) -> None:
         self._takes_s = takes_s
@@ -82,7 +81,7 @@ class SlowCompute:
 
 
 class AppEnvironment(cluster_environment.Environment):
-    """A cluster whose nodes the app launches."""
+    """A cluster whose nodes the controller launches."""
 
     def __init__(
         self,
@@ -96,9 +95,9 @@ class AppEnvironment(cluster_environment.Environment):
         ec2_ahead_s: int = 0,
         plans_take_s: float = 0,
     ) -> None:
-        """`beside` another environment it is one more cluster in the same AWS account. `behind_s`: what the clock of the
-        program's machine is behind everybody else's by. `ec2_ahead_s`: what AWS's clock is ahead of the API server's.
-        `plans_take_s`: from the snapshot to the plan."""
+        """`beside`: an environment with which this one shares the AWS account. `behind_s`: how far the controller's clock
+        is behind the clocks of the API server and AWS. `ec2_ahead_s`: how far the clock of AWS is ahead of the API
+        server's. `plans_take_s`: the time from a snapshot to its plan."""
         self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = settings
@@ -110,7 +109,7 @@ class AppEnvironment(cluster_environment.Environment):
         )
         self.server: ApiServer = ApiServer(clock=self.clock, ids=SeededIds(f"server {seed}"))
         self.transport = InProcess(self.server)
-        self.line = Line(self.server, self.clock)  # the program's own
+        self.line = Line(self.server, self.clock)  # used by the controller only
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=CLIENT)
         self.sqs: sqs.Sqs = (
@@ -130,60 +129,60 @@ class AppEnvironment(cluster_environment.Environment):
                 ca_bundle=aws_environment.CA_BUNDLE,
             ),
         )
-        self._lives = 0
-        self._others: list[App] = []
-        self._dying: list[asyncio.Future[None]] = []
-        self._hands: dict[App, CrashingTransport] = {}
+        self._app_count = 0
+        self._standbys: list[App] = []
+        self._kill_tasks: list[asyncio.Future[None]] = []
+        self._connections: dict[App, CrashingTransport] = {}
         self.app = self.new_app()
 
-    # --- The program ----------------------------------------------------------------------------------
+    # --- The controller -------------------------------------------------------------------------------
 
     def new_app(self) -> App:
-        """A replica with nothing in its memory, and hands of its own."""
-        self._lives += 1
+        """A replica with empty caches and its own connections."""
+        self._app_count += 1
         self.crashing = CrashingTransport(InProcess(self.line), self.endpoint)
         adapters = Adapters(
             transport=self.crashing,
             aws=aws_environment.SharedClients(self.endpoint),
             executor=self.crashing,
             clock=self.own_clock,
-            ids=SeededIds(f"app {self.seed} {self._lives}"),
+            ids=SeededIds(f"app {self.seed} {self._app_count}"),
             compute=SlowCompute(self.plans_take_s) if self.plans_take_s else InlineCompute(),
         )
         app = App(self.settings, adapters)
-        self._hands[app] = self.crashing
-        known = app.discovery
-        known._types._read = functools.partial(read_once, "types", few_types(known._types._read))
-        for prices in (known._on_demand, known._spot):
+        self._connections[app] = self.crashing
+        discovery = app.discovery
+        discovery._types._read = functools.partial(read_once, "types", few_types(discovery._types._read))
+        for prices in (discovery._on_demand, discovery._spot):
             prices._read = functools.partial(read_once, prices.name, prices._read)
         return app
 
     async def restart(self, *, after_s: float = 0) -> None:
-        """The program crashes, and another one takes its place: a replica that stood by, or a new one."""
+        """Crashes the leading replica and continues with a standby replica, or with a new one."""
         self.crash()
         if after_s:
             await super().sleep(after_s)
         self.stand_by()
-        self.app = self._others.pop(0)
+        self.app = self._standbys.pop(0)
 
     def crash(self) -> None:
-        """Nothing more comes from the program; what is left of it is cleared away."""
-        self._hands[self.app].stop()
-        self._dying.append(asyncio.ensure_future(self.app.kill()))
+        """Stops all requests of the leading replica and cancels its tasks."""
+        self._connections[self.app].stop()
+        self._kill_tasks.append(asyncio.ensure_future(self.app.kill()))
 
     def recover(self) -> None:
-        """Nobody dies any more."""
-        for crashing in self._hands.values():
+        """Cancels the planned crashes of all replicas."""
+        for crashing in self._connections.values():
             crashing.recover()
 
     def writes(self) -> list[str]:
-        """What the program did, in all its lives."""
-        return [write for crashing in self._hands.values() for write in crashing.writes]
+        """The writes of all replicas."""
+        return [write for crashing in self._connections.values() for write in crashing.writes]
 
     def stand_by(self) -> None:
-        """One more replica."""
-        self._others.append(self.new_app())
-        self._others[-1].start()
+        """Starts one more replica."""
+        self._standbys.append(self.new_app())
+        self._standbys[-1].start()
 
     async def start(self) -> None:
         await kube_servers.install_crds(self.transport, self.clock)
@@ -192,37 +191,37 @@ class AppEnvironment(cluster_environment.Environment):
 
     async def stop(self) -> None:
         self._check()
-        await asyncio.gather(*self._dying)
-        for app in (self.app, *self._others):
+        await asyncio.gather(*self._kill_tasks)
+        for app in (self.app, *self._standbys):
             await app.stop()
         await self.cluster.stop()
 
     def _check(self) -> None:
-        """A bug in the program ends the test. A replica that lost the lead ends by itself, and is started anew."""
-        for app in (self.app, *self._others):
+        """Fails the test on a bug of a replica. A replica that lost its lease exits, and a new one is started."""
+        for app in (self.app, *self._standbys):
             try:
                 app.check()
             except errors.Unreachable:
-                assert self.settings.election is not None, "it has no lead to lose"
+                assert self.settings.election is not None, "leader election is disabled"
                 self.stand_by()
                 if app is self.app:
-                    self.app = self._others.pop(0)
+                    self.app = self._standbys.pop(0)
                 else:
-                    self._others.remove(app)
+                    self._standbys.remove(app)
             except asyncio.CancelledError:
-                assert self._hands[app].crashed.is_set(), "somebody else ended it"
+                assert self._connections[app].crashed.is_set(), "the replica was cancelled without a crash"
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
         self._check()
 
     def skip(self, seconds: float) -> None:
-        """Days in which nothing happens: clocks on walls go on, everybody's alike."""
+        """Advances all wall clocks alike, without running timers."""
         for clock in (self.clock, self.own_clock, self.ec2_clock):
             clock.jumped_s += seconds
         self.ec2.advance()
 
-    # --- What there is --------------------------------------------------------------------------------
+    # --- Objects and instances ------------------------------------------------------------------------
 
     async def node_class(self, name: str = "default", **spec: Any) -> None:
         terms = aws_environment.TERMS
@@ -232,14 +231,16 @@ class AppEnvironment(cluster_environment.Environment):
         await self.create("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", document)
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:
-        """Disrupted as the API's defaults say, unless `disruption` says otherwise: consolidated at once, a tenth at a time."""
-        outside = {key: template.pop(key) for key in ("limits", "weight", "disruption") if key in template}
+        """Without `disruption` the defaults of the API apply: consolidation at once, a budget of 10%."""
+        pool_fields = {
+            key: template.pop(key) for key in ("limits", "weight", "disruption") if key in template
+        }
         document = builders.nodepool_document(name, **template)
-        document["spec"] |= outside
+        document["spec"] |= pool_fields
         await self.create("/apis/karpenter.sh/v1/nodepools", document)
 
     async def one_node(self, *kinds: str, **spec: Any) -> tuple[NodeClaim, entities.Instance]:
-        """A pod, and the node that it is alone on, of one of these capacity types. `spec` is of the class."""
+        """One node with one pod, of one of these capacity types. `spec` is the spec of the class."""
         await self.node_class(**spec)
         await self.node_pool(requirements=[instance_types("m5.large"), capacity_types(*kinds)])
         await self.deploy("web", 1, cpu="1500m")
@@ -248,7 +249,7 @@ class AppEnvironment(cluster_environment.Environment):
         return claim, ec2_instance
 
     async def forbid_evictions(self, app: str = "web") -> None:
-        """By a disruption budget that never allows one."""
+        """Creates a PodDisruptionBudget that allows no eviction."""
         document = {
             "metadata": {"name": app, "namespace": "default"},
             "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
@@ -256,26 +257,30 @@ class AppEnvironment(cluster_environment.Environment):
         await self.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", document)
 
     def reserve(self, instance_type: str = "m5.large", total: int = 2, **fields: Any) -> entities.Reservation:
-        plain = {"owner": aws_environment.ACCOUNT, "zone_id": aws_environment.ZONE_A, "criteria": "targeted"}
+        defaults = {
+            "owner": aws_environment.ACCOUNT,
+            "zone_id": aws_environment.ZONE_A,
+            "criteria": "targeted",
+        }
         return control.add_reservation(
-            self.ec2.region, instance_type=instance_type, total=total, **(plain | fields)
+            self.ec2.region, instance_type=instance_type, total=total, **(defaults | fields)
         )
 
     def cancel(self, reservation: entities.Reservation) -> None:
-        called = {"CapacityReservationId": reservation.id}
-        self.ec2.call("CancelCapacityReservation", called, Caller(aws_environment.ACCOUNT, "", ""))
+        parameters = {"CapacityReservationId": reservation.id}
+        self.ec2.call("CancelCapacityReservation", parameters, Caller(aws_environment.ACCOUNT, "", ""))
 
     async def claims(self) -> list[NodeClaim]:
         return list((await self.kube.list(NodeClaim)).items)
 
     def ever(self, kind: type[K]) -> list[K]:
-        """Every state that objects of a kind were ever in, oldest first."""
+        """Every stored version of every object of a kind, oldest first."""
         group = kind.api_version.rpartition("/")[0]
         changes = self.server.registry.store.bucket(f"{group}/{kind.plural}").changes(0)
         return [msgspec.json.decode(change.after.body, type=kind) for change in changes]
 
     def claims_ever(self) -> set[str]:
-        """The names of all that there ever were."""
+        """The names of all NodeClaims, including deleted ones."""
         return {claim.metadata.name for claim in self.ever(NodeClaim)}
 
     async def nodes(self) -> list[Node]:
@@ -286,12 +291,12 @@ class AppEnvironment(cluster_environment.Environment):
 
     @property
     def ec2_instances(self) -> list[entities.Instance]:
-        """Those that run, or will."""
+        """The pending and running instances."""
         self.ec2.advance()
         return [one for one in self.ec2.region.instances if one.state in ("pending", "running")]
 
     def all_ec2_instances(self) -> list[entities.Instance]:
-        """Those that ever were, for a while."""
+        """All instances that EC2 still lists, including terminated ones."""
         self.ec2.advance()
         return list(self.ec2.region.instances)
 
@@ -307,12 +312,14 @@ class AppEnvironment(cluster_environment.Environment):
 
 
 def _ec2(clock: VirtualClock, seed: int, rules: Sequence[faults.Fault], queues: sqs.Sqs) -> Ec2:
-    plain = ec2_setup.plain(aws_environment.REGION, accounts=(aws_environment.ACCOUNT, aws_environment.OTHER))
+    defaults = ec2_setup.plain(
+        aws_environment.REGION, accounts=(aws_environment.ACCOUNT, aws_environment.OTHER)
+    )
     return Ec2(
         clock=clock,
         ids=SeededIds(f"ec2 {seed}"),
         sink=queues.sink(QUEUE),
-        setup=dataclasses.replace(plain, images=aws_environment.images()),
+        setup=dataclasses.replace(defaults, images=aws_environment.images()),
         rules=rules,
         throttled=False,
     )
@@ -338,21 +345,21 @@ def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
 
 
 async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:
-    """What is the same in every environment, and takes longer to read than a test runs."""
-    if name not in READ:
-        READ[name] = await read()
-    return READ[name]
+    """Caches a read across tests: its result is the same in every environment, and the read takes longer than a test."""
+    if name not in _READS:
+        _READS[name] = await read()
+    return _READS[name]
 
 
 def few_types(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    async def few() -> Any:
+    async def read_few() -> Any:
         return aws_environment.few(await read())
 
-    return few
+    return read_few
 
 
 def without_reserved(settings: Settings) -> Settings:
-    """With the gate ReservedCapacity shut."""
+    """The settings with the feature gate ReservedCapacity off."""
     return dataclasses.replace(
         settings,
         planning=dataclasses.replace(settings.planning, reserved_capacity=False),
@@ -369,7 +376,7 @@ def instance_types(*values: str) -> dict[str, Any]:
 
 
 def run(program: Program, **fields: Any) -> AppEnvironment:
-    """The environment after the program has ended without an error."""
+    """Runs a program and returns the environment afterwards."""
 
     async def main() -> AppEnvironment:
         env = AppEnvironment(**fields)

@@ -1,4 +1,4 @@
-"""Instance types and reservations from nothing: a test names only what it is about."""
+"""Builders of instance types and reservations with defaults: a test sets only the fields that it checks."""
 
 import functools
 from collections.abc import Iterable
@@ -18,33 +18,33 @@ REGION = "us-west-2"
 
 @functools.cache
 def real(name: str) -> InstanceTypeInfo:
-    """A type as it is shipped."""
+    """An instance type from the data in the package."""
     return next(info for info in ec2.region("us-east-1").types if info.name == name)
 
 
 def invented(**fields: Any) -> InstanceTypeInfo:
-    """A type that does not exist: two processors and 1000 MiB."""
-    plain: dict[str, Any] = {
+    """An instance type that does not exist in EC2, with 2 vCPUs and 1000 MiB."""
+    defaults: dict[str, Any] = {
         "name": "x1.large",
         "vcpus": 2,
         "memory_mib": 1000,
         "enis_per_card": (3,),
         "ipv4_per_eni": 10,
     }
-    return InstanceTypeInfo(**(plain | fields))
+    return InstanceTypeInfo(**(defaults | fields))
 
 
 def supply(*types: InstanceTypeInfo, **fields: Any) -> Supply:
-    """These types in zones a and b, each for a dollar an hour."""
+    """These types in zones a and b, each at one dollar an hour."""
     zones = (Zone("us-west-2a", "usw2-az2"), Zone("us-west-2b", "usw2-az1"))
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "region": REGION,
         "types": types,
         "zones": zones,
         "zones_by_type": {info.name: tuple(zone.name for zone in zones) for info in types},
         "on_demand": {info.name: 10**9 for info in types},
     }
-    return Supply(**(plain | fields))
+    return Supply(**(defaults | fields))
 
 
 def shipped_supply() -> Supply:
@@ -52,8 +52,8 @@ def shipped_supply() -> Supply:
 
 
 def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservation:
-    """An ordinary one of four m5.large in zone a, two of them free. A capacity block has an end, far away."""
-    plain: dict[str, Any] = {
+    """An ODCR of four m5.large in zone a, two of them free. A capacity block gets an end far in the future."""
+    defaults: dict[str, Any] = {
         "id": reservation_id,
         "instance_type": "m5.large",
         "zone": "us-west-2a",
@@ -62,21 +62,24 @@ def reservation(reservation_id: str = "cr-1", **fields: Any) -> CapacityReservat
         "owner": "111122223333",
     }
     if fields.get("kind") == "capacity-block":
-        plain["end_s"] = 2**40
-    return CapacityReservation(**(plain | fields))
+        defaults["end_s"] = 2**40
+    return CapacityReservation(**(defaults | fields))
 
 
 def build_catalog(
-    known: Supply, node_class: EC2NodeClass | None, seen: Iterable[CapacityReservation] = (), **fields: Any
+    inputs: Supply,
+    node_class: EC2NodeClass | None,
+    reservations: Iterable[CapacityReservation] = (),
+    **fields: Any,
 ) -> tuple[InstanceType, ...]:
-    """The catalog of a class, when these are all the reservations that EC2 describes."""
-    seen = tuple(seen)
-    ids = selection.selected(node_class, (one.traits for one in seen))
-    return builder.build(known, node_class, [one.model for one in seen if one.id in ids], **fields)
+    """The catalog of a class, if EC2 describes exactly these reservations."""
+    reservations = tuple(reservations)
+    ids = selection.selected(node_class, (one.traits for one in reservations))
+    return builder.build(inputs, node_class, [one.model for one in reservations if one.id in ids], **fields)
 
 
 def status_entry(reservation_id: str = "cr-1", **fields: Any) -> dict[str, Any]:
-    """A reservation as the status of a class lists it."""
+    """An entry of `status.capacityReservations` of a class."""
     return {
         "id": reservation_id,
         "availabilityZone": "us-west-2a",

@@ -1,4 +1,4 @@
-"""What the program asks of AWS, by the operations its source names, and what a test needs to make it ask."""
+"""The AWS operations that the source code names, and what a test needs to cause those calls."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ GROUP = ec2_setup.PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=ec2_setup.AC
 
 
 def send_notice(env: Environment, provider_id: str) -> None:
-    """A spot interruption warning in the queue."""
+    """Sends a spot interruption warning to the queue."""
     detail = {"instance-id": provider_id.rpartition("/")[2]}
     body = {
         "source": "aws.ec2",
@@ -29,11 +29,11 @@ def send_notice(env: Environment, provider_id: str) -> None:
 
 
 def named_operations() -> set[str]:
-    """The operations of AWS that the product's source names."""
+    """The AWS operations that occur as strings in `holdfast.cloud.aws`."""
     session = botocore.session.Session()
-    known = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
+    operations = {name for service in SERVICES for name in session.get_service_model(service).operation_names}
     sources = (Path(cloud.__file__).parent / "aws").rglob("*.py")
     nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text())))
     return {
         node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    } & known
+    } & operations

@@ -1,6 +1,6 @@
-"""A simulated AWS with the product's own way of calling it, on the full wire: botocore writes, signs and parses.
+"""A simulated AWS, and the controller's own client for it: botocore serializes, signs and parses every call.
 
-A test makes an `Environment`, adds reservations without an API call, and checks what the product reads.
+A test creates an `Environment`, adds reservations without an API call, and checks what the controller reads.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ SIZES = ("medium", "large", "xlarge", "2xlarge", "4xlarge", "48xlarge")
 
 
 def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
-    """One for every parameter that AWS publishes."""
+    """One image for every SSM parameter that AWS publishes."""
     return tuple(
         Image(
             id=f"ami-{n:017x}",
@@ -78,19 +78,19 @@ def images(kubernetes: str = KUBERNETES) -> tuple[Image, ...]:
 
 
 def eks_cluster(name: str, **fields: Any) -> eks.Cluster:
-    """A cluster that EKS knows."""
-    known: dict[str, Any] = {
+    """A cluster as EKS describes it."""
+    defaults: dict[str, Any] = {
         "region": REGION,
         "version": KUBERNETES,
         "endpoint": CLUSTER_ENDPOINT,
         "certificate_authority": CA_BUNDLE,
         "created_s": 0,
     }
-    return eks.Cluster(name=name, **(known | fields))
+    return eks.Cluster(name=name, **(defaults | fields))
 
 
 def few(listing: TypeListing) -> TypeListing:
-    """A region with a few dozen types: a whole catalog takes longer to build than most tests run."""
+    """A listing with a few dozen types: building a complete catalog takes longer than most tests."""
     types = tuple(
         one
         for one in listing.types
@@ -111,21 +111,21 @@ class Environment:
         clients: Callable[[Endpoint], Clients] | None = None,
         **setup: Any,
     ) -> None:
-        """Without a clock or a recorder of the test's own, time stands still and everything is kept."""
+        """By default the clock moves only when a test moves it, and the recorder collects everything."""
         self.clock: ManualClock = clock or ManualClock()
         self.ids = SeededIds()
         self.records = CollectingRecorder()
         self.recorder = recorder or self.records
-        plain = replace(ec2_setup.plain(REGION, accounts=(ACCOUNT, OTHER)), images=images(kubernetes))
+        defaults = replace(ec2_setup.plain(REGION, accounts=(ACCOUNT, OTHER)), images=images(kubernetes))
         self.ec2 = Ec2(
-            clock=self.clock, ids=self.ids, setup=replace(plain, **setup), rules=rules, throttled=False
+            clock=self.clock, ids=self.ids, setup=replace(defaults, **setup), rules=rules, throttled=False
         )
         paths = ssm.ami_paths(kubernetes)
         self.parameters = {path.path: f"ami-{n:017x}" for n, path in enumerate(paths, start=1)}
         self.iam = iam.Iam([ROLE, "OtherRole"], self.clock)
         self.endpoint = Endpoint(
             {
-                "ec2": self.ec2 if rules else Remembering(self.ec2),
+                "ec2": self.ec2 if rules else CachingEc2(self.ec2),
                 "iam": self.iam,
                 "pricing": price_list(),
                 "ssm": ssm.Ssm(self.parameters, self.clock),
@@ -147,31 +147,31 @@ class Environment:
         self.discovery = self.restarted()
 
     def restarted(self) -> Discovery:
-        """The product with an empty memory."""
-        told = Setup(
+        """A discovery with empty caches, as after a restart."""
+        setup = Setup(
             cluster=ec2_setup.CLUSTER,
             tags=CLUSTER_TAGS,
             kubernetes=lambda: self.kubernetes,
             settings=self.settings,
         )
-        return Discovery(self.calls, told, caches=self.caches, clock=self.clock, recorder=self.recorder)
+        return Discovery(self.calls, setup, caches=self.caches, clock=self.clock, recorder=self.recorder)
 
     def watched(self, obj: Object) -> None:
-        """The product's watch caches have it now."""
+        """Puts an object into the watch caches of the controller."""
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(next(self._versions)))
         self.caches.of(type(obj)).apply(Change("MODIFIED", msgspec.structs.replace(obj, metadata=meta)))
 
     def reserve(
         self, instance_type: str = "m5.large", total: int = 2, zone_id: str = ZONE_A, **fields: Any
     ) -> Reservation:
-        plain = {"owner": ACCOUNT}
+        defaults = {"owner": ACCOUNT}
         return control.add_reservation(
-            self.ec2.region, instance_type=instance_type, zone_id=zone_id, total=total, **(plain | fields)
+            self.ec2.region, instance_type=instance_type, zone_id=zone_id, total=total, **(defaults | fields)
         )
 
     def node_class(self, name: str = "default", **spec: Any) -> EC2NodeClass:
-        """A class whose selectors find what is there."""
-        plain = {
+        """A class whose selectors match resources of the simulated account."""
+        defaults = {
             "role": ROLE,
             "amiSelectorTerms": [{"alias": "al2023@latest"}],
             "subnetSelectorTerms": TERMS,
@@ -180,36 +180,36 @@ class Environment:
         status = spec.pop("status", {})
         document = {
             "metadata": {"name": name, "uid": f"uid-{name}", "generation": 1},
-            "spec": {key: value for key, value in (plain | spec).items() if value is not None},
+            "spec": {key: value for key, value in (defaults | spec).items() if value is not None},
             "status": status,
         }
-        made = kinds.from_plain(document, EC2NodeClass)
-        assert isinstance(made, EC2NodeClass)
-        return made
+        parsed = kinds.from_plain(document, EC2NodeClass)
+        assert isinstance(parsed, EC2NodeClass)
+        return parsed
 
     def resolve(self, node_class: EC2NodeClass) -> EC2NodeClass:
-        """The class with its status as the API server would have it after the patch."""
+        """The class with the patched status, as the API server would store it."""
         self.watched(node_class)
         patch = run(self.discovery.resolve(node_class))
         body = to_wire(node_class)
         status = {**body.get("status", {}), **patch}
         body["status"] = {key: value for key, value in status.items() if value is not None}
-        made = kinds.from_plain(body, EC2NodeClass)
-        assert isinstance(made, EC2NodeClass)
-        self.watched(made)
-        return made
+        parsed = kinds.from_plain(body, EC2NodeClass)
+        assert isinstance(parsed, EC2NodeClass)
+        self.watched(parsed)
+        return parsed
 
     def selecting(self, *terms: dict[str, Any], **spec: Any) -> EC2NodeClass:
         """A resolved class with these reservation terms."""
         return self.resolve(self.node_class(capacityReservationSelectorTerms=list(terms), **spec))
 
     def asked(self, operation: str) -> int:
-        """How often AWS was asked for something, by its own log."""
+        """How often an operation was called, by the log of the simulated AWS."""
         return sum(call.operation == operation for call in self.endpoint.log)
 
 
-class Remembering:
-    """EC2, with what is the same in every environment computed once: a region's types take long to list."""
+class CachingEc2:
+    """EC2 with cached lists of instance types: they are the same in every environment and slow to compute."""
 
     def __init__(self, ec2: Ec2) -> None:
         self._ec2 = ec2
@@ -217,38 +217,38 @@ class Remembering:
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         if operation not in ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings"):
             return self._ec2.call(operation, params, caller)
-        question = f"{operation} {params!r}"
-        if question not in _remembered():
-            _remembered()[question] = self._ec2.call(operation, params, caller)
-        return _remembered()[question]
+        key = f"{operation} {params!r}"
+        if key not in _cached_answers():
+            _cached_answers()[key] = self._ec2.call(operation, params, caller)
+        return _cached_answers()[key]
 
 
 @functools.cache
 def price_list() -> pricing.Pricing:
-    """It keeps nothing, so all environments share it."""
+    """It has no state, so all environments share it."""
     return pricing.Pricing([REGION])
 
 
 @functools.cache
-def _remembered() -> dict[str, dict[str, Any]]:
+def _cached_answers() -> dict[str, dict[str, Any]]:
     return {}
 
 
 class SharedClients(Clients):
-    """Clients that all environments share, since creating one takes long; each call goes to the environment that makes it."""
+    """Clients that all environments share, because creating one is slow. Each call reaches its own environment."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(REGION)
         self._endpoint = endpoint
 
     def get(self, service: str) -> Any:
-        switch, made = _shared()
+        switch, clients = _shared()
         switch.endpoint = self._endpoint
-        return made.get(service)
+        return clients.get(service)
 
 
 class Switch:
-    """Where the calls of the shared clients arrive at the moment."""
+    """Sends the calls of the shared clients to the endpoint of the current environment."""
 
     endpoint: Endpoint
 
@@ -274,7 +274,7 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 def condition(node_class: EC2NodeClass, name: str) -> tuple[str, str, str]:
     found = conditions.find(node_class.status.conditions, name)
-    assert found is not None, f"{name} is not there"
+    assert found is not None, f"condition {name} is missing"
     return found.status, found.reason or "", found.message or ""
 
 
@@ -283,7 +283,7 @@ def listed(node_class: EC2NodeClass) -> list[str]:
 
 
 class LostOnce(NoFaults):
-    """The answer of the first call of an operation is lost, after it took effect."""
+    """Loses the answer of the first call of an operation, after the call took effect."""
 
     def __init__(self, operation: str) -> None:
         self._operation = operation

@@ -1,4 +1,4 @@
-"""Classes that are resolved, claims, and the requests that launch them: a test names only what it is about."""
+"""Builders of resolved classes, NodeClaims and launch requests: a test sets only the fields that it checks."""
 
 import base64
 import functools
@@ -52,7 +52,7 @@ STATUS: dict[str, Any] = {
 
 
 def resolved(status: dict[str, Any] | None = None, **spec: Any) -> EC2NodeClass:
-    """A class whose status has all that a launch needs."""
+    """A class with a status that a launch can use."""
     return ec2nodeclass(status=STATUS | (status or {}), **spec)
 
 
@@ -71,47 +71,55 @@ def capacity_type(*values: str) -> dict[str, Any]:
 
 def types(
     node_class: EC2NodeClass,
-    *seen: CapacityReservation,
+    *reservations: CapacityReservation,
     names: tuple[str, ...] = ("m5.large", "m5.xlarge"),
     **fields: Any,
 ) -> tuple[InstanceType, ...]:
-    """The first at one dollar on demand, the second at two, and so on; spot at half of that."""
+    """A catalog with on-demand prices of one dollar, two dollars and so on; spot costs half."""
     prices = {name: DOLLAR * (1 + index) for index, name in enumerate(names)}
     spot = {(n, zone): p // 2 for n, p in prices.items() for zone in ("us-west-2a", "us-west-2b")}
-    known = supply(*map(real, names), **({"on_demand": prices, "spot": spot} | fields))
-    return build_catalog(known, node_class, seen, now_s=1000)
+    inputs = supply(*map(real, names), **({"on_demand": prices, "spot": spot} | fields))
+    return build_catalog(inputs, node_class, reservations, now_s=1000)
 
 
 def chosen(
-    wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
-) -> Choice:
-    wanted = replace(claims.view(wants, CLOUD_LABELS), requests=NOTHING, reservation_id=slot)
-    return choice.choose(types(node_class, *seen), wanted)
-
-
-def made(
-    wants: NodeClaim,
+    node_claim: NodeClaim,
     node_class: EC2NodeClass,
-    *seen: CapacityReservation,
+    *reservations: CapacityReservation,
+    slot: str | None = None,
+) -> Choice:
+    view = replace(claims.view(node_claim, CLOUD_LABELS), requests=NOTHING, reservation_id=slot)
+    return choice.choose(types(node_class, *reservations), view)
+
+
+def launch_templates(
+    node_claim: NodeClaim,
+    node_class: EC2NodeClass,
+    *reservations: CapacityReservation,
     around: LaunchContext = AROUND,
     slot: str | None = None,
 ) -> tuple[Template, ...]:
-    """The templates of a launch; each is a request that EC2's own model accepts."""
-    found = templates.templates(chosen(wants, node_class, *seen, slot=slot), wants, node_class, around)
+    """The launch templates of a launch. Each is valid by botocore's model of EC2."""
+    found = templates.templates(
+        chosen(node_claim, node_class, *reservations, slot=slot), node_claim, node_class, around
+    )
     for template in found:
         assert_valid("CreateLaunchTemplate", template.creation())
     return found
 
 
 def fleet(
-    wants: NodeClaim, node_class: EC2NodeClass, *seen: CapacityReservation, slot: str | None = None
+    node_claim: NodeClaim,
+    node_class: EC2NodeClass,
+    *reservations: CapacityReservation,
+    slot: str | None = None,
 ) -> dict[str, Any]:
-    """The request of a launch; EC2's own model accepts it."""
+    """The CreateFleet request of a launch. It is valid by botocore's model of EC2."""
     request = fleets.request(
-        chosen(wants, node_class, *seen, slot=slot),
-        made(wants, node_class, *seen, slot=slot),
+        chosen(node_claim, node_class, *reservations, slot=slot),
+        launch_templates(node_claim, node_class, *reservations, slot=slot),
         fleets.zonal_subnets(node_class),
-        Order(count=1, client_token=TOKEN, tags=templates.object_tags(wants, node_class, CLUSTER)),
+        Order(count=1, client_token=TOKEN, tags=templates.object_tags(node_claim, node_class, CLUSTER)),
     )
     assert_valid("CreateFleet", request)
     return request
@@ -122,14 +130,14 @@ def user_data(template: Template) -> str:
 
 
 def node_config(template: Template) -> dict[str, Any]:
-    """What an AL2023 template tells nodeadm."""
+    """The spec of the nodeadm NodeConfig in an AL2023 template."""
     text = user_data(template)
     spec: dict[str, Any] = json.loads(text[text.index("{") : text.rindex("}") + 1])["spec"]
     return spec
 
 
 def assert_valid(operation: str, request: dict[str, Any]) -> None:
-    """Names and types of all members, by botocore's model of EC2."""
+    """Checks names and types of all members against botocore's model of EC2."""
     report = ParamValidator().validate(request, _ec2().operation_model(operation).input_shape)
     assert not report.has_errors(), report.generate_report()
 

@@ -1,4 +1,4 @@
-"""Valid objects from nothing: a test names only what it is about."""
+"""Builders of valid NodePools and EC2NodeClasses: a test sets only the fields that it checks."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from holdfast.api.nodepool import NodePool
 
 
 def nodepool_document(name: str = "default", **template: Any) -> dict[str, Any]:
-    """A NodePool as a document; `template` goes over the template's spec, `labels` into its metadata."""
+    """A NodePool as a document; `template` overrides fields of the template's spec, `labels` are labels of the template."""
     labels = template.pop("labels", {})
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     return {
@@ -31,7 +31,7 @@ def nodepool(name: str = "default", **template: Any) -> NodePool:
 
 
 def ec2nodeclass_document(name: str = "default", **spec: Any) -> dict[str, Any]:
-    """An EC2NodeClass as a document; `spec` goes over its spec, `status` beside it."""
+    """An EC2NodeClass as a document; `spec` overrides fields of its spec, and may contain `status`."""
     status = spec.pop("status", {})
     return {
         "apiVersion": "karpenter.k8s.aws/v1",

@@ -1,7 +1,7 @@
-"""A whole cluster in virtual time: the embedded API server, the simulated EC2, and the simulated rest of it.
+"""A cluster in virtual time: the embedded API server, the simulated EC2, and simulated kubelets and controllers.
 
-A test is a program that gets an `Environment`. Nodes start as real ones do: botocore launches an instance with user
-data, and whatever is in there makes a node of it.
+A test is a coroutine that gets an `Environment`. Nodes start as real ones do: botocore launches an instance, and its user
+data configures the kubelet.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -55,8 +55,8 @@ class Environment:
         settings = ClientSettings(per_second=1e6, burst=1_000_000)
         ids = SeededIds(f"cluster {seed}")
         self.kube = Client(transport=self.transport, clock=self.clock, ids=ids, settings=settings)
-        plain = replace(ec2_setup.plain(aws_environment.REGION), images=aws_environment.images())
-        self.ec2 = Ec2(clock=self.clock, ids=SeededIds(f"ec2 {seed}"), setup=plain, throttled=False)
+        defaults = replace(ec2_setup.plain(aws_environment.REGION), images=aws_environment.images())
+        self.ec2 = Ec2(clock=self.clock, ids=SeededIds(f"ec2 {seed}"), setup=defaults, throttled=False)
         self._clients = aws_environment.SharedClients(endpoint.Endpoint({"ec2": self.ec2}, self.clock))
         self._launches = 0
         joined = Joined(name=NAME, endpoint=JOINS.endpoint, ca_bundle=JOINS.ca_bundle)
@@ -71,19 +71,19 @@ class Environment:
         self.cluster.check()
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *, within_s: float = 300) -> float:
-        """Waits until something is so; how long it took."""
-        began_s = self.clock.monotonic_s()
+        """Waits until the condition holds, and returns how long that took."""
+        start_s = self.clock.monotonic_s()
         while not await holds():
-            waited_s = self.clock.monotonic_s() - began_s
-            assert waited_s < within_s, f"it did not come about within {within_s} s"
+            waited_s = self.clock.monotonic_s() - start_s
+            assert waited_s < within_s, f"the condition did not hold within {within_s} s"
             await self.sleep(1)
-        return self.clock.monotonic_s() - began_s
+        return self.clock.monotonic_s() - start_s
 
     # --- Instances ----------------------------------------------------------------------------------
 
     @property
     def aws(self) -> Any:
-        """EC2's client, botocore's own."""
+        """botocore's client of EC2."""
         return self._clients.get("ec2")
 
     def launch(
@@ -99,9 +99,11 @@ class Environment:
         count: int = 1,
         **bootstrap: Any,
     ) -> list[str]:
-        """Instances with user data as the autoscaler writes it; their ids."""
-        joins = bootstrap.pop("cluster", JOINS)
-        told = Bootstrap(cluster=joins, max_pods=max_pods, labels=labels or {}, taints=taints, **bootstrap)
+        """Launches instances with user data as Holdfast writes it, and returns their ids."""
+        cluster = bootstrap.pop("cluster", JOINS)
+        settings = Bootstrap(
+            cluster=cluster, max_pods=max_pods, labels=labels or {}, taints=taints, **bootstrap
+        )
         self._launches += 1
         answer = self.aws.run_instances(
             ImageId=self.image(family, instance_type),
@@ -109,18 +111,18 @@ class Environment:
             MinCount=count,
             MaxCount=count,
             Placement={"AvailabilityZone": f"{aws_environment.REGION}{zone}"},
-            UserData=userdata.text(family, told) if text is None else text,
+            UserData=userdata.text(family, settings) if text is None else text,
             ClientToken=f"launch-{self._launches}",
         )
         return [instance["InstanceId"] for instance in answer["Instances"]]
 
     def image(self, family: str, instance_type: str) -> str:
         architecture = self.ec2.region.types[instance_type].architectures[0]
-        of_windows = family.startswith("Windows")
+        is_windows = family.startswith("Windows")
         return next(
             image.id
             for image in self.ec2.region.setup.images
-            if image.architecture == architecture and (image.platform == "Windows") == of_windows
+            if image.architecture == architecture and (image.platform == "Windows") == is_windows
         )
 
     async def nodes_ready(self, count: int) -> None:
@@ -157,7 +159,7 @@ class Environment:
         await self.kube.patch(deployment, {"spec": {"replicas": replicas}})
 
     async def pods(self, app: str = "web") -> list[Pod]:
-        """Those of an app that nobody has told to stop."""
+        """The pods of an app that are not terminating."""
         found = await self.all(Pod)
         return [
             pod for pod in found if pod.metadata.labels.get("app") == app and not pods.is_terminating(pod)
@@ -172,7 +174,7 @@ class Environment:
 
         return await self.until(enough, within_s=within_s)
 
-    async def gone(self, kind: type[Object], name: str, namespace: str = "") -> bool:
+    async def is_deleted(self, kind: type[Object], name: str, namespace: str = "") -> bool:
         try:
             await self.kube.get(kind, name, namespace)
         except errors.NotFound:
@@ -181,8 +183,8 @@ class Environment:
 
 
 def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    """What makes pods of an app; fields of the owner's spec and of the pod's in one list."""
-    own = (
+    """A workload document. `spec` mixes fields of the workload's spec and of the pod's spec."""
+    owner_fields = (
         "replicas",
         "parallelism",
         "completions",
@@ -191,7 +193,7 @@ def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec:
         "volumeClaimTemplates",
         "backoffLimit",
     )
-    owner = {key: spec.pop(key) for key in own if key in spec}
+    owner = {key: spec.pop(key) for key in owner_fields if key in spec}
     selector = {} if "completions" in owner else {"selector": {"matchLabels": {"app": name}}}
     return {
         "metadata": {"name": name},
@@ -223,7 +225,7 @@ def pod_spec(
 def run(
     program: Callable[[Environment], Awaitable[None]], *, seed: int = 1, timings: Timings | None = None
 ) -> Environment:
-    """The environment after the program has ended without an error."""
+    """Runs a program and returns the environment afterwards."""
 
     async def main() -> Environment:
         env = Environment(seed=seed, timings=timings)
@@ -236,13 +238,13 @@ def run(
 
 
 def history(env: Environment) -> list[str]:
-    """Every write that the API server took, in order, as it was stored."""
-    written = {
+    """Every write that the API server accepted, in order, as it was stored."""
+    by_version = {
         change.after.version: f"{name} {'ends' if change.deleted else 'is'} {change.after.body.decode()}"
         for name, bucket in env.server.registry.store.buckets()
         for change in bucket.changes(0)
     }
-    return [written[version] for version in sorted(written)]
+    return [by_version[version] for version in sorted(by_version)]
 
 
 def reason(pod: Pod) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""The connections of one replica to the API server and to AWS, which can fail for good between any two of its writes.
+"""The connections of one replica to the API server and to AWS. A test can cut them at any write, as a crash would.
 
-After the crash no request arrives and none is answered, until the tasks of the replica are cancelled. Reads do not count
-as writes, and neither do events, Leases and requests that the API server refused.
+After the crash every request blocks until the tasks of the replica are cancelled. Reads, events, Leases and requests that
+the API server refused do not count as writes.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ class CrashingTransport:
         self._endpoint = endpoint
         self.crashed = asyncio.Event()
         self._is_stopped = False
-        self.writes: list[str] = []  # those that took effect
-        self.slow: dict[str, float] = {}  # operations of AWS whose next call takes so many seconds
+        self.writes: list[str] = []  # the writes that took effect
+        self.slow: dict[str, float] = {}  # AWS operation to the seconds that its next call takes
         self._last: int | None = None
         self._with_effect = False
 
     def crash_after_write(self, write: int, *, after_effect: bool) -> None:
-        """Crashes at that write, counted from the start: before it arrives, or before its answer does."""
+        """Crashes at that write, counted from the start: before it takes effect, or before its answer arrives."""
         self._last = write
         self._with_effect = after_effect
 
@@ -53,7 +53,7 @@ class CrashingTransport:
         await self._block_if_last(is_last=counts and self._is_last(with_effect=False))
         answer = await self._transport.request(method, path, query, headers, body)
         if counts and answer.status < HTTPStatus.BAD_REQUEST:
-            await self._did(f"{method} {path}")
+            await self._record(f"{method} {path}")
         return answer
 
     async def run(self, call: Callable[[], R]) -> R:
@@ -66,15 +66,15 @@ class CrashingTransport:
             await self._endpoint.clock.sleep(self.slow.pop(operation))
         answer = await waiting.patiently(self._endpoint, call)
         if counts:
-            await self._did(operation)
+            await self._record(operation)
         return answer
 
     def _is_last(self, *, with_effect: bool) -> bool:
         return self._last is not None and len(self.writes) >= self._last and self._with_effect is with_effect
 
-    async def _did(self, what: str) -> None:
+    async def _record(self, write: str) -> None:
         is_last = self._is_last(with_effect=True)
-        self.writes.append(what)
+        self.writes.append(write)
         await self._block_if_last(is_last=is_last)
 
     async def _block_if_last(self, *, is_last: bool) -> None:
@@ -87,7 +87,7 @@ class CrashingTransport:
 
 
 def _operation(call: Callable[[], Any]) -> tuple[str, Mapping[str, Any]]:
-    """Which of AWS's operations it is; "": it is no call."""
+    """Name and parameters of the AWS operation; "" if it is not an AWS call."""
     if isinstance(call, functools.partial) and call.func is calls._ask:
         return call.args[2], call.args[3]
     return "", {}

@@ -1,7 +1,7 @@
-"""Damaged answers: a real one with a cut, a missing member, or a value of another type or range.
+"""Damaged answers: a real answer that is truncated, lacks a member, or has a value of another type or range.
 
-Callers: the tests of the two ports (tests/contract/test_damaged_*.py). `bodies` lists every damage of a body; a test takes
-as many of them as HOLDFAST_DAMAGES says for each operation, chosen by a seed, or all of them for 0.
+Used by tests/contract/test_damaged_*.py. `bodies` lists every damage of a body. For each operation a test uses a sample of
+HOLDFAST_DAMAGES damages, chosen by a seed; 0 means all.
 """
 
 import copy
@@ -75,7 +75,7 @@ STATUSES: Final = (200, 204, 301, 400, 403, 404, 409, 410, 429, 500, 503)
 
 @dataclass(frozen=True)
 class OnlyOurErrors:
-    """A context in which our errors are expected; any other exception gets a note with the answer."""
+    """A context that suppresses errors of Holdfast. Any other exception gets a note with the answer."""
 
     operation: str
     status: int
@@ -89,26 +89,26 @@ class OnlyOurErrors:
         return isinstance(error, errors.HoldfastError)
 
 
-def some(found: Sequence[T], seed: str, most: int = DAMAGES) -> list[T]:
-    """As many of them as the tests take, the same ones each time."""
-    return random.Random(seed).sample(found, min(most, len(found)) if most else len(found))
+def some(items: Sequence[T], seed: str, count: int = DAMAGES) -> list[T]:
+    """A sample that is the same in every run; all items if the size is 0."""
+    return random.Random(seed).sample(items, min(count, len(items)) if count else len(items))
 
 
 def bodies(body: bytes) -> list[Damage]:
-    """Every damage of an answer, each to be made when it is called for."""
+    """Every damage of an answer. Each is a function, so that only the sampled ones are computed."""
     cuts = [functools.partial(bytes, body[: len(body) * n // _CUTS]) for n in range(_CUTS)]
-    last = functools.partial(bytes, body[:-1])
-    return [*cuts, last, *(_xml(body) if body.lstrip().startswith(b"<") else _json(body))]
+    without_last_byte = functools.partial(bytes, body[:-1])
+    return [*cuts, without_last_byte, *(_xml(body) if body.lstrip().startswith(b"<") else _json(body))]
 
 
 # --- XML --------------------------------------------------------------------------------------------
 
 
-def shortened_xml(root: ET.Element, most: int = 2) -> None:
-    """Leaves a few items in each list: a damage of one is a damage of all."""
+def shortened_xml(root: ET.Element, count: int = 2) -> None:
+    """Keeps the first items of each list, because damaging further items tests nothing new."""
     for parent in root.iter():
         items = [child for child in parent if _tag(child) in ("item", "member")]
-        for child in items[most:]:
+        for child in items[count:]:
             parent.remove(child)
         for child in [child for child in parent if _tag(child) == "nextToken"]:
             parent.remove(child)
@@ -119,12 +119,12 @@ def _tag(element: ET.Element) -> str:
 
 
 def _xml(body: bytes) -> Iterator[Damage]:
-    for index, element in enumerate(ET.fromstring(body).iter()):  # noqa: S314 - our own
+    for index, element in enumerate(ET.fromstring(body).iter()):  # noqa: S314 - from our own server
         for text in TEXTS if not len(element) else ("", "5"):
             yield functools.partial(_changed, body, index, text)
         if index:
             yield functools.partial(_without, body, index)
-            yield functools.partial(_twice, body, index)
+            yield functools.partial(_duplicated, body, index)
 
 
 def _changed(body: bytes, index: int, text: str) -> bytes:
@@ -143,7 +143,7 @@ def _without(body: bytes, index: int) -> bytes:
     return ET.tostring(root)
 
 
-def _twice(body: bytes, index: int) -> bytes:
+def _duplicated(body: bytes, index: int) -> bytes:
     root = ET.fromstring(body)  # noqa: S314
     element = list(root.iter())[index]
     next(parent for parent in root.iter() if element in list(parent)).append(copy.deepcopy(element))
@@ -153,10 +153,10 @@ def _twice(body: bytes, index: int) -> bytes:
 # --- JSON -------------------------------------------------------------------------------------------
 
 
-def shortened_json(value: Any, most: int = 2) -> Any:
+def shortened_json(value: Any, count: int = 2) -> Any:
     if isinstance(value, dict):
-        return {key: shortened_json(child, most) for key, child in value.items() if key != "NextToken"}
-    return [shortened_json(child, most) for child in value[:most]] if isinstance(value, list) else value
+        return {key: shortened_json(child, count) for key, child in value.items() if key != "NextToken"}
+    return [shortened_json(child, count) for child in value[:count]] if isinstance(value, list) else value
 
 
 def _json(body: bytes) -> Iterator[Damage]:
@@ -176,16 +176,16 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _put(body: bytes, path: tuple[Any, ...], value: Any) -> bytes:
-    whole = json.loads(body)
-    _parent(whole, path)[path[-1]] = value
-    return json.dumps(whole).encode()
+    document = json.loads(body)
+    _parent(document, path)[path[-1]] = value
+    return json.dumps(document).encode()
 
 
 def _drop(body: bytes, path: tuple[Any, ...]) -> bytes:
-    whole = json.loads(body)
-    del _parent(whole, path)[path[-1]]
-    return json.dumps(whole).encode()
+    document = json.loads(body)
+    del _parent(document, path)[path[-1]]
+    return json.dumps(document).encode()
 
 
-def _parent(whole: Any, path: tuple[Any, ...]) -> Any:
-    return functools.reduce(lambda at, key: at[key], path[:-1], whole)
+def _parent(document: Any, path: tuple[Any, ...]) -> Any:
+    return functools.reduce(lambda at, key: at[key], path[:-1], document)

@@ -1,4 +1,4 @@
-"""A reverse proxy that replaces the `Date` header of every answer, for tests of the program's clocks."""
+"""A reverse proxy that replaces the `Date` header of every answer, for tests of the controller's clocks."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,16 +11,16 @@ _HOP_BY_HOP = ("content-length", "transfer-encoding", "connection", "date")
 
 @contextlib.asynccontextmanager
 async def serving(target: str, date: str) -> AsyncIterator[str]:
-    """The proxy's address. Every answer of the target has that `Date`."""
+    """Yields the address of the proxy. Every answer gets the header `Date: {date}`."""
 
     async def handle(request: web.Request) -> web.Response:
-        # The Host header is part of the signature scope that the target reads, so it is passed on as it is.
+        # The Host header is part of the signature scope that the target reads, so it is forwarded unchanged.
         async with session.request(
             request.method, target + request.raw_path, headers=request.headers, data=await request.read()
         ) as answer:
-            kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
+            forwarded_headers = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
             return web.Response(
-                status=answer.status, body=await answer.read(), headers={**kept, "Date": date}
+                status=answer.status, body=await answer.read(), headers={**forwarded_headers, "Date": date}
             )
 
     app = web.Application(client_max_size=2**20)

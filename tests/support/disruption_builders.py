@@ -25,15 +25,16 @@ from planner_builders import (
 NOW_S = 1_000_000
 HOUR_S = 3600
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
-FREE = PoolRules(budgets=())  # nothing holds it back
+FREE = PoolRules(budgets=())  # no budget limits disruption
 _SIZES = {SMALL: 2, MEDIUM: 4, LARGE: 8}
 
 
 def catalog(reservations: Iterable[Reservation] = (), **more: Any) -> tuple[InstanceType, ...]:
     """Three types in three zones: 2, 4 and 8 cores at 0.1, 0.2 and 0.4 an hour on demand."""
-    listed = tuple(reservations)
+    all_reservations = tuple(reservations)
     return tuple(
-        instance_type(name, cpu, 4 * cpu, 0.05 * cpu, listed, **more) for name, cpu in _SIZES.items()
+        instance_type(name, cpu, 4 * cpu, 0.05 * cpu, all_reservations, **more)
+        for name, cpu in _SIZES.items()
     )
 
 
@@ -45,32 +46,32 @@ def managed_node(
     slot: str | None = None,
     **more: Any,
 ) -> NodeView:
-    """A node that we made: with a slot it is reserved. Its room is that of its type."""
+    """A node with a NodeClaim; `slot` is the id of its reservation. It has the allocatable of its instance type."""
     reserved = {names.CAPACITY_TYPE: names.RESERVED, RESERVATION_ID: slot} if slot else {}
-    own = {names.INSTANCE_TYPE: type_, names.CAPACITY_TYPE: capacity_type} | reserved
-    made = node(
+    default_labels = {names.INSTANCE_TYPE: type_, names.CAPACITY_TYPE: capacity_type} | reserved
+    view = node(
         name,
         _SIZES.get(type_, 4),
         4 * _SIZES.get(type_, 4),
-        labels=own | more.pop("labels", {}),
+        labels=default_labels | more.pop("labels", {}),
         pods=tuple(replace(pod, node_name=name) for pod in pods),
         claim=more.pop("claim", f"claim-{name}"),
         provider_id=more.pop("provider_id", f"id-{name}"),
         **more,
     )
-    room = dict(made.allocatable.amounts)
-    room["cpu"] -= 100
-    room["memory"] -= 10 * 2**20
-    return replace(made, allocatable=type(made.allocatable)(tuple(sorted(room.items()))))
+    allocatable = dict(view.allocatable.amounts)
+    allocatable["cpu"] -= 100
+    allocatable["memory"] -= 10 * 2**20
+    return replace(view, allocatable=type(view.allocatable)(tuple(sorted(allocatable.items()))))
 
 
 def load(name: str, of: PodShape, count: int = 1, **more: Any) -> tuple[PodView, ...]:
-    """Pods that run; their uids begin with the name."""
+    """Running pods whose uids begin with the name."""
     return running(count, of, name, **more)
 
 
 def instances(*nodes: NodeView) -> tuple[Instance, ...]:
-    """The machines of these nodes, as the cloud would list them."""
+    """The instances of these nodes, as the Cloud port lists them."""
     return tuple(
         Instance(
             provider_id=one.provider_id or "",
@@ -95,10 +96,10 @@ def disruption_input(
     facts: Mapping[str, NodeFacts] | None = None,
     **more: Any,
 ) -> DisruptionInput:
-    """Nodes of the pool `default`, settled and initialized long ago; no budget unless `rules` say so."""
-    found = pools if pools is not None else [pool("default", catalog(reservations))]
-    asked = request(
-        found,
+    """Initialized nodes of the pool `default`. Without `rules` no budget applies."""
+    node_pools = pools if pools is not None else [pool("default", catalog(reservations))]
+    solve_request = request(
+        node_pools,
         more.pop("pending", ()),
         reservations,
         nodes=tuple(sorted(nodes, key=lambda one: one.name)),
@@ -107,13 +108,13 @@ def disruption_input(
         counts_read_s=more.pop("counts_read_s", NOW_S),
         **more,
     )
-    by_pool = {one.name: rules for one in found} if isinstance(rules, PoolRules) else dict(rules)
-    return DisruptionInput(asked.snapshot, by_pool, facts or {})
+    by_pool = {one.name: rules for one in node_pools} if isinstance(rules, PoolRules) else dict(rules)
+    return DisruptionInput(solve_request.snapshot, by_pool, facts or {})
 
 
 def codes(decision: Decision, node: str) -> set[str]:
-    """Why a node is not disrupted."""
-    return {one.reason.code for found in decision.undisrupted if found.node == node for one in found.blockers}
+    """The reason codes why a node is not disrupted."""
+    return {one.reason.code for entry in decision.undisrupted if entry.node == node for one in entry.blockers}
 
 
 def at_most(nodes: str, **more: Any) -> PoolRules:

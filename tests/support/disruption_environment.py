@@ -1,4 +1,4 @@
-"""What scenarios of disruption share: a pool that may be disrupted, and what is seen of its nodes."""
+"""Helpers of the disruption scenarios: a NodePool that allows disruption, and reads of its nodes."""
 
 from typing import Any
 
@@ -35,12 +35,12 @@ async def pool(
 
 
 async def kernel_is(env: AppEnvironment, status: str) -> None:
-    """What an agent on the node says of it."""
+    """Sets the condition KernelReady of the node, as an agent on the node does."""
     (node,) = await env.nodes()
     now = times.text(env.clock.now_s())
-    found = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
-    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != found["type"]]
-    change = {"status": {"conditions": [*others, found]}}
+    condition = {"type": "KernelReady", "status": status, "reason": "Seen", "lastTransitionTime": now}
+    others = [one for one in msgspec.to_builtins(node.status.conditions) if one["type"] != condition["type"]]
+    change = {"status": {"conditions": [*others, condition]}}
     await env.kube.patch(node, change, status=True, only_if_unchanged=True)
 
 
@@ -53,15 +53,15 @@ def tainted(node: Node) -> bool:
 
 
 def condition_of(claim: NodeClaim, condition: str) -> tuple[str, str | None] | None:
-    found = [one for one in claim.status.conditions if one.type == condition]
-    return (found[0].status, found[0].reason) if found else None
+    matching = [one for one in claim.status.conditions if one.type == condition]
+    return (matching[0].status, matching[0].reason) if matching else None
 
 
 async def drift_all(env: AppEnvironment) -> None:
-    """Every node of the pool is out of date from now on."""
-    found = await env.kube.get(NodePool, "default")
+    """Changes the template of the pool, so that every node drifts."""
+    node_pool = await env.kube.get(NodePool, "default")
     change = {"spec": {"template": {"metadata": {"labels": {"example.com/generation": "2"}}}}}
-    await env.kube.patch(found, change)
+    await env.kube.patch(node_pool, change)
 
 
 def is_new(node: Node) -> bool:

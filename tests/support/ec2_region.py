@@ -1,4 +1,4 @@
-"""A simulated EC2 from nothing, with a clock that a test moves: a test names only what it is about."""
+"""A simulated EC2 with a clock that a test moves, and with defaults for all fields that a test does not check."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Dice:
-    """Ids and chance from a seed."""
+    """Ids and jitter from a seed."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)
@@ -44,7 +44,7 @@ class Dice:
 
 
 class Region:
-    """us-west-2 with two accounts. Every answer is held against botocore's model."""
+    """us-west-2 with two accounts. Every answer is checked against botocore's model."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Region:
     ) -> None:
         self.clock = Clock()
         self.events: list[dict[str, Any]] = []
-        plain = setup.plain(accounts=(ACCOUNT, OTHER))
+        defaults = setup.plain(accounts=(ACCOUNT, OTHER))
         self.setup = replace(
-            plain,
-            accounts=tuple(replace(account, vcpu_limit=vcpu_limit) for account in plain.accounts),
+            defaults,
+            accounts=tuple(replace(account, vcpu_limit=vcpu_limit) for account in defaults.accounts),
             has_profile=has_profile,
             timings=Timings(**timings),
         )
@@ -87,7 +87,7 @@ class Region:
         self.ec2.advance()
 
     def refusal(self, operation: str, account: str = ACCOUNT, **params: Any) -> ApiError:
-        """The error a call must answer with."""
+        """Makes a call that must fail, and returns its error."""
         try:
             answer = self.call(operation, account, **params)
         except ApiError as error:
@@ -119,11 +119,11 @@ class Region:
     # --- Launches -----------------------------------------------------------------------------------
 
     def template(self, account: str = ACCOUNT, **data: Any) -> str:
-        """A launch template with these data; returns its name."""
+        """Creates a launch template with this data, and returns its name."""
         self._templates += 1
         name = f"template/{self._templates}"
-        given = {"ImageId": self.setup.images[0].id} | data
-        self.call("CreateLaunchTemplate", account, LaunchTemplateName=name, LaunchTemplateData=given)
+        template_data = {"ImageId": self.setup.images[0].id} | data
+        self.call("CreateLaunchTemplate", account, LaunchTemplateName=name, LaunchTemplateData=template_data)
         return name
 
     def targeting(
@@ -132,8 +132,8 @@ class Region:
         target: dict[str, Any] = {"CapacityReservationTarget": {"CapacityReservationId": reservation.id}}
         if preference:
             target["CapacityReservationPreference"] = preference
-        more = {"InstanceMarketOptions": {"MarketType": market}} if market else {}
-        return self.template(account, CapacityReservationSpecification=target, **more)
+        market_options = {"InstanceMarketOptions": {"MarketType": market}} if market else {}
+        return self.template(account, CapacityReservationSpecification=target, **market_options)
 
     def fleet(
         self,
@@ -157,11 +157,11 @@ class Region:
         )
 
     def launched(self, answer: dict[str, Any]) -> list[Instance]:
-        """The instances of a fleet's answer, as they are now."""
+        """The instances of a CreateFleet answer, in their current state."""
         return [self.state.instances[i] for group in answer["Instances"] for i in group["InstanceIds"]]
 
     def launch(self, count: int = 1, **data: Any) -> list[Instance]:
-        """On-demand m5.large in zone a."""
+        """Launches on-demand m5.large instances in zone a."""
         return self.launched(self.fleet(config(self.template(**data), "m5.large/a"), count=count))
 
 
@@ -176,7 +176,7 @@ def config(template: str, *pools: str, **fields: Any) -> dict[str, Any]:
 
 
 def errors(answer: dict[str, Any]) -> list[tuple[str, str]]:
-    """Pool and code of every error of a fleet."""
+    """The pool and the code of every error of a fleet."""
     return [
         (_pool(error["LaunchTemplateAndOverrides"]["Overrides"]), error["ErrorCode"])
         for error in answer["Errors"]
@@ -184,7 +184,7 @@ def errors(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def pools(answer: dict[str, Any]) -> dict[str, int]:
-    """How many instances a fleet got in each pool."""
+    """The number of launched instances of a fleet by pool."""
     return {
         _pool(group["LaunchTemplateAndOverrides"]["Overrides"]): len(group["InstanceIds"])
         for group in answer["Instances"]

@@ -1,4 +1,4 @@
-"""Checks parameters and answers against botocore's own model of EC2, strictly: no member it does not have."""
+"""Checks parameters and answers against botocore's own model of EC2, strictly: unknown members fail."""
 
 import functools
 from collections.abc import Mapping

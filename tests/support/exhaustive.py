@@ -1,8 +1,7 @@
-"""Which tests `make test` leaves to `make test-all`: those that take long, and all but a sample of those with many cases.
+"""Which tests only `make test-all` runs: long tests, and all but a sample of the tests with many cases.
 
-Used by tests/conftest.py. A test on the left keeps as many of its cases in `make test` as the number on the right, and a
-file as many of its tests, spread evenly; 0 means that only `make test-all` runs it. CI runs `make test-all`, so nothing
-is left out there.
+Used by tests/conftest.py. KEPT maps a test to the number of its cases that `make test` runs, and a file to the number of
+its tests, spread evenly; 0 means that only `make test-all` runs it. CI runs `make test-all`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 KEPT: Final[Mapping[str, int]] = {
-    # the real process, in real time
+    # the real process in real time
     "tests/faults/test_faults.py::test_silent_pod_watch_terminates_no_running_pod": 0,
     "tests/faults/test_faults.py::test_controller_recovers_from_faults_of_single_calls": 0,
     "tests/faults/test_faults.py::test_clock_offset_causes_no_additional_launch": 0,
@@ -57,7 +56,7 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/scenario/test_identity.py::test_unknown_identity_launches_nothing_and_recovers_without_a_restart": 2,
     "tests/scenario/test_identity.py::test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes": 2,
     "tests/fuzz/test_fuzz.py::test_plans_of_regression_seeds_violate_no_rule": 8,
-    # many tests of seconds each: whole programs
+    # files with many tests that take seconds each
     "tests/contract/test_demo.py": 2,
     "tests/contract/test_run.py": 3,
     "tests/contract/test_rights.py": 1,
@@ -99,13 +98,13 @@ KEPT: Final[Mapping[str, int]] = {
     # `make check` runs these
     "tests/unit/test_tidy.py": 0,
     "tests/unit/test_sim_fidelity.py": 0,
-    # plans that are compiled first
+    # plans with the compiled kernel
     "tests/unit/test_planner_slots.py::test_ten_thousand_one_per_node_pods_use_the_one_slot_and_other_capacity": 0,
     "tests/fuzz/test_compiled.py::test_compiled_kernel_gives_the_same_plan": 0,
 }
 
 
 def left_to_test_all(cases: Sequence[T], kept: int) -> Iterable[T]:
-    """All but `kept` of the cases; those that are kept are spread evenly, the first among them."""
+    """The cases that `make test` skips. It runs `kept` cases, spread evenly and including the first."""
     chosen = {index * len(cases) // kept for index in range(kept)}
     return (case for index, case in enumerate(cases) if index not in chosen)

@@ -1,4 +1,4 @@
-"""An object of a wire type in which every field has a value, as plain JSON: what a damage of any field is made from."""
+"""A JSON object of a wire type in which every field has a value, so that tests can damage any field."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ MOMENT = "2026-11-15T10:00:00Z"
 
 
 def filled(kind: type[Object], name: str = "a") -> dict[str, Any]:
-    made = _value(inspect.type_info(kind))
-    assert isinstance(made, dict)
-    made["metadata"] |= {"name": name, "uid": f"uid-{name}", "resourceVersion": "7"}
+    fields = _value(inspect.type_info(kind))
+    assert isinstance(fields, dict)
+    fields["metadata"] |= {"name": name, "uid": f"uid-{name}", "resourceVersion": "7"}
     if not kind.namespaced:
-        del made["metadata"]["namespace"]
-    whole = {"apiVersion": kind.api_version, "kind": kind.kind, **made}
-    msgspec.convert(whole, kind)  # it must be one
-    return whole
+        del fields["metadata"]["namespace"]
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, **fields}
+    msgspec.convert(document, kind)  # fails if the document does not match the wire type
+    return document
 
 
 def _value(info: inspect.Type) -> Any:
@@ -35,5 +35,5 @@ def _value(info: inspect.Type) -> Any:
             return _value(next(one for one in info.types if not isinstance(one, inspect.NoneType)))
         case inspect.DateTimeType():
             return MOMENT
-    plain = {inspect.StrType: "1", inspect.IntType: 1, inspect.FloatType: 1.5, inspect.BoolType: True}
-    return plain.get(type(info), {})
+    scalars = {inspect.StrType: "1", inspect.IntType: 1, inspect.FloatType: 1.5, inspect.BoolType: True}
+    return scalars.get(type(info), {})

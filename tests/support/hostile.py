@@ -1,7 +1,7 @@
-"""Objects with values that a user can write and arithmetic or a parser can trip over, from a seed.
+"""Objects with values that users can write and that break careless arithmetic or parsers, from a seed.
 
-Callers: tests/fuzz/test_hostile_*.py and scripts/fuzz_hostile.py. `document` takes a complete object of a kind and
-replaces some of its values by hostile ones of the same JSON type, so that most of them still decode.
+Used by tests/fuzz/test_hostile_*.py and scripts/fuzz_hostile.py. `document` replaces some values of a complete object by
+hostile values of the same JSON type, so that most documents still decode.
 """
 
 import copy
@@ -13,7 +13,7 @@ from holdfast import names
 
 Json = dict[str, Any]
 
-LONG: Final = "9" * 5000  # more digits than int() reads
+LONG: Final = "9" * 5000  # more digits than int() accepts
 TEXTS: Final = (
     "", " ", "x" * 3000, "É" * 300, "٣", "-1", "+1", "1.5", "NaN", "Infinity", "true", "Never", "null",
     "9E", "8Ei", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e99", "1e5000", "1e1.5",
@@ -46,7 +46,7 @@ QUANTITIES: Final = (
 STORED_QUANTITIES: Final = ("9E", "8Ei", "1", "9223372036854775807", "4611686018427387904", "1n", "0", "100m")
 STORED_NUMBERS: Final = (1, 5, 2**31 - 1)
 _RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "nodes")
-_FREE: Final = (
+_NUMBER_FIELDS: Final = (
     "priority",
     "maxSkew",
     "minDomains",
@@ -92,73 +92,75 @@ WAITS: Final = {
 
 
 def kinds() -> tuple[str, ...]:
-    """Those of a cluster."""
+    """The kinds that an API server stores."""
     return tuple(kind for kind in _COMPLETE if bucket(kind))
 
 
 def bucket(kind: str) -> str:
-    """Where the embedded API server stores objects of a kind."""
+    """The bucket of a kind in the store of the embedded API server; "" if only files contain it."""
     return _COMPLETE[kind][0]
 
 
 def complete(kind: str, name: str) -> Json:
-    """An object with every field that is read of its kind, and nothing wrong with it."""
+    """A valid object with every field that Holdfast reads."""
     _, document = _COMPLETE[kind]
-    made: Json = copy.deepcopy(document)
-    made["metadata"] = {"name": name, **made.get("metadata", {})}
+    obj: Json = copy.deepcopy(document)
+    obj["metadata"] = {"name": name, **obj.get("metadata", {})}
     if bucket(kind) and not bucket(kind).endswith(_CLUSTER_WIDE):
-        made["metadata"]["namespace"] = "default"
-    return made
+        obj["metadata"]["namespace"] = "default"
+    return obj
 
 
 def document(kind: str, name: str, dice: Random, *, stored: bool = False) -> Json:
-    """A complete object with some of its values replaced. `stored`: of kinds that Kubernetes brings, only by such as
-    every API server lets through: it reads quantities, times and words itself."""
-    made = complete(kind, name)
-    for spec in _pod_specs(made):
+    """A complete object with some values replaced. `stored`: built-in kinds get only values that every API server accepts,
+    because it validates their quantities, times and enums."""
+    obj = complete(kind, name)
+    for spec in _pod_specs(obj):
         for key in dice.sample(sorted(spec.keys() - {"containers", "nodeSelector"}), dice.randint(0, 8)):
             del spec[key]
     if stored and "karpenter" not in bucket(kind):
-        for parent, key in _places({"spec": made.get("spec", {}), "status": made.get("status", {})}):
+        for parent, key in _scalars({"spec": obj.get("spec", {}), "status": obj.get("status", {})}):
             if key in _RESOURCES and dice.random() < 0.5:
                 parent[key] = dice.choice(STORED_QUANTITIES)
-            elif key in _FREE and dice.random() < 0.5:
+            elif key in _NUMBER_FIELDS and dice.random() < 0.5:
                 parent[key] = dice.choice(STORED_NUMBERS)
-        return _annotated(made, dice)
-    places = [
-        place for place in _places(made) if place[1] not in ("name", "namespace", "apiVersion", "kind", "uid")
+        return _annotated(obj, dice)
+    scalars = [
+        scalar
+        for scalar in _scalars(obj)
+        if scalar[1] not in ("name", "namespace", "apiVersion", "kind", "uid")
     ]
-    for parent, key in dice.sample(places, min(len(places), dice.choice((1, 1, 2, 3, 6)))):
-        parent[key] = _instead(key, parent[key], dice)
-    return _annotated(made, dice)
+    for parent, key in dice.sample(scalars, min(len(scalars), dice.choice((1, 1, 2, 3, 6)))):
+        parent[key] = _hostile_value(key, parent[key], dice)
+    return _annotated(obj, dice)
 
 
-def _annotated(made: Json, dice: Random) -> Json:
+def _annotated(obj: Json, dice: Random) -> Json:
     for field, keys, values in (("annotations", ANNOTATIONS, TEXTS), ("labels", LABELS, LABEL_VALUES)):
         if dice.random() < 0.6:
-            there = made["metadata"].setdefault(field, {})
-            there |= {one: dice.choice(values) for one in dice.sample(keys, dice.randint(1, 4))}
-    return made
+            entries = obj["metadata"].setdefault(field, {})
+            entries |= {one: dice.choice(values) for one in dice.sample(keys, dice.randint(1, 4))}
+    return obj
 
 
-def _pod_specs(made: Json) -> Iterator[Json]:
-    """That of a pod, or of a template of pods."""
-    spec = made.get("spec", {})
-    if made["kind"] == "Pod":
+def _pod_specs(obj: Json) -> Iterator[Json]:
+    """The spec of a pod, or of a pod template."""
+    spec = obj.get("spec", {})
+    if obj["kind"] == "Pod":
         yield spec
-    elif "template" in spec and made["kind"] != "NodePool":
+    elif "template" in spec and obj["kind"] != "NodePool":
         yield spec["template"]["spec"]
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _scalars(value: Any) -> Iterator[tuple[Any, Any]]:
     for key, child in list(value.items() if isinstance(value, dict) else enumerate(value)):
         if isinstance(child, dict | list):
-            yield from _places(child)
+            yield from _scalars(child)
         else:
             yield value, key
 
 
-def _instead(key: Any, value: Any, dice: Random) -> Any:
+def _hostile_value(key: Any, value: Any, dice: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -189,8 +191,8 @@ _POD_TERM: Final = {
     "namespaceSelector": _SELECTOR,
     "matchLabelKeys": ["app"],
 }
-_HARD: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _CONTAINER: Final = {
     "name": "c",
     "image": "i",
@@ -208,11 +210,11 @@ _POD_SPEC: Final[Json] = {
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "affinity": {
         "nodeAffinity": {
-            _HARD: {"nodeSelectorTerms": [_NODE_TERM]},
-            _SOFT: [{"weight": 5, "preference": _NODE_TERM}],
+            _REQUIRED: {"nodeSelectorTerms": [_NODE_TERM]},
+            _PREFERRED: [{"weight": 5, "preference": _NODE_TERM}],
         },
-        "podAffinity": {_SOFT: [{"weight": 1, "podAffinityTerm": _POD_TERM}]},
-        "podAntiAffinity": {_HARD: [{"topologyKey": names.HOSTNAME, "labelSelector": _SELECTOR}]},
+        "podAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": _POD_TERM}]},
+        "podAntiAffinity": {_REQUIRED: [{"topologyKey": names.HOSTNAME, "labelSelector": _SELECTOR}]},
     },
     "tolerations": [
         {"key": "k", "operator": "Equal", "value": "1", "effect": "NoSchedule", "tolerationSeconds": 5}
@@ -233,7 +235,7 @@ _POD_SPEC: Final[Json] = {
     "terminationGracePeriodSeconds": 30,
 }
 _TEMPLATE: Final = {"metadata": {"labels": {"app": "x"}}, "spec": _POD_SPEC}
-_ELSEWHERE: Final = {
+_UNSCHEDULABLE_TEMPLATE: Final = {
     "metadata": {"labels": {"app": "x"}},
     "spec": {**_POD_SPEC, "nodeSelector": {"example.com/none": "x"}},
 }
@@ -408,8 +410,8 @@ _COMPLETE: Final[dict[str, tuple[str, Json]]] = {
             "status": {"disruptionsAllowed": 1},
         },
     ),
-    # On no node: what a DaemonSet asks for is rightly kept free on every node that it suits.
-    "DaemonSet": ("apps/daemonsets", _workload("DaemonSet", template=_ELSEWHERE)),
+    # It matches no node: otherwise the planner correctly subtracts its requests from every node.
+    "DaemonSet": ("apps/daemonsets", _workload("DaemonSet", template=_UNSCHEDULABLE_TEMPLATE)),
     "Deployment": ("apps/deployments", _workload("Deployment")),
     "StatefulSet": ("apps/statefulsets", _workload("StatefulSet")),
     "ReplicaSet": ("apps/replicasets", _workload("ReplicaSet")),
@@ -467,7 +469,7 @@ _COMPLETE: Final[dict[str, tuple[str, Json]]] = {
         "/services",
         {"apiVersion": "v1", "kind": "Service", "spec": {"selector": {"app": "x"}, "clusterIP": "10.96.0.9"}},
     ),
-    # Only files hold these two.
+    # Only files contain these two kinds.
     "Catalog": (
         "",
         {

@@ -1,8 +1,8 @@
-"""The whole program among hostile objects: what is healthy goes on as if they were not there.
+"""The complete controller in a cluster with hostile objects, which must not affect healthy objects.
 
-Callers: tests/fuzz/test_hostile_objects.py and scripts/fuzz_hostile.py. A seed is one cluster in virtual time. The
-objects are written around the API server's validation, as objects are that were written before a CRD was changed.
-The program is strict, so anything that would park a key ends the run.
+Used by tests/fuzz/test_hostile_objects.py and scripts/fuzz_hostile.py. A seed is one cluster in virtual time. The objects
+bypass the validation of the API server, like objects that are older than a change of their CRD. The controller runs in
+strict mode, so an unexpected exception ends the run.
 """
 
 from random import Random
@@ -18,7 +18,7 @@ DISRUPTION = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
 
 
 def run(seed: int, *, objects: int = OBJECTS) -> None:
-    """Raises where a healthy pod gets no node, an empty node stays, or the program has a bug."""
+    """Raises if a healthy pod gets no node, an empty node remains, or the controller has a bug."""
     dice = Random(seed)
 
     async def program(env: AppEnvironment) -> None:

@@ -1,4 +1,4 @@
-"""The published IAM policy for the simulated AWS, and which of its actions a run needs."""
+"""The published IAM policy for the simulated AWS, and the actions that a run needs."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ VALUES = {
 def filled(**values: str) -> str:
     """The text of the policy, with each placeholder replaced."""
     text = FILE.read_text(encoding="utf-8")
-    for word, value in (VALUES | values).items():
-        text = text.replace(word, value)
+    for placeholder, value in (VALUES | values).items():
+        text = text.replace(placeholder, value)
     return text
 
 
 def document(**values: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(filled(**values))
-    return read
+    parsed: dict[str, Any] = json.loads(filled(**values))
+    return parsed
 
 
 def published(**values: str) -> Policy:
@@ -44,10 +44,10 @@ def actions(statement: Mapping[str, Any]) -> list[str]:
 
 
 def needed_actions(granted: Policy, accesses: Iterable[Access]) -> set[tuple[str, str]]:
-    """By statement and action, those without which one of the accesses would be denied."""
-    found = set()
+    """Statement and action pairs without which one of the accesses would be denied."""
+    needed = set()
     for access in accesses:
         allowing = [statement.sid for statement in granted.statements if statement.matches(access)]
         if len(allowing) == 1:
-            found.add((allowing[0], access.action))
-    return found
+            needed.add((allowing[0], access.action))
+    return needed

@@ -1,4 +1,4 @@
-"""A cluster in which everything has settled, for whoever counts what the whole program still asks AWS for."""
+"""An idle cluster, for tests and benchmarks that count the AWS calls of the controller."""
 
 import dataclasses
 from collections import Counter
@@ -12,13 +12,13 @@ ONE_PER_NODE = {"cpu": "1500m"}
 SETTLES_S = 300
 SLOTS = 10  # of each reservation
 SETTINGS = dataclasses.replace(app_environment.SETTINGS, interruption_queue=app_environment.QUEUE)
-# Heartbeats are most of what happens in a quiet cluster, and none of what is counted here.
+# Few heartbeats: they dominate the run time of an idle cluster and cause no AWS calls.
 QUIET = Timings(boot_s=5, ready_s=2, devices_s=1, startup_taints=(), heartbeat_s=600, grace_s=1800, poll_s=5)
 
 
 def calls(nodes: int, reservations: int, minutes: int, *, consolidate_after: str = "30s") -> Counter[str]:
-    """By operation, all calls but those of SQS in so many minutes of a settled cluster. Its nodes are in the slots of
-    the reservations as far as those go, the others are bought."""
+    """Counts the AWS calls by operation, except SQS, during `minutes` in an idle cluster. Nodes that do not fit into the
+    reservations are on-demand."""
     counted: Counter[str] = Counter()
 
     async def program(env: AppEnvironment) -> None:

@@ -1,4 +1,4 @@
-"""The API servers that the contract of the Kube door is kept with. A test is one program, run in each of them.
+"""The API servers on which the tests of the Kube port run. Each test is a coroutine that runs on every server.
 
 Set HOLDFAST_KUBECONFIG to a kubeconfig to add a real kube-apiserver. It needs no other part of a cluster, but must
 admit pods without a service account: `--disable-admission-plugins=ServiceAccount`.
@@ -36,13 +36,13 @@ from holdfast.sim.time import VirtualClock
 
 START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 TOKEN = "a-token"
-WINDOW = 50  # how many changes the embedded server remembers
+WINDOW = 50  # how many changes the embedded server keeps for watches
 SETTINGS = ClientSettings(page_size=3, watch_s=20, per_second=2000, burst=2000)
 
 
 @dataclass(frozen=True)
 class Session:
-    """Where a program runs: a server, and the doors that go with it."""
+    """The connection to one server, with a clock and ids for the client."""
 
     transport: Transport
     clock: Clock
@@ -57,11 +57,11 @@ class Session:
         return Client(transport=self.transport, clock=self.clock, ids=self.ids, settings=settings)
 
     def name(self, word: str) -> str:
-        """A name that no other test has: a real server lives longer than one."""
+        """A unique name, because a real server keeps the objects of earlier tests."""
         return f"{word}-{self.suffix}"
 
     async def pod(self, name: str, labels: Mapping[str, str] | None = None, **spec: Any) -> Pod:
-        """A pod that runs something, which our own types do not know."""
+        """Creates a pod with a container image, a field that our wire types lack."""
         namespace = spec.pop("namespace", "default")
         document = {
             "metadata": {"name": name, "labels": labels or {}},
@@ -117,8 +117,10 @@ class HttpServer:
             clock, ids = RealClock(), RealIds()
             server = ApiServer(clock=clock, ids=ids, tokens={TOKEN: User("admin")}, window=WINDOW)
             async with http.serving(server) as address:
-                who = credentials.Fixed(Credential(TOKEN))
-                transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), who))
+                credential = credentials.Fixed(Credential(TOKEN))
+                transport = HttpTransport(
+                    Connection(Server(address.url, address.authority.decode()), credential)
+                )
                 try:
                     await install_crds(transport, clock)
                     await program(Session(transport, clock, ids, "0"))

@@ -1,4 +1,4 @@
-"""The simulated AWS with the product's Cloud door on it: launches, and what EC2 has afterwards."""
+"""The simulated AWS with the Cloud port of Holdfast: launches, and the resulting state of EC2."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from objects import nodeclaim
 
 SMALL = ("m5.large", "m5.xlarge")
 JOINED = Cluster(name=CLUSTER, endpoint=CLUSTER_ENDPOINT, ca_bundle=CA_BUNDLE, service_cidr="10.96.0.0/16")
-LISTINGS: list[TypeListing] = []
+_LISTINGS: list[TypeListing] = []
 
 
 def capacity_type(*values: str) -> dict[str, Any]:
@@ -35,16 +35,16 @@ def capacity_type(*values: str) -> dict[str, Any]:
 
 
 def resolve(env: "LaunchEnvironment", node_class: EC2NodeClass) -> EC2NodeClass:
-    """Through the whole door, as the API server would have it after the patch."""
+    """Resolves a class through the Cloud port, and returns it as the API server would store it."""
     body = to_wire(node_class)
     env.watched(node_class)
     patch = run(env.cloud.resolve(node_class))
     status = {**body.get("status", {}), **patch}
     body["status"] = {key: value for key, value in status.items() if value is not None}
-    made = kinds.from_plain(body, EC2NodeClass)
-    assert isinstance(made, EC2NodeClass)
-    env.watched(made)
-    return made
+    parsed = kinds.from_plain(body, EC2NodeClass)
+    assert isinstance(parsed, EC2NodeClass)
+    env.watched(parsed)
+    return parsed
 
 
 class LaunchEnvironment(Environment):
@@ -54,7 +54,7 @@ class LaunchEnvironment(Environment):
         self.cloud: ports.Cloud = self.new_process()
 
     def new_process(self, around: LaunchContext | None = None, **more: Any) -> Aws:
-        """The product with an empty memory, after a crash."""
+        """A Cloud port with empty caches, as after a crash."""
         self.discovery = self.restarted()
         self.discovery._types._read = self._listing
         self.cloud = Aws(
@@ -69,12 +69,12 @@ class LaunchEnvironment(Environment):
         return self.cloud
 
     async def _listing(self) -> TypeListing:
-        """The types of the region, which are the same in every environment: reading them takes longer than a launch."""
-        if not LISTINGS:
-            LISTINGS.append(await type_listing.read(self.calls))
-        return LISTINGS[0]
+        """The instance types of the region, cached across environments: reading them takes longer than a launch."""
+        if not _LISTINGS:
+            _LISTINGS.append(await type_listing.read(self.calls))
+        return _LISTINGS[0]
 
-    # --- What is asked for ----------------------------------------------------------------------------
+    # --- Launch requests ------------------------------------------------------------------------------
 
     def claim(self, *requirements: dict[str, Any], **fields: Any) -> NodeClaim:
         name = f"claim-{next(self._numbers)}"
@@ -82,8 +82,8 @@ class LaunchEnvironment(Environment):
         return nodeclaim(name, {"labels": labels}, requirements=list(requirements), **fields)
 
     def types(self, node_class: EC2NodeClass, *names: str) -> tuple[InstanceType, ...]:
-        found = {known.name: known for known in run(self.cloud.instance_types(node_class))}
-        return tuple(found[name] for name in names or SMALL)
+        by_name = {one.name: one for one in run(self.cloud.instance_types(node_class))}
+        return tuple(by_name[name] for name in names or SMALL)
 
     def requests(
         self,
@@ -94,20 +94,21 @@ class LaunchEnvironment(Environment):
         token: str | None = None,
         types: Sequence[str] = SMALL,
     ) -> list[LaunchRequest]:
-        """Claims that ask for the same, with one token."""
-        known = self.types(node_class, *types)
+        """Launch requests of equal claims, with one shared token."""
+        instance_types = self.types(node_class, *types)
         shared = token or self.ids.token()
         return [
-            LaunchRequest(self.claim(*requirements), node_class, shared, slot, known) for _ in range(count)
+            LaunchRequest(self.claim(*requirements), node_class, shared, slot, instance_types)
+            for _ in range(count)
         ]
 
     def request(
         self, node_class: EC2NodeClass, types: tuple[InstanceType, ...], *requirements: dict[str, Any]
     ) -> LaunchRequest:
-        """One claim with a token of its own."""
+        """A launch request of one claim, with its own token."""
         return LaunchRequest(self.claim(*requirements), node_class, self.ids.token(), None, types)
 
-    # --- What is done ---------------------------------------------------------------------------------
+    # --- Calls ----------------------------------------------------------------------------------------
 
     def launch(
         self, requests: Sequence[LaunchRequest], owned: Sequence[str] = ()
@@ -115,22 +116,22 @@ class LaunchEnvironment(Environment):
         return list(run(self.cloud.launch(requests, owned=owned)))
 
     def one(self, node_class: EC2NodeClass, *requirements: dict[str, Any], **fields: Any) -> Instance:
-        """The one instance of a launch that must succeed."""
-        (found,) = self.launch(self.requests(node_class, *requirements, **fields))
-        assert isinstance(found, Instance), found
-        return found
+        """Launches one instance. The launch must succeed."""
+        (instance,) = self.launch(self.requests(node_class, *requirements, **fields))
+        assert isinstance(instance, Instance), instance
+        return instance
 
     def calls_ec2(self, operation: str, **parameters: Any) -> Mapping[str, Any]:
-        """Somebody with the account's rights does something."""
+        """Calls EC2 with the credentials of the account, as another user of the account does."""
         return self.ec2.call(operation, parameters, Caller(ACCOUNT))
 
     def refuses(self, **fields: Any) -> None:
         self.endpoint.services = {**self.endpoint.services, "ec2": RefusesOnce(self.ec2, **fields)}
 
-    # --- What EC2 has ---------------------------------------------------------------------------------
+    # --- State of EC2 ---------------------------------------------------------------------------------
 
     def described(self) -> tuple[Instance, ...]:
-        """What the door says of all machines."""
+        """All instances, as the Cloud port describes them."""
         return run(self.cloud.instances())
 
     @property
@@ -143,7 +144,7 @@ class LaunchEnvironment(Environment):
         return self.ec2.region.instances[instance.provider_id.rpartition("/")[2]]
 
     def template(self, instance: Instance) -> dict[str, Any]:
-        """What the launch template that EC2 launched it from says."""
+        """The data of the launch template of an instance."""
         template_id = self.ec2_instance(instance).tags["aws:ec2launchtemplate:id"]
         return self.ec2.region.templates[template_id].versions[0]
 
@@ -157,7 +158,7 @@ class LaunchEnvironment(Environment):
 
 
 class RefusesOnce:
-    """EC2 that calls a reservation full in its first fleet answers, though it is not."""
+    """EC2 that reports in its first fleet answers that a reservation is full although it is not."""
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class RefusesOnce:
         *,
         whole: bool = False,
     ) -> None:
-        """`whole`: the call is refused, rather than each of its pools."""
+        """`whole`: the call itself fails, instead of each of its pools."""
         self._service = service
         self._left = times
         self._code = code

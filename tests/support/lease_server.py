@@ -1,4 +1,4 @@
-"""The smallest API server there is: Leases, their versions, and the faults of a network before it."""
+"""A minimal API server: Leases with resource versions, and network faults."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from scripted import Response, failure, respond
 
 
 class LeaseServer:
-    """Answers get, create and merge patch. `trouble` is how often a request or its answer is lost or late."""
+    """Answers get, create and merge patch. `trouble` is the probability that a request or its answer is lost or late."""
 
     def __init__(self, dice: random.Random, trouble: float = 0) -> None:
         self._dice = dice
@@ -28,12 +28,12 @@ class LeaseServer:
         await self._network("the answer was lost")
         return answer
 
-    async def _network(self, words: str) -> None:
+    async def _network(self, error: str) -> None:
         await asyncio.sleep(self._dice.uniform(0, 0.02))
         if self._dice.random() < self.trouble:
             await asyncio.sleep(self._dice.uniform(0, 20))
         if self._dice.random() < self.trouble:
-            raise ConnectionResetError(words)
+            raise ConnectionResetError(error)
 
     def _answer(self, method: str, path: str, body: dict[str, Any]) -> Response:
         if method == "POST":

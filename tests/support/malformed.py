@@ -1,7 +1,7 @@
-"""Malformed requests to an API server, from a seed: `surely` wrong ones, and mutations that `may` be well-formed.
+"""Malformed requests to an API server, from a seed: invalid requests, and mutations that may be valid.
 
-Callers: tests/fuzz/test_api_requests.py and scripts/fuzz_api.py. A surely wrong request must be answered with 4xx and a
-Status that says the same code; any other with 2xx or such a refusal. Nothing may raise, hang, or answer 5xx.
+Used by tests/fuzz/test_api_requests.py and scripts/fuzz_api.py. The server must answer an invalid request with 4xx and a
+Status with the same code, and a mutation with 2xx or such an error. It must not raise, hang, or answer 5xx.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from holdfast.sim.api.serving.front import Front, Request, Response
 from holdfast.sim.ids import SeededIds
 from protobuf_bytes import envelope, message, meta
 
-PATIENCE_S: Final = 5.0
+TIMEOUT_S: Final = 5.0
 _TYPES: Final = (
     "application/json",
     "application/yaml",
@@ -47,7 +47,7 @@ _TYPES: Final = (
     "text/plain",
     "",
 )
-_ODD: Final[tuple[Any, ...]] = (
+_ODD_VALUES: Final[tuple[Any, ...]] = (
     None,
     True,
     -1,
@@ -99,15 +99,15 @@ _QUERIES: Final = (
 
 @dataclass(frozen=True)
 class Case:
-    """One request, and whether it must be refused."""
+    """One request, and whether the server must refuse it."""
 
     request: Request
-    surely: bool
+    must_fail: bool
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of it; empty when all is well."""
+    """The problem of an answer, or "" if there is none, and its status code."""
 
     problem: str
     status: int
@@ -115,29 +115,29 @@ class Verdict:
 
 def case(seed: int) -> Case:
     dice = Random(seed)
-    return dice.choice(_MAKERS)(dice)
+    return dice.choice(_GENERATORS)(dice)
 
 
 async def server() -> ApiServer:
-    """A server with something in it to be hit."""
-    made = ApiServer(clock=StillClock(), ids=SeededIds(1))
+    """A server with one object of each kind."""
+    server = ApiServer(clock=StillClock(), ids=SeededIds(1))
     for crd in crds.all_crds():
-        await made.handle(_json("POST", DEFINITIONS, crd))
+        await server.handle(_json("POST", DEFINITIONS, crd))
     for path, build in _OBJECTS.items():
-        answer = await made.handle(_json("POST", path, build("x")))
+        answer = await server.handle(_json("POST", path, build("x")))
         assert answer.status == 201
-    return made
+    return server
 
 
-async def judge(front: Front, given: Case) -> Verdict:
-    """Sends one case and says what is wrong with the answer."""
+async def check_case(front: Front, case: Case) -> Verdict:
+    """Sends the request of a case and checks the answer."""
     try:
-        answer = await asyncio.wait_for(front.handle(given.request), PATIENCE_S)
-        body = await asyncio.wait_for(_body(answer), PATIENCE_S)
+        answer = await asyncio.wait_for(front.handle(case.request), TIMEOUT_S)
+        body = await asyncio.wait_for(_body(answer), TIMEOUT_S)
     except TimeoutError:
         return Verdict("hangs", 0)
     if 200 <= answer.status < 300:
-        return Verdict("was let through" if given.surely else "", answer.status)
+        return Verdict("was let through" if case.must_fail else "", answer.status)
     if not 400 <= answer.status < 500:
         return Verdict(f"answers {answer.status}", answer.status)
     try:
@@ -152,7 +152,7 @@ async def judge(front: Front, given: Case) -> Verdict:
 
 
 async def _body(answer: Response) -> bytes:
-    """The body; of a watch, what is there at once."""
+    """The body; of a watch, the first chunk if it arrives at once."""
     if isinstance(answer.body, bytes):
         return answer.body
     stream: AsyncGenerator[bytes, None] = answer.body
@@ -185,7 +185,7 @@ def _no_such_path(dice: Random) -> Case:
         "karpenter.sh",
     ]
     path = "/" + "/".join(dice.choices(steps, k=dice.randrange(1, 8)))
-    return Case(Request("GET", f"{path}/nope"), surely=True)
+    return Case(Request("GET", f"{path}/nope"), must_fail=True)
 
 
 def _no_such_method(dice: Random) -> Case:
@@ -199,14 +199,14 @@ def _no_such_method(dice: Random) -> Case:
             ("HEAD", PODS),
         )
     )
-    return Case(_json(method, path, {}), surely=True)
+    return Case(_json(method, path, {}), must_fail=True)
 
 
 def _broken_body(dice: Random) -> Case:
     body = dice.choice(_BODIES)
     path = dice.choice(list(_OBJECTS))
     type_ = dice.choice(("application/json", "application/yaml", PROTOBUF))
-    return Case(Request("POST", path, {}, {"content-type": type_}, body), surely=True)
+    return Case(Request("POST", path, {}, {"content-type": type_}, body), must_fail=True)
 
 
 def _broken_patch(dice: Random) -> Case:
@@ -214,26 +214,26 @@ def _broken_patch(dice: Random) -> Case:
     path = dice.choice(list(_OBJECTS))
     body = dice.choice([body for body in _BODIES if not (type_ == JSON_PATCH and body == b"[]")])
     query = {"fieldManager": "fuzz"}
-    return Case(Request("PATCH", f"{path}/x", query, {"content-type": type_}, body), surely=True)
+    return Case(Request("PATCH", f"{path}/x", query, {"content-type": type_}, body), must_fail=True)
 
 
 def _bad_query(dice: Random) -> Case:
-    return Case(Request("GET", dice.choice(list(_OBJECTS)), dice.choice(_QUERIES)), surely=True)
+    return Case(Request("GET", dice.choice(list(_OBJECTS)), dice.choice(_QUERIES)), must_fail=True)
 
 
 def _wrong_type(dice: Random) -> Case:
-    """An object of which something that must be an object or a text is not."""
+    """An object with a value of the wrong type in a field that must be an object or a string."""
     path = dice.choice(list(_OBJECTS))
     body = _OBJECTS[path]("y")
-    place = dice.choice(("metadata", "spec", "kind", "apiVersion"))
-    odd = [value for value in _ODD if value not in (None, "", {}, False)]
-    if place in ("metadata", "spec"):
+    field = dice.choice(("metadata", "spec", "kind", "apiVersion"))
+    odd = [value for value in _ODD_VALUES if value not in (None, "", {}, False)]
+    if field in ("metadata", "spec"):
         odd = [value for value in odd if not isinstance(value, dict)]
-    body[place] = dice.choice(odd)
-    return Case(_json("POST", path, body), surely=True)
+    body[field] = dice.choice(odd)
+    return Case(_json("POST", path, body), must_fail=True)
 
 
-def _nested(dice: Random) -> Case:
+def _deeply_nested(dice: Random) -> Case:
     depth = dice.randrange(300, 30_000)
     opened, closed = dice.choice(((b'{"a":', b"}"), (b"[", b"]")))
     body = b'{"apiVersion":"v1","kind":"Pod","metadata":' + opened * depth + b"1" + closed * depth + b"}"
@@ -241,13 +241,13 @@ def _nested(dice: Random) -> Case:
         Request(
             "POST", PODS, {}, {"content-type": dice.choice(("application/json", "application/yaml"))}, body
         ),
-        surely=True,
+        must_fail=True,
     )
 
 
 def _too_big(dice: Random) -> Case:
     size = 3 * 1024 * 1024 + dice.randrange(1, 9)
-    return Case(Request("POST", PODS, {}, {"content-type": "application/json"}, b" " * size), surely=True)
+    return Case(Request("POST", PODS, {}, {"content-type": "application/json"}, b" " * size), must_fail=True)
 
 
 def _bad_header(dice: Random) -> Case:
@@ -258,7 +258,7 @@ def _bad_header(dice: Random) -> Case:
             {"accept": "application/json;as=Soup;v=v1;g=x"},
         )
     )
-    return Case(Request("GET", dice.choice(list(_OBJECTS)), {}, headers), surely=True)
+    return Case(Request("GET", dice.choice(list(_OBJECTS)), {}, headers), must_fail=True)
 
 
 def _bad_options(dice: Random) -> Case:
@@ -273,7 +273,7 @@ def _bad_options(dice: Random) -> Case:
             {"dryRun": "All"},
         )
     )
-    return Case(_json("DELETE", f"{dice.choice(list(_OBJECTS))}/x", body), surely=True)
+    return Case(_json("DELETE", f"{dice.choice(list(_OBJECTS))}/x", body), must_fail=True)
 
 
 def _bad_crd(dice: Random) -> Case:
@@ -293,13 +293,13 @@ def _bad_crd(dice: Random) -> Case:
         (schema["properties"]["spec"], "properties", {"a": 3}),
         (schema["properties"]["spec"], "type", "soup"),
     ]
-    where, key, value = dice.choice(wrong)
-    where[key] = value
-    return Case(_json("POST", DEFINITIONS, crd), surely=True)
+    parent, key, value = dice.choice(wrong)
+    parent[key] = value
+    return Case(_json("POST", DEFINITIONS, crd), must_fail=True)
 
 
-def _mutated(dice: Random) -> Case:
-    """A good request with one value, somewhere, replaced by something odd."""
+def _mutated_object(dice: Random) -> Case:
+    """A valid request with one value replaced by an odd one."""
     path = dice.choice(list(_OBJECTS))
     body: Any = _OBJECTS[path](f"m{dice.randrange(1000)}")
     at: Any = body
@@ -308,7 +308,7 @@ def _mutated(dice: Random) -> Case:
         if isinstance(at[key], dict | list) and at[key] and dice.random() < 0.8:
             at = at[key]
             continue
-        at[key] = dice.choice(_ODD)
+        at[key] = dice.choice(_ODD_VALUES)
         break
     method, name, type_ = dice.choice(
         (
@@ -320,7 +320,7 @@ def _mutated(dice: Random) -> Case:
         )
     )
     query = {"fieldManager": "fuzz", "force": "true"} if type_ == APPLY else {}
-    return Case(_json(method, f"{path}{name}", body, type_, **query), surely=False)
+    return Case(_json(method, f"{path}{name}", body, type_, **query), must_fail=False)
 
 
 def _odd_patch(dice: Random) -> Case:
@@ -341,15 +341,15 @@ def _odd_patch(dice: Random) -> Case:
             "op": dice.choice(["add", "remove", "replace", "move", "copy", "test", "dance", 3]),
             "path": dice.choice(paths),
             "from": dice.choice(paths),
-            "value": dice.choice(_ODD),
+            "value": dice.choice(_ODD_VALUES),
         }
         for _ in range(dice.randrange(1, 4))
     ]
-    return Case(_json("PATCH", f"{dice.choice(list(_OBJECTS))}/x", operations, JSON_PATCH), surely=False)
+    return Case(_json("PATCH", f"{dice.choice(list(_OBJECTS))}/x", operations, JSON_PATCH), must_fail=False)
 
 
 def _odd_protobuf(dice: Random) -> Case:
-    """A good envelope around a body with bytes flipped, cut or doubled."""
+    """A valid envelope around a body with changed, removed or added bytes."""
     content = bytearray(message((1, meta("p")), (2, message((1, b""), (2, message((1, "c"), (2, "i")))))))
     for _ in range(dice.randrange(1, 5)):
         at = dice.randrange(len(content))
@@ -364,11 +364,12 @@ def _odd_protobuf(dice: Random) -> Case:
     )
     path = dice.choice((PODS, f"{PODS}/x/eviction", NODES))
     return Case(
-        Request("POST", path, {}, {"content-type": PROTOBUF}, envelope(*kind, bytes(content))), surely=False
+        Request("POST", path, {}, {"content-type": PROTOBUF}, envelope(*kind, bytes(content))),
+        must_fail=False,
     )
 
 
-def _noise(dice: Random) -> Case:
+def _random_request(dice: Random) -> Case:
     path = dice.choice(
         [
             *_OBJECTS,
@@ -382,14 +383,16 @@ def _noise(dice: Random) -> Case:
     )
     method = dice.choice(("GET", "POST", "PUT", "PATCH"))
     body = (
-        dice.randbytes(dice.randrange(200)) if dice.random() < 0.5 else json.dumps(dice.choice(_ODD)).encode()
+        dice.randbytes(dice.randrange(200))
+        if dice.random() < 0.5
+        else json.dumps(dice.choice(_ODD_VALUES)).encode()
     )
-    return Case(Request(method, path, {}, {"content-type": dice.choice(_TYPES)}, body), surely=False)
+    return Case(Request(method, path, {}, {"content-type": dice.choice(_TYPES)}, body), must_fail=False)
 
 
 def _odd_subresource(dice: Random) -> Case:
-    """A body for a subresource, with something odd in it."""
-    reference = {"name": "x", "uid": dice.choice(_ODD)}
+    """A body for a subresource, with one odd value."""
+    reference = {"name": "x", "uid": dice.choice(_ODD_VALUES)}
     bodies: dict[str, Json] = {
         f"{PODS}/x/binding": {
             "apiVersion": "v1",
@@ -424,17 +427,17 @@ def _odd_subresource(dice: Random) -> Case:
     }
     path = dice.choice(list(bodies))
     body = bodies[path]
-    where = dice.choice([body, *(child for child in body.values() if isinstance(child, dict))])
-    where[dice.choice([*where, "spec", "status", "metadata"])] = dice.choice(_ODD)
+    parent = dice.choice([body, *(child for child in body.values() if isinstance(child, dict))])
+    parent[dice.choice([*parent, "spec", "status", "metadata"])] = dice.choice(_ODD_VALUES)
     method, type_ = dice.choice(
         (("POST", "application/json"), ("PUT", "application/json"), ("PATCH", MERGE), ("PATCH", APPLY))
     )
     query = {"fieldManager": "fuzz"} if type_ == APPLY else {}
-    return Case(_json(method, path, body, type_, **query), surely=False)
+    return Case(_json(method, path, body, type_, **query), must_fail=False)
 
 
 def _odd_crd(dice: Random) -> Case:
-    """A CRD with one value, somewhere, replaced by something odd; under another name, so that it may be served."""
+    """A CRD with one value replaced by an odd one, and with a new name, so that the server can accept it."""
     crd = json.loads(json.dumps(crds.all_crds()[0]))
     crd["metadata"]["name"] = "things.x.dev"
     crd["spec"] |= {"group": "x.dev", "names": {"kind": "Thing", "plural": "things"}}
@@ -444,31 +447,31 @@ def _odd_crd(dice: Random) -> Case:
         if isinstance(at[key], dict | list) and at[key] and dice.random() < 0.9:
             at = at[key]
             continue
-        at[key] = dice.choice(_ODD)
+        at[key] = dice.choice(_ODD_VALUES)
         break
     if dice.random() < 0.5:
-        return Case(_json("POST", DEFINITIONS, crd), surely=False)
+        return Case(_json("POST", DEFINITIONS, crd), must_fail=False)
     body = {**nodepool(f"t{dice.randrange(99)}"), "apiVersion": "x.dev/v1", "kind": "Thing"}
-    return Case(_json("POST", "/apis/x.dev/v1/things", body), surely=False)
+    return Case(_json("POST", "/apis/x.dev/v1/things", body), must_fail=False)
 
 
-_MAKERS: Final[tuple[Callable[[Random], Case], ...]] = (
+_GENERATORS: Final[tuple[Callable[[Random], Case], ...]] = (
     _no_such_path,
     _no_such_method,
     _broken_body,
     _broken_patch,
     _bad_query,
     _wrong_type,
-    _nested,
+    _deeply_nested,
     _too_big,
     _bad_header,
     _bad_options,
     _bad_crd,
-    _mutated,
-    _mutated,
+    _mutated_object,
+    _mutated_object,
     _odd_patch,
     _odd_protobuf,
     _odd_subresource,
     _odd_crd,
-    _noise,
+    _random_request,
 )

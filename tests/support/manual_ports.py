@@ -1,4 +1,4 @@
-"""Doors for tests: a clock that a test moves, dice from a seed, and a recorder that keeps what it was told."""
+"""Ports for tests: a clock that a test moves, ids from a seed, and a recorder that collects events and metrics."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ START_S = 1_794_736_800  # 2026-11-15T10:00:00Z
 
 
 class ManualClock:
-    """Time stands still until a test moves it or somebody sleeps."""
+    """A clock that advances only when a test moves it or a task sleeps."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._now_s = float(start_s)
@@ -42,7 +42,7 @@ class SeededIds:
 
 
 class CollectingRecorder:
-    """What was recorded, for whoever wants to look."""
+    """Collects events and metrics, so that tests can check them."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
@@ -64,6 +64,10 @@ class CollectingRecorder:
         self.gauges[metric, tuple(sorted(labels.items()))] = value
 
     def total(self, metric: str, **labels: str) -> int:
-        """How often a metric was counted with these labels among others."""
-        wanted = set(labels.items())
-        return sum(n for (name, has), n in self.counts.items() if name == metric and wanted <= set(has))
+        """The sum of a counter over all label sets that contain these labels."""
+        expected = set(labels.items())
+        return sum(
+            n
+            for (name, metric_labels), n in self.counts.items()
+            if name == metric and expected <= set(metric_labels)
+        )

@@ -1,5 +1,6 @@
-"""The controllers of node classes and NodePools as they run: on the embedded API server and a simulated AWS, under
-virtual time. A test writes objects, lets time pass, and looks at what the API server has.
+"""The controllers of EC2NodeClasses and NodePools with the embedded API server and a simulated AWS, in virtual time.
+
+A test writes objects, advances the clock, and checks the objects in the API server.
 """
 
 import asyncio
@@ -47,25 +48,25 @@ from launch_environment import LaunchEnvironment
 K = TypeVar("K", bound=Object)
 
 TERMS = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
-SETTLE_S = 2.0  # long enough for everything that needs no timer
+SETTLE_S = 2.0  # long enough for all reconciles that wait for no timer
 KINDS: tuple[type[Object], ...] = (EC2NodeClass, NodePool, NodeClaim, Node)
 
 
-class Killable:
-    """The program's way to the API server, which can be cut after some number of writes: the program has died.
+class WriteLimitedTransport:
+    """The controller's connection to the API server. After `max_writes` writes every request fails, as after a crash.
 
-    What the server refused, because somebody else wrote in between, was no write.
+    A write that the server refused, for example because of a conflict, does not count.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.writes: list[str] = []
-        self.lives_for: int | None = None
+        self.max_writes: int | None = None
 
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Answer:
-        if self.lives_for is not None and len(self.writes) >= self.lives_for:
+        if self.max_writes is not None and len(self.writes) >= self.max_writes:
             raise OSError("the program is dead")
         answer = await self._transport.request(method, path, query, headers, body)
         if method != "GET" and not path.endswith("/events") and answer.status < HTTPStatus.BAD_REQUEST:
@@ -79,9 +80,11 @@ class NodeClassEnvironment:
         self.ids = SeededIds(1)
         self.transport = InProcess(ApiServer(clock=self.clock, ids=SeededIds(2)))
         self.kube = self._client(self.transport)
-        self.wire = Killable(self.transport)
+        self.wire = WriteLimitedTransport(self.transport)
         program = self._client(self.wire)
-        self.metrics = Metrics(counter.METRICS, strict=False)  # AWS has metrics of its own
+        self.metrics = Metrics(
+            counter.METRICS, strict=False
+        )  # not strict: the AWS provider has further metrics
         self.recorder = LiveRecorder(kube=program, metrics=self.metrics, clock=self.clock, ids=self.ids)
         self.aws = LaunchEnvironment(clock=self.clock, recorder=self.recorder, **aws)
         self._program = program
@@ -91,32 +94,32 @@ class NodeClassEnvironment:
     def _client(self, transport: Transport) -> Client:
         return Client(transport=transport, clock=self.clock, ids=self.ids, settings=SETTINGS)
 
-    # --- The program ----------------------------------------------------------------------------------
+    # --- The controllers ------------------------------------------------------------------------------
 
     async def start(self, *, without: str = "") -> None:
-        """A new process with an empty memory; `without` one of its reconcilers, which is slow, or stuck."""
+        """Starts a process with empty caches; `without` names a reconciler that does not run, as if it were stuck."""
         caches = Caches(KINDS, clock=self.clock)
         self.aws.caches = caches
         cloud = self.aws.new_process()
         cloud.discovery._types._read = self._few_types
         for prices in (cloud.discovery._on_demand, cloud.discovery._spot):
-            prices.wanted = False  # they take longest to read, and nothing here depends on them
+            prices.wanted = False  # slow to read, and no test here depends on prices
         kube = Writer(self._program, caches)
-        whole: dict[str, Any] = {
+        all_ports: dict[str, Any] = {
             "kube": kube,
             "cloud": cloud,
             "caches": caches,
             "clock": self.clock,
             "recorder": self.recorder,
         }
-        few: dict[str, Any] = {"kube": kube, "cloud": cloud, "caches": caches}
+        base_ports: dict[str, Any] = {"kube": kube, "cloud": cloud, "caches": caches}
         reconcilers = (
-            class_status.Status(**whole),
-            class_hash.Hash(**few),
-            pool_status.Status(**whole),
-            pool_hash.Hash(**few),
-            counter.Counter(**whole),
-            availability.Availability(**whole),
+            class_status.Status(**all_ports),
+            class_hash.Hash(**base_ports),
+            pool_status.Status(**all_ports),
+            pool_hash.Hash(**base_ports),
+            counter.Counter(**all_ports),
+            availability.Availability(**all_ports),
         )
         controllers = []
         for reconciler in reconcilers:
@@ -160,30 +163,30 @@ class NodeClassEnvironment:
         await asyncio.gather(schedule, return_exceptions=True)
 
     async def settle(self, seconds: float = SETTLE_S) -> None:
-        """Lets time pass. A bug in the program ends the test."""
+        """Advances the clock. An unexpected exception of a controller fails the test."""
         await self.clock.sleep(seconds)
         for task in self._running:
             if task.done():
                 task.result()
 
-    # --- What a user does -----------------------------------------------------------------------------
+    # --- Writes of a user -----------------------------------------------------------------------------
 
     async def write(self, document: Mapping[str, Any], kind: type[K]) -> K:
-        made = kinds.from_plain(dict(document), kind)
-        assert isinstance(made, kind)
-        return await self.create(made)
+        parsed = kinds.from_plain(dict(document), kind)
+        assert isinstance(parsed, kind)
+        return await self.create(parsed)
 
     async def create(self, obj: K) -> K:
-        """With its status, which the API server takes from nobody who creates."""
-        made = await self.kube.create(obj)
+        """Creates an object and then patches its status, because the API server ignores the status of a new object."""
+        created = await self.kube.create(obj)
         status = to_wire(obj).get("status")
         if status:
-            made = await self.kube.patch(made, {"status": status}, status=True, only_if_unchanged=True)
-        return made
+            created = await self.kube.patch(created, {"status": status}, status=True, only_if_unchanged=True)
+        return created
 
     async def node_class(self, name: str = "default", **spec: Any) -> EC2NodeClass:
-        found = {"subnetSelectorTerms": TERMS, "securityGroupSelectorTerms": TERMS}
-        document = ec2nodeclass_document(name, **(found | spec))
+        selectors = {"subnetSelectorTerms": TERMS, "securityGroupSelectorTerms": TERMS}
+        document = ec2nodeclass_document(name, **(selectors | spec))
         return await self.write(document, EC2NodeClass)
 
     async def pool(self, name: str = "default", **template: Any) -> NodePool:
@@ -194,22 +197,22 @@ class NodeClassEnvironment:
         await self.kube.patch(newest, change, status=status, only_if_unchanged=True)
         await self.settle()
 
-    # --- What the API server has ----------------------------------------------------------------------
+    # --- State of the API server ----------------------------------------------------------------------
 
     async def read(self, obj: K) -> K:
         return await self.kube.get(type(obj), obj.metadata.name)
 
-    async def is_gone(self, obj: Object) -> bool:
+    async def is_deleted(self, obj: Object) -> bool:
         try:
-            found = await self.read(obj)
+            current = await self.read(obj)
         except errors.NotFound:
             return True
-        return found.metadata.uid != obj.metadata.uid
+        return current.metadata.uid != obj.metadata.uid
 
     async def verdict(self, obj: Object, condition: str) -> tuple[str, str] | None:
-        """Status and reason; None where the condition is not there."""
-        found = await self.condition(obj, condition)
-        return None if found is None else (found.status, found.reason or "")
+        """Status and reason of a condition; None if the condition is missing."""
+        current = await self.condition(obj, condition)
+        return None if current is None else (current.status, current.reason or "")
 
     async def condition(self, obj: Object, condition: str) -> Condition | None:
         return conditions.find(conditions.of(await self.read(obj)), condition)
@@ -220,10 +223,10 @@ class NodeClassEnvironment:
         return {raw["InstanceProfileName"] for raw in answer["InstanceProfiles"]}
 
     async def events(self, obj: Object) -> list[tuple[str, str]]:
-        """Reasons and messages, sorted."""
-        listed = (await self.kube.list(Event)).items
+        """The reasons and messages of the events of an object, sorted."""
+        all_events = (await self.kube.list(Event)).items
         return sorted(
-            (e.reason or "", e.message or "") for e in listed if e.involved_object.uid == obj.metadata.uid
+            (e.reason or "", e.message or "") for e in all_events if e.involved_object.uid == obj.metadata.uid
         )
 
 
@@ -231,7 +234,7 @@ Test = Callable[[NodeClassEnvironment], Awaitable[None]]
 
 
 def run(test: Test, **aws: Any) -> None:
-    """A test, from an environment in which the program has just started."""
+    """Runs a test in an environment whose controllers have just started."""
 
     async def main() -> None:
         env = NodeClassEnvironment(**aws)

@@ -1,6 +1,6 @@
-"""Objects of a cluster from nothing, as wire types: a test names only what it is about.
+"""Builders of Kubernetes objects and NodeClaims as wire types: a test sets only the fields that it checks.
 
-`builders` has our own kinds; these are Kubernetes' own, and NodeClaims.
+`builders` has NodePools and EC2NodeClasses.
 """
 
 from typing import Any, TypeVar
@@ -21,9 +21,9 @@ NOW_S = 1794736800
 
 
 def read(kind: type[K], name: str, meta: dict[str, Any] | None = None, **fields: Any) -> K:
-    made = kinds.from_plain({"metadata": {"name": name, **(meta or {})}, **fields}, kind)
-    assert isinstance(made, kind)
-    return made
+    parsed = kinds.from_plain({"metadata": {"name": name, **(meta or {})}, **fields}, kind)
+    assert isinstance(parsed, kind)
+    return parsed
 
 
 def container(name: str = "main", *, limits: dict[str, Any] | None = None, **requests: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def pod(
 
 
 def owned(kind: str, name: str, api_version: str = "apps/v1") -> dict[str, Any]:
-    """Metadata of an object that another one made."""
+    """Metadata with an owner reference."""
     return {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": ""}]}
 
 
@@ -78,8 +78,8 @@ def claim(name: str = "data", meta: dict[str, Any] | None = None, **fields: Any)
 
 
 def bound_claim(name: str, volume: str) -> PersistentVolumeClaim:
-    done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
-    return claim(name, done, spec={"volumeName": volume}, status={"phase": "Bound"})
+    metadata = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    return claim(name, metadata, spec={"volumeName": volume}, status={"phase": "Bound"})
 
 
 def volume(name: str = "vol", meta: dict[str, Any] | None = None, **spec: Any) -> PersistentVolume:
@@ -87,7 +87,7 @@ def volume(name: str = "vol", meta: dict[str, Any] | None = None, **spec: Any) -
 
 
 def in_places(*terms: dict[str, list[str]]) -> dict[str, Any]:
-    """The node affinity of a volume: one of these places."""
+    """The node affinity of a volume: each term maps label keys to allowed values."""
     return {
         "required": {
             "nodeSelectorTerms": [
@@ -99,8 +99,8 @@ def in_places(*terms: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def storage_class(name: str = "gp3", **fields: Any) -> StorageClass:
-    lazy = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
-    return read(StorageClass, name, fields.pop("meta", None), **(lazy | fields))
+    defaults = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    return read(StorageClass, name, fields.pop("meta", None), **(defaults | fields))
 
 
 def csi_node(name: str, **counts: int | None) -> CSINode:

@@ -1,4 +1,4 @@
-"""Requests for the planner from nothing: instance types, reservations, pods, NodePools, as values."""
+"""Builders of planner requests: instance types, reservations, pods, nodes and NodePools as model values."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -29,8 +29,10 @@ def is_in(key: str, *values: str) -> Requirement:
 def offering(capacity_type: str, zone: str, price: float, **more: Any) -> Offering:
     id_ = more.get("reservation_id")
     reserved = is_in(RESERVATION_ID, id_) if id_ else requirement.of(RESERVATION_ID, Operator.DOES_NOT_EXIST)
-    wanted = requirements.of(is_in(names.CAPACITY_TYPE, capacity_type), is_in(names.ZONE, zone), reserved)
-    return Offering(wanted, capacity_type, zone, round(price * NANO), **more)
+    offering_requirements = requirements.of(
+        is_in(names.CAPACITY_TYPE, capacity_type), is_in(names.ZONE, zone), reserved
+    )
+    return Offering(offering_requirements, capacity_type, zone, round(price * NANO), **more)
 
 
 def instance_type(
@@ -52,12 +54,12 @@ def instance_type(
         for r in reservations
         if r.instance_type == name
     ]
-    fixed = {names.INSTANCE_TYPE: name, names.ARCH: "amd64", names.OS: "linux"} | (labels or {})
-    amounts = {"cpu": cpu * 1000, "memory": int(memory_gib * 2**30), "pods": 110} | capacity
+    all_labels = {names.INSTANCE_TYPE: name, names.ARCH: "amd64", names.OS: "linux"} | (labels or {})
+    capacity_amounts = {"cpu": cpu * 1000, "memory": int(memory_gib * 2**30), "pods": 110} | capacity
     return InstanceType(
         name=name,
-        requirements=requirements.from_labels(fixed).add(is_in(names.ZONE, *zones)),
-        capacity=resources.of(amounts),
+        requirements=requirements.from_labels(all_labels).add(is_in(names.ZONE, *zones)),
+        capacity=resources.of(capacity_amounts),
         overhead=resources.of({"cpu": 100, "memory": 10 * 2**20}),
         offerings=tuple(offerings),
     )
@@ -65,9 +67,11 @@ def instance_type(
 
 def fake_types(count: int, reservations: Iterable[Reservation] = ()) -> tuple[InstanceType, ...]:
     """Karpenter's benchmark types: i+1 cores, twice as many GiB, five offerings at one price."""
-    kept = tuple(reservations)
+    all_reservations = tuple(reservations)
     return tuple(
-        instance_type(f"fake-it-{i}", i + 1, 2 * (i + 1), 0.001 * (i + 1), kept, pods=10 * (i + 1))
+        instance_type(
+            f"fake-it-{i}", i + 1, 2 * (i + 1), 0.001 * (i + 1), all_reservations, pods=10 * (i + 1)
+        )
         for i in range(count)
     )
 
@@ -107,19 +111,19 @@ def pods(count: int, of: PodShape, prefix: str = "pod") -> tuple[PodView, ...]:
 
 
 def pool(
-    name: str = "default", types: Sequence[InstanceType] = (), *wanted: Requirement, **more: Any
+    name: str = "default", types: Sequence[InstanceType] = (), *pool_requirements: Requirement, **more: Any
 ) -> NodePoolView:
     return NodePoolView(
         name=name,
-        requirements=requirements.of(is_in(names.NODEPOOL, name), *wanted),
+        requirements=requirements.of(is_in(names.NODEPOOL, name), *pool_requirements),
         instance_types=tuple(types),
         **more,
     )
 
 
 def node(name: str = "n1", cpu: int = 4, memory_gib: int = 16, **more: Any) -> NodeView:
-    """A node of the pool `default` in z1, with room; `labels` go over its own."""
-    own = {
+    """A node of the pool `default` in z1; `labels` override its default labels."""
+    defaults = {
         names.HOSTNAME: name,
         names.NODEPOOL: "default",
         names.ZONE: more.pop("zone", "z1"),
@@ -127,20 +131,22 @@ def node(name: str = "n1", cpu: int = 4, memory_gib: int = 16, **more: Any) -> N
         names.ARCH: "amd64",
         names.OS: "linux",
     }
-    labels = own | more.pop("labels", {})
-    has = resources.of({"cpu": cpu * 1000, "memory": memory_gib * 2**30, "pods": 110} | more.pop("extra", {}))
+    labels = defaults | more.pop("labels", {})
+    amounts = resources.of(
+        {"cpu": cpu * 1000, "memory": memory_gib * 2**30, "pods": 110} | more.pop("extra", {})
+    )
     return NodeView(
         name=name,
         labels=tuple(sorted(labels.items())),
-        allocatable=has,
-        capacity=has,
+        allocatable=amounts,
+        capacity=amounts,
         node_pool=labels.get(names.NODEPOOL),
         **more,
     )
 
 
 def running(count: int, of: PodShape, prefix: str = "old", **more: Any) -> tuple[PodView, ...]:
-    """Pods that are on a node; which one is said by whose `pods` they are."""
+    """Pods that are bound. Their node is the one whose `pods` contain them, whatever `node_name` is."""
     return tuple(replace(pod, node_name="somewhere", **more) for pod in pods(count, of, prefix))
 
 
@@ -149,12 +155,12 @@ def daemon(of: PodShape, name: str = "logs") -> DaemonSetView:
 
 
 def placed(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The pods on nodes that exist, by node."""
+    """The pods on existing nodes, by node."""
     return {one.node: one.pods for one in plan.placed}
 
 
 def reasons(plan: Plan) -> dict[str, list[str]]:
-    """Why pods have no place, by pod."""
+    """The reason codes of pods that do not fit, by pod."""
     return {one.pod: [reason.code for reason in one.reasons] for one in plan.unplaced}
 
 
@@ -182,17 +188,17 @@ def request(
 def benchmark_mix(count: int, seed: int = 42, *, topology: bool = True) -> tuple[PodView, ...]:
     """Karpenter's benchmark: generic, zone spread, hostname spread, zonal affinity, hostname anti-affinity.
 
-    Without topology, pods of the same sizes that nothing ties.
+    Without topology, generic pods of the same sizes.
     """
     dice = random.Random(seed)
     interned: dict[PodShape, PodShape] = {}
-    made: list[PodView] = []
+    views: list[PodView] = []
 
     def add(labels: tuple[tuple[str, str], ...], **more: Any) -> None:
         cpu, memory = dice.choice([100, 250, 500, 1000, 1500]), dice.choice([100, 256, 512, 1024, 2048, 4096])
         one = shape(cpu, memory, labels=labels, **more)
         one = interned.setdefault(one, one)
-        made.append(PodView(f"uid-{len(made):06d}", f"pod-{len(made)}", len(made), one))
+        views.append(PodView(f"uid-{len(views):06d}", f"pod-{len(views)}", len(views), one))
 
     letters, each = "abcdefg", count // 5 if topology else 0
     for _ in range(count - 4 * each):
@@ -207,4 +213,4 @@ def benchmark_mix(count: int, seed: int = 42, *, topology: bool = True) -> tuple
         add((("affinity", letter),), affinity=(term,))
     for _ in range(each):
         add((("app", "nginx"),), **one_per_node("nginx"))
-    return tuple(made)
+    return tuple(views)

@@ -1,7 +1,7 @@
-"""A sandbox in real time, behind its HTTP fronts, and `holdfast run` as a process.
+"""A sandbox in real time with its HTTP fronts, and `holdfast run` as a process.
 
-A test is a coroutine inside `serving`. What a replica logs is read as it is written, so that a test waits for what it
-waits for and not for seconds.
+A test is a coroutine inside `serving`. It reads the log of a replica line by line, so that it waits for log messages
+instead of fixed times.
 """
 
 import asyncio
@@ -41,18 +41,18 @@ K = TypeVar("K", bound=Object)
 
 NAME = ec2_setup.CLUSTER
 ROLE = f"KarpenterNodeRole-{NAME}"
-WITHIN_S = 90.0  # of a machine that is busy with much else
+WITHIN_S = 90.0  # generous, because the host may be busy
 QUICK = Timings(boot_s=0.5, ready_s=0.2, devices_s=0.2, startup_taints=(), pod_start_s=0.2, poll_s=0.2)
-NOT_TOLD = (
+UNSET_VARIABLES = (
     "CLUSTER_ENDPOINT",
     "DISABLE_LEADER_ELECTION",
     "INTERRUPTION_QUEUE",
-)  # it finds out, or does without
+)  # the controller discovers these settings or uses their defaults
 TARGETED = Reserved(instance_type="m5.large", zone_id=aws_environment.ZONE_A, total=2, criteria="targeted")
 
 
 class Counted:
-    """A front that remembers what the program asked of the embedded API server."""
+    """A front that records the controller's requests to the embedded API server."""
 
     def __init__(self) -> None:
         self._inner: Front | None = None
@@ -101,7 +101,7 @@ class ProcessEnvironment:
 
     @property
     def slots(self) -> str:
-        """The first reservation there is, by its id."""
+        """The id of the first reservation."""
         return next(iter(self.cloud.ec2.region.reservations)).id
 
     async def pool_is_ready(self) -> bool:
@@ -119,11 +119,11 @@ class ProcessEnvironment:
         async with asyncio.timeout(within_s):
             while not await holds():
                 for replica in self.replicas:
-                    assert replica.is_running, f"a replica ended while waiting until {what}: {replica.lines}"
+                    assert replica.is_running, f"a replica exited while waiting until {what}: {replica.lines}"
                 await self.clock.sleep(0.1)
 
     def watch(self, kind: type[K], changed: Handler[K]) -> "asyncio.Task[None]":
-        """Calls on every change of an object of that kind, until the task is cancelled."""
+        """Calls `changed` on every change of an object of that kind, until the task is cancelled."""
         cache = Cache(kind, clock=self.clock)
         cache.subscribe(changed)
         recorder = KeepingRecorder()
@@ -131,7 +131,7 @@ class ProcessEnvironment:
         return asyncio.create_task(reflector.run())
 
     async def start(self, *flags: str, program: Sequence[str] = ("-m", "holdfast")) -> "Replica":
-        """The real program; what it writes to standard error is read as it comes."""
+        """Starts `holdfast run` as a process, and reads its standard error line by line."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, *program, "run", *flags, env=self.environ, stderr=asyncio.subprocess.PIPE, limit=2**24,
         )  # fmt: skip
@@ -153,24 +153,26 @@ class Replica:
 
     @property
     def memory_mib(self) -> float:
-        """What it holds now."""
+        """The resident memory of the process."""
         fields = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()
         return int(fields[1]) * resource.getpagesize() / 2**20
 
     @property
     def cpu_s(self) -> float:
-        """Processor time that it has used."""
+        """The CPU time that the process has used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    async def says(self, message: str) -> dict[str, Any]:
-        """The first line with that message, once there is one."""
+    async def wait_for_log(self, message: str) -> dict[str, Any]:
+        """Waits for a log line with that message, and returns the first one."""
         async with asyncio.timeout(WITHIN_S):
             while True:
                 for line in self.lines:
                     if line.get("message") == message:
                         return line
-                assert not self._reading.done(), f"it ended and never logged {message!r}: {self.lines}"
+                assert not self._reading.done(), (
+                    f"the replica exited without logging {message!r}: {self.lines}"
+                )
                 self._said.clear()
                 await self._said.wait()
 
@@ -216,27 +218,27 @@ async def serving(
     plan = sandbox.Plan(
         folder=folder, setup=setup, timings=timings, around=front.around, control_plane=control_plane
     )
-    async with sandbox.running(plan, clock=clock, ids=RealIds()) as made:
-        env = ProcessEnvironment(made, front, clock)
+    async with sandbox.running(plan, clock=clock, ids=RealIds()) as running_sandbox:
+        env = ProcessEnvironment(running_sandbox, front, clock)
         try:
             yield env
-            made.check()
+            running_sandbox.check()
         finally:
             for replica in env.replicas:
                 await replica.kill()
 
 
 def apart(name: str) -> dict[str, Any]:
-    """The affinity of pods of which no two are on one node."""
+    """A pod anti-affinity that allows one pod of the app on each node."""
     term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _environ(env: sandbox.Sandbox) -> dict[str, str]:
-    told = env.environment()
+    variables = env.environment()
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        **{name: told[name] for name in told if name not in NOT_TOLD},
+        **{name: variables[name] for name in variables if name not in UNSET_VARIABLES},
         "BIND_ADDRESS": "127.0.0.1",
         "METRICS_PORT": "0",
         "HEALTH_PROBE_PORT": "0",

@@ -16,7 +16,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value: bytes | str | int) -> bytes:
-    """One field: a number as a varint, a text or a message with its length."""
+    """One field: a number as a varint, a string or a message with its length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -28,10 +28,10 @@ def message(*fields: tuple[int, bytes | str | int]) -> bytes:
 
 
 def envelope(api_version: str, kind: str, content: bytes) -> bytes:
-    """What client-go puts around every object."""
+    """The envelope in which client-go sends every object."""
     return MAGIC + message((1, message((1, api_version), (2, kind))), (2, content), (3, ""), (4, ""))
 
 
 def meta(name: str, *more: tuple[int, bytes | str | int]) -> bytes:
-    """ObjectMeta as client-go writes it: with every text, empty or not, and an empty time."""
+    """ObjectMeta as client-go writes it: with every string, even empty ones, and an empty time."""
     return message((1, name), (2, ""), (3, ""), (4, ""), (5, ""), (6, ""), (7, 0), (8, b""), *more)

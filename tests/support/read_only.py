@@ -1,8 +1,8 @@
-"""Runs `holdfast` in a process for which every file system is read-only, and nobody's rights matter.
+"""Runs `holdfast` in a process for which every file system is read-only, even for root.
 
     python read_only.py run --cluster-name blue
 
-Whatever would write a file, or make, move or remove one, fails as it would on a read-only mount.
+Every attempt to write, create, move or remove a file fails as on a read-only mount.
 """
 
 import errno
@@ -20,7 +20,7 @@ def refuse(event: str, args: tuple[Any, ...]) -> None:
 
 def _writes(path: object, flags: object) -> bool:
     if isinstance(path, int) or path == os.devnull:
-        return False  # no file of a folder
+        return False  # not a file on a file system
     return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 

@@ -1,4 +1,4 @@
-"""A Recorder that keeps what it was told, for tests that have no server to send it to."""
+"""A Recorder that collects events and metrics, for tests without an API server."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from holdfast.api.meta import Object
 
 
 class KeepingRecorder:
-    """The Recorder door."""
+    """Implements the Recorder port."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []

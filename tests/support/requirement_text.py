@@ -1,4 +1,4 @@
-"""Requirements in short: `In a,b ^2` is the operator, its values and minValues. The tables are written so."""
+"""Requirements in short: `In a,b ^2` is the operator, its values and minValues. The tables of the tests use this notation."""
 
 from holdfast.model import requirement
 from holdfast.model.requirement import Operator, Requirement

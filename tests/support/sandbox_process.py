@@ -1,4 +1,4 @@
-"""`holdfast sandbox` as a process of its own, and what it told about itself. For tests of the command and of clients."""
+"""`holdfast sandbox` as a process, and the settings that it prints. For tests of the command and of clients."""
 
 import os
 import shlex
@@ -16,11 +16,11 @@ import fetch_kubectl
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/sandbox/two-slots.yaml"
-WITHIN_S = 60.0  # of a machine that is busy with much else
+WITHIN_S = 60.0  # generous, because the host may be busy
 
 
 def environ(folder: Path) -> dict[str, str]:
-    """Nothing of this machine's own, and one place for everything temporary."""
+    """An environment without settings of the host, with one folder for all temporary files."""
     (folder / "tmp").mkdir(exist_ok=True)
     return {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder / "tmp")}
 
@@ -28,15 +28,15 @@ def environ(folder: Path) -> dict[str, str]:
 class Sandbox:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.said: list[str] = []
+        self.output: list[str] = []
         assert process.stdout is not None
         for line in process.stdout:
-            self.said.append(line)
+            self.output.append(line)
             if line.strip().startswith("karpenter-aws"):
                 break
         else:
             raise AssertionError(process.stderr.read() if process.stderr else "")
-        source = next(line for line in self.said if line.strip().startswith("source "))
+        source = next(line for line in self.output if line.strip().startswith("source "))
         self.env_file = Path(shlex.split(source)[1])
         words = shlex.split(self.env_file.read_text())
         self.environ = dict(word.split("=", 1) for word in words if word != "export")
@@ -44,10 +44,10 @@ class Sandbox:
     def kubectl(self, *arguments: str) -> str:
         command = [str(fetch_kubectl.kubectl()), *arguments]
         home = {"HOME": str(self.env_file.parent)}
-        done = subprocess.run(  # noqa: S603 - our own kubectl
+        completed = subprocess.run(  # noqa: S603 - our own kubectl
             command, env=self.environ | home, check=True, capture_output=True, text=True
         )
-        return done.stdout
+        return completed.stdout
 
     def client(self, service: str) -> Any:
         session = botocore.session.Session()
@@ -60,10 +60,10 @@ class Sandbox:
         )
 
     def stop(self, number: int = signal.SIGTERM) -> str:
-        """What it wrote to standard error."""
+        """Stops the process, and returns its standard error."""
         self.process.send_signal(number)
-        _, complaints = self.process.communicate(timeout=WITHIN_S)
-        return complaints
+        _, stderr = self.process.communicate(timeout=WITHIN_S)
+        return stderr
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

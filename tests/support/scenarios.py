@@ -1,4 +1,4 @@
-"""Scenarios from nothing: a Catalog, a pool, a class and pods, as documents and as requests."""
+"""Builders of scenarios: a Catalog, a NodePool, an EC2NodeClass and pods, as documents and as requests."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ def offering(zone: str = "us-west-2a", kind: str = "on-demand", **more: Any) -> 
 
 
 def instance_type(name: str = "m5.large", **more: Any) -> dict[str, Any]:
-    plain = {"name": name, "capacity": CAPACITY, "offerings": [offering(price="0.096")]}
-    return plain | more
+    defaults = {"name": name, "capacity": CAPACITY, "offerings": [offering(price="0.096")]}
+    return defaults | more
 
 
 def reservation(id_: str = "cr-1", **more: Any) -> dict[str, Any]:
@@ -36,9 +36,9 @@ def catalog_document(**spec: Any) -> dict[str, Any]:
 
 
 def catalog(**spec: Any) -> Catalog:
-    made = kinds.from_plain(catalog_document(**spec), Catalog)
-    assert isinstance(made, Catalog)
-    return made
+    parsed = kinds.from_plain(catalog_document(**spec), Catalog)
+    assert isinstance(parsed, Catalog)
+    return parsed
 
 
 def pool_and_class(**class_spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -51,19 +51,19 @@ def build(
     now_s: int = NOW_S,
     **spec: Any,
 ) -> Scenario | tuple[Wrong, ...]:
-    made = catalog(**spec)
+    catalog_ = catalog(**spec)
     return scenario.build(
-        [made, *objects], made, now_s=now_s, how=Settings(), terms=aws.TERMS, regions=regions or {}
+        [catalog_, *objects], catalog_, now_s=now_s, how=Settings(), terms=aws.TERMS, regions=regions or {}
     )
 
 
 def built(*objects: Object, **spec: Any) -> Scenario:
-    made = build(*objects, **spec)
-    assert isinstance(made, Scenario), made
-    return made
+    result = build(*objects, **spec)
+    assert isinstance(result, Scenario), result
+    return result
 
 
 def wrong(*objects: Object, **spec: Any) -> tuple[Wrong, ...]:
-    made = build(*objects, **spec)
-    assert not isinstance(made, Scenario)
-    return made
+    result = build(*objects, **spec)
+    assert not isinstance(result, Scenario)
+    return result

@@ -1,4 +1,4 @@
-"""A transport that answers what a test wrote down, in order: for answers no healthy server gives."""
+"""A transport with scripted answers, for answers that a healthy server never gives."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ class Response:
 
 
 def respond(status: int, body: Any, **headers: str) -> Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(status, body if isinstance(body, bytes) else msgspec.json.encode(body), named)
+    with_dashes = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(status, body if isinstance(body, bytes) else msgspec.json.encode(body), with_dashes)
 
 
 def failure(code: int, reason: str, message: str = "", **headers: str) -> Response:
@@ -43,7 +43,7 @@ async def _chunks(chunks: Iterable[bytes | Exception]) -> AsyncGenerator[bytes, 
 
 
 class Script:
-    """The transport. What was asked is kept, so that a test can tell how often."""
+    """A transport that gives the answers in order and records the requests."""
 
     def __init__(self, *answers: Response | Exception) -> None:
         self._answers = list(answers)

@@ -1,4 +1,4 @@
-"""Builders for tests of the simulated AWS: clocks, an endpoint with the small services, and clients through each front."""
+"""Builders for tests of the simulated AWS: clocks, an endpoint with all services but EC2, and clients for each front."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ CLUSTER = eks.Cluster(
 
 
 class JumpingClock:
-    """Time passes only when somebody sleeps, and then at once."""
+    """A clock that advances only when a task sleeps, without waiting."""
 
     def __init__(self) -> None:
         self.passed_s = 0.0
@@ -45,13 +45,13 @@ class JumpingClock:
         return self.passed_s
 
     async def sleep(self, seconds: float) -> None:
-        until = self.passed_s + seconds
-        await asyncio.sleep(0)  # whoever is ready goes first
-        self.passed_s = max(self.passed_s, until)
+        wake_s = self.passed_s + seconds
+        await asyncio.sleep(0)  # tasks that are ready run first
+        self.passed_s = max(self.passed_s, wake_s)
 
 
 class LoopClock:
-    """The event loop's own time, for the front with a socket, where time cannot jump."""
+    """The time of the event loop, for the HTTP front, where time cannot jump."""
 
     def now_s(self) -> int:
         return NOW_S
@@ -64,7 +64,7 @@ class LoopClock:
 
 
 class On(NoFaults):
-    """One thing goes wrong, with every call of one operation."""
+    """Injects one fault into every call of one operation."""
 
     def __init__(self, operation: str, fault: Fault | ApiError) -> None:
         self._operation = operation
@@ -75,7 +75,7 @@ class On(NoFaults):
 
 
 class Always(NoFaults):
-    """The same goes wrong with every call."""
+    """Injects one fault into every call."""
 
     def __init__(self, fault: Fault | ApiError) -> None:
         self._fault = fault
@@ -109,28 +109,28 @@ def endpoint(services: Mapping[str, Service] | None = None, **kwargs: Any) -> En
 
 
 class Clients:
-    """Real botocore clients of one session, whose calls arrive at an endpoint."""
+    """botocore clients of one session that call the simulated endpoint."""
 
     def __init__(self, session: Any, url: str | None, region: str) -> None:
         self._session = session
         self._region = region
         self._url = url
-        self._made: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
 
     def __getitem__(self, service: str) -> Any:
-        if service not in self._made:
-            self._made[service] = self._session.create_client(
+        if service not in self._clients:
+            self._clients[service] = self._session.create_client(
                 service,
                 region_name=self._region,
                 endpoint_url=self._url,
                 aws_access_key_id="AKIATEST",
-                aws_secret_access_key="secret",  # noqa: S106 - nobody checks it
+                aws_secret_access_key="secret",  # noqa: S106 - the simulation does not check it
                 config=Config(retries={"total_max_attempts": 1}),
             )
-        return self._made[service]
+        return self._clients[service]
 
     def close(self) -> None:
-        for client in self._made.values():
+        for client in self._clients.values():
             client.close()
 
 
@@ -153,7 +153,7 @@ def clients(front: str, endpoint: Endpoint, region: str = REGION) -> Iterator[Cl
 
 @contextlib.contextmanager
 def served(endpoint: Endpoint) -> Iterator[str]:
-    """The HTTP front in a thread of its own, since botocore blocks the one it is called in."""
+    """Serves the HTTP front in a separate thread, because botocore blocks the calling thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -169,7 +169,7 @@ def served(endpoint: Endpoint) -> Iterator[str]:
 
 @functools.cache
 def _loader() -> Any:
-    """One for all sessions: the model of EC2 takes long to read."""
+    """One loader for all sessions, because the model of EC2 is slow to read."""
     return botocore.loaders.create_loader()
 
 

@@ -1,4 +1,4 @@
-"""`holdfast` with a planner that takes much longer than a stop may: a test runs this file as a process."""
+"""`holdfast` with a planner that takes much longer than a shutdown may. A test runs this file as a process."""
 
 import structlog
 
@@ -15,5 +15,5 @@ def _solve(*_: object, **__: object) -> None:
 
 
 if __name__ == "__main__":
-    setattr(provisioner, "solve", _solve)  # noqa: B010 - the module exports it to no other
+    setattr(provisioner, "solve", _solve)  # noqa: B010 - the module does not export `solve`
     cli.main()

@@ -11,7 +11,7 @@ from aws_launches import (
     CLUSTER,
     capacity_type,
     claim,
-    made,
+    launch_templates,
     node_config,
     resolved,
     selecting,
@@ -34,7 +34,7 @@ TAGS = {
 
 def template_of(*args: Any, **fields: Any) -> Template:
     """The template of the cheapest offering."""
-    return made(*args, **fields)[0]
+    return launch_templates(*args, **fields)[0]
 
 
 def spec_of(template: Template) -> dict[str, Any] | None:
@@ -43,7 +43,7 @@ def spec_of(template: Template) -> dict[str, Any] | None:
 
 
 def test_reserved_template_equals_karpenters() -> None:
-    (template,) = made(claim(RESERVED), selecting(), reservation("cr-1"))
+    (template,) = launch_templates(claim(RESERVED), selecting(), reservation("cr-1"))
     data = dict(template.data)
     assert user_data(template)
     data.pop("UserData")
@@ -104,7 +104,7 @@ def test_template_name_is_derived_from_its_content() -> None:
 
 @pytest.mark.fact("Q-21", "aws-5.5.2")
 def test_each_reservation_has_a_template_of_its_own() -> None:
-    found = made(
+    found = launch_templates(
         claim(RESERVED), selecting(), reservation("cr-1"), reservation("cr-2", zone="us-west-2b", available=1)
     )
     targets = [
@@ -160,7 +160,7 @@ def test_disabled_gate_sets_no_reservation_specification() -> None:
 def test_direct_mode_copies_the_reservation_spec_to_every_template(
     direct: dict[str, Any], expected: dict[str, Any], setting: str
 ) -> None:
-    found = made(claim(ON_DEMAND), resolved(capacityReservationSpec=direct))
+    found = launch_templates(claim(ON_DEMAND), resolved(capacityReservationSpec=direct))
     assert [spec_of(template) for template in found] == [expected] * len(found)
     assert found[0].tags["karpenter.k8s.aws/capacity-reservation-setting"] == setting
 
@@ -180,7 +180,7 @@ def test_capacity_blocks_and_interruptible_reservations_set_the_market_type() ->
 
 @pytest.mark.fact("aws-5.5.1")
 def test_types_with_different_max_pods_have_different_templates() -> None:
-    found = made(claim(ON_DEMAND), resolved())
+    found = launch_templates(claim(ON_DEMAND), resolved())
     pods = {
         pick.instance_type.name: node_config(template)["kubelet"]["config"]["maxPods"]
         for template in found
@@ -192,12 +192,12 @@ def test_types_with_different_max_pods_have_different_templates() -> None:
 def test_no_image_for_any_type_is_insufficient_capacity() -> None:
     only_arm = {"amis": [{"id": "ami-1", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}]}
     with pytest.raises(errors.InsufficientCapacity, match="no image"):
-        made(claim(ON_DEMAND), resolved(only_arm))
+        launch_templates(claim(ON_DEMAND), resolved(only_arm))
 
 
 def test_unresolved_ec2nodeclass_is_not_ready() -> None:
     with pytest.raises(errors.NotReady, match="no images"):
-        made(claim(ON_DEMAND), resolved({"amis": []}))
+        launch_templates(claim(ON_DEMAND), resolved({"amis": []}))
 
 
 @pytest.mark.fact("aws-5.6.8")
@@ -338,4 +338,4 @@ def test_new_node_registers_with_the_unregistered_taint() -> None:
 @pytest.mark.fact("aws-5.5.6")
 def test_user_data_above_the_ec2_limit_is_invalid_input() -> None:
     with pytest.raises(errors.InvalidInput, match="16384"):
-        made(claim(ON_DEMAND), resolved(userData="#" * 16384))
+        launch_templates(claim(ON_DEMAND), resolved(userData="#" * 16384))
