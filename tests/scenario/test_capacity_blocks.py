@@ -20,6 +20,7 @@ from holdfast.sim.api.serving.front import Request
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Instance, Reservation
 from holdfast.state.conversion import times
+from objects import nodeclaim
 
 GPU = "p5.48xlarge"
 ONE_PER_NODE = {"cpu": "150"}
@@ -451,5 +452,20 @@ def test_unlaunched_nodeclaim_is_deleted_when_the_drain_of_its_block_starts() ->
         (event,) = await env.events("ReservationEnding")
         assert event.involved_object.name == claim.metadata.name
         assert await env.claims() == []
+
+    app_environment.run(program)
+
+
+def test_nodeclaim_of_another_provider_is_not_drained_with_the_block() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = block(env)
+        await with_pool(env, "reserved", replicas=0, id=slots.id)
+        reference = {"group": "other.example", "kind": "OtherNodeClass", "name": "default"}
+        held = {names.RESERVATION_ID: slots.id}
+        await env.kube.create(nodeclaim("foreign", {"annotations": held}, nodeClassRef=reference))
+        await until_s(env, slots.end_s - 35 * MINUTE_S)
+        (claim,) = await env.claims()
+        assert claim.metadata.deletion_timestamp is None
+        assert await env.events("ReservationEnding") == []
 
     app_environment.run(program)
