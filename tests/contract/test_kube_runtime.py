@@ -149,7 +149,7 @@ def test_equal_events_are_sent_once(server: KubeServer) -> None:
         live_recorder = recorder(session)
         sending = asyncio.create_task(live_recorder.run())
         for _ in range(3):
-            live_recorder.event(node, "Launched", "a machine was launched")
+            live_recorder.event(node, "Launched", "an instance was launched")
         live_recorder.event(node, "Failed", "it did not boot", warning=True)
         await session.clock.sleep(1)
         sending.cancel()
@@ -159,7 +159,7 @@ def test_equal_events_are_sent_once(server: KubeServer) -> None:
             if event.involved_object.uid == node.metadata.uid
         ]
         assert sorted(events) == [
-            ("Normal", "Launched", "a machine was launched", "default"),
+            ("Normal", "Launched", "an instance was launched", "default"),
             ("Warning", "Failed", "it did not boot", "default"),
         ]
 

@@ -154,7 +154,7 @@ class Watch:
             self.disturbed()
             self.judged["gone without a command"] += 1
             if instance is not None and self._is_healthy(claim, instance):
-                self._report(f"claim {claim.metadata.name} goes, and nobody ordered it")
+                self._report(f"claim {claim.metadata.name} is deleted without a command")
             return
         at_s = self._decided_s[command["id"]]
         if at_s - self._disturbed_s < SETTLES_S or instance is None:
@@ -169,7 +169,7 @@ class Watch:
             self.judged["gone first"] += 1
             self._check_slot_is_held(claim, instance, waiting_replacements)
         elif not rules.all_fit(self._evicted_pods(claim, at_s), self._free_capacities(at_s)):
-            self._report(f"pods of {claim.status.node_name} have no home when it goes: {command}")
+            self._report(f"pods of {claim.status.node_name} fit on no node when it is deleted: {command}")
 
     def _is_healthy(self, claim: NodeClaim, instance: Instance) -> bool:
         """Whether neither a user nor EC2 nor its node gave a reason to terminate it."""

@@ -136,8 +136,8 @@ async def waits_forever(cluster: TwoNodes) -> None:
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (deletes_without_a_command, "nobody ordered it"),
-        (deletes_with_pods_that_fit_on_no_node, "have no home when it goes"),
+        (deletes_without_a_command, "is deleted without a command"),
+        (deletes_with_pods_that_fit_on_no_node, "fit on no node when it is deleted"),
         (replaces_with_a_more_expensive_node, "raises 0 to"),
         (deletes_first_for_a_replacement_in_another_slot, "its slot is not held by one claim"),
         (terminates_with_pods, "was terminated under"),

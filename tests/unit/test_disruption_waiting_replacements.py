@@ -41,6 +41,16 @@ def test_waiting_claims_launch_oldest_first() -> None:
     assert launchable(snapshot_with(3, *claims)) == ["b", "a", "c"]
 
 
+def test_only_unlaunched_claims_that_name_an_instance_wait() -> None:
+    claims = (
+        waits("waits"),
+        waits("ordinary", waits_for_instance=None),
+        waits("launched", launched_s=20),
+        waits("deleting", deleting=True),
+    )
+    assert [one.name for one in waiting_replacements.waiting(snapshot_with(1, *claims))] == ["waits"]
+
+
 def test_claim_whose_instance_still_exists_does_not_launch_and_blocks_no_other_claim() -> None:
     node = managed_node("old", MEDIUM, slot="cr-1")
     first = waits("first", 1, waits_for_instance="id-old")

@@ -13,12 +13,14 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim import launched_claim
 from holdfast.model import resources
 from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.offerings import InstanceType
 from holdfast.state.conversion import reservation_condition
 from planner_builders import WELL_KNOWN, instance_type, reservation
 
 NOW_S = 1000
 SLOT = reservation("cr-1", "m5.large", available=1)
 TYPE = instance_type("m5.large", 2, 8, 0.1, (SLOT,), gpus=1)
+OTHER_TYPE = instance_type("m5.xlarge", 4, 16, 0.2)
 LABELS = {names.INSTANCE_TYPE: "m5.large", names.ZONE: "z1", names.CAPACITY_TYPE: "on-demand", "team": "a"}
 INSTANCE = Instance(
     "i-1", "m5.large", "z1", "on-demand", InstanceState.STARTING, 0, labels=tuple(sorted(LABELS.items()))
@@ -40,8 +42,8 @@ def draft(annotations: dict[str, str] | None = None, **labels: str) -> Draft:
     return Draft(msgspec.convert({"metadata": metadata, "spec": spec}, NodeClaim), NOW_S)
 
 
-def filled(found: Draft, instance: Instance = INSTANCE, known: Any = TYPE) -> Draft:
-    launched_claim.fill(found, instance, known, WELL_KNOWN)
+def filled(found: Draft, instance: Instance = INSTANCE, *types: InstanceType) -> Draft:
+    launched_claim.fill(found, instance, (OTHER_TYPE, *(types or (TYPE,))), WELL_KNOWN)
     return found
 
 
@@ -113,8 +115,9 @@ def test_resources_that_the_instance_lacks_are_left_out() -> None:
 
 
 def test_status_of_an_unknown_instance_type_has_no_capacity() -> None:
-    status = filled(draft(), known=None).status
-    assert (status.capacity, status.allocatable) == ({}, {})
+    found = draft()
+    assert launched_claim.fill(found, INSTANCE, (OTHER_TYPE,), WELL_KNOWN) is None
+    assert (found.status.capacity, found.status.allocatable) == ({}, {})
 
 
 def test_capacity_is_that_of_the_offering() -> None:
@@ -127,12 +130,6 @@ def test_capacity_is_that_of_the_offering() -> None:
     assert filled(draft(), RESERVED, known).status.capacity["cpu"] == "4"
     assert filled(draft(), RESERVED, known).status.allocatable["cpu"] == "3900m"
     assert filled(draft(), INSTANCE, known).status.capacity["cpu"] == "2"
-
-
-def test_type_of_an_instance_is_found_by_name() -> None:
-    other = instance_type("m5.xlarge", 4, 16, 0.2)
-    assert launched_claim.type_of(INSTANCE, (other, TYPE)) == TYPE
-    assert launched_claim.type_of(INSTANCE, (other,)) is None
 
 
 def test_offering_of_an_instance_has_its_zone_capacity_type_and_reservation() -> None:

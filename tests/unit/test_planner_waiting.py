@@ -43,6 +43,11 @@ def test_with_a_reservation_wait_the_pod_waits_for_the_held_slot_until_a_deadlin
     assert [reason.code for reason in waiting.reasons] == [ReasonCode.WAITS_FOR_SLOT]
 
 
+def test_no_pod_waits_for_a_slot_while_the_feature_gate_is_disabled() -> None:
+    plan = solve(solve_request(reservation_wait_s=300, taken_s=100, reserved_capacity=False))
+    assert [claim.reservation_id for claim in plan.claims] == [None]
+
+
 def test_the_pod_falls_back_after_the_reservation_wait() -> None:
     assert len(solve(solve_request(reservation_wait_s=300, taken_s=300)).claims) == 1
 

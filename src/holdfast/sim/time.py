@@ -1,6 +1,6 @@
 """Virtual time: an event loop whose clock jumps to the next timer instead of waiting for it.
 
-Real controllers live through a fortnight in seconds, and alike each time. Nothing outside the loop can wake it: a
+Real controllers run through a fortnight in seconds, and each run is the same. Nothing outside the loop can wake it: a
 program with neither timer nor work would wait for ever, so that is an error, which is also how a program that hangs is
 found; and so is a program that spins at one moment. No real sockets and no threads.
 """

@@ -143,9 +143,7 @@ class Launch:
                 return RequeueAfter(self._failed(draft.claim.metadata.uid), f"launch failed: {error}")
 
     def _launched_with(self, draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
-        known = launched_claim.type_of(instance, types)
-        offering = launched_claim.offering_of(instance, known)
-        launched_claim.fill(draft, instance, known, self._cloud.labels.well_known)
+        offering = launched_claim.fill(draft, instance, types, self._cloud.labels.well_known)
         price = offering.price_nano_usd_per_hour if offering is not None else None
         self._log.info(
             "launched nodeclaim",

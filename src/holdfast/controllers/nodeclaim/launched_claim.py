@@ -19,9 +19,14 @@ from holdfast.state.conversion import claims, reservation_condition
 _SET_BY_CLOUD: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # the user does not set these
 
 
-def fill(draft: Draft, instance: Instance, known: InstanceType | None, well_known: AbstractSet[str]) -> None:
-    """Labels of the claim win over those of the instance, annotations of the instance over those of the claim
-    (NC-9). If an earlier launch wrote labels of another instance to the claim, those labels are removed."""
+def fill(
+    draft: Draft, instance: Instance, types: Iterable[InstanceType], well_known: AbstractSet[str]
+) -> Offering | None:
+    """Returns the offering that the instance was launched as, if it is known. Labels of the claim win over those of the
+    instance, annotations of the instance over those of the claim (NC-9). If an earlier launch wrote labels of another
+    instance to the claim, those labels are removed."""
+    known = next((one for one in types if one.name == instance.instance_type), None)
+    offering = offering_of(instance, known)
     of_instance, own = dict(instance.labels), draft.labels
     if any(key in own and own[key] != of_instance.get(key) for key in _SET_BY_CLOUD):
         own = {key: own[key] for key in own if key not in well_known or key == names.NODEPOOL}
@@ -34,7 +39,7 @@ def fill(draft: Draft, instance: Instance, known: InstanceType | None, well_know
     draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
         draft.conditions.restart(claim_conditions.REGISTERED)  # it was not late while it waited
-    capacity, allocatable = _amounts(known, offering_of(instance, known))
+    capacity, allocatable = _amounts(known, offering)
     draft.fill(
         provider_id=instance.provider_id,
         image_id=instance.image_id or None,
@@ -44,10 +49,7 @@ def fill(draft: Draft, instance: Instance, known: InstanceType | None, well_know
     draft.conditions.put(claim_conditions.LAUNCHED, conditions.TRUE)
     if instance.capacity_type == names.RESERVED:
         draft.conditions.put(reservation_condition.TYPE, conditions.TRUE, reservation_condition.AVAILABLE)
-
-
-def type_of(instance: Instance, types: Iterable[InstanceType]) -> InstanceType | None:
-    return next((one for one in types if one.name == instance.instance_type), None)
+    return offering
 
 
 def offering_of(instance: Instance, known: InstanceType | None) -> Offering | None:

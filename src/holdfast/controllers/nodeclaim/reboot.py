@@ -3,8 +3,8 @@
 Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. The rules (NC-39a): the
 node is tainted, and emptied by eviction alone; who may not be evicted by the bound rides along. What the node was before
 is on the claim before the cloud is asked, under a name that is the same after a crash. Back is a node that booted anew
-and is ready. One that is not back in time is not simply deleted, which would leave its slot to any cluster: it is reported to
-have failed, and then repair replaces it, with the slot held.
+and is ready. One that is not back in time is not simply deleted, which would leave its slot to any cluster: it is
+reported to have failed, and then repair replaces it, with the slot held.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """The ledger of slots: what of every reservation is used, held, on its way back, and free.
 
 The planner, disruption and the metrics count the same slots. A pure function of the cloud's counts, our NodeClaims and
-our instances, so a restart loses nothing. The rules: a slot is never free before the cloud's count says so; and a
+our instances, so a restart loses nothing. The rules: a slot is never free before the cloud's count shows it as free; and a
 launch of ours counts against every count that was read less than a lag after it, unless that count shows it. A count
 names no instances, so this is how it is known: what was free when the count before was read, less what we launched
 since, is still free; and of all slots, those that neither our instances nor other clusters used are free. If the new
