@@ -87,6 +87,13 @@ def test_interrupted_spot_instance_is_drained_in_time_despite_a_disruption_budge
             "NodeClaim TerminatingOnInterruption",
             "Node TerminatingOnInterruption",
         }
+        # The messages are Karpenter's, so that alerts on them match.
+        (warning,) = {event.message.partition(",")[0] for event in await env.events("SpotInterrupted")}
+        assert warning == "Spot interruption warning was triggered"
+        assert {event.message for event in await env.events("TerminatingOnInterruption")} == {
+            "Interruption triggered termination for the NodeClaim",
+            "Interruption triggered termination for the Node",
+        }
 
     run(program)
 

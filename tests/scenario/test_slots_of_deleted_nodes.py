@@ -79,6 +79,8 @@ def test_a_node_that_a_user_deletes_is_replaced_in_its_slot(packing: Packing, ca
         await env.sleep(120)
         assert len(env.all_ec2_instances()) == 2
         assert restarts(env) == 1
+        held = {"reason": "held", "nodepool": "default", "min_values_relaxed": "false"}
+        assert env.app.metrics.value("karpenter_nodeclaims_created_total", held) == 1
 
     app_environment.run(program, settings=packed(packing))
 
