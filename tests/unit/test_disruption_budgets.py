@@ -70,6 +70,15 @@ def test_uninitialized_unmanaged_and_terminating_nodes_are_not_counted() -> None
     assert (found.nodes, found.consumed, found.limit, found.allowed) == (2, 1, 1, 0)
 
 
+@pytest.mark.fact("D-10")
+def test_rebooting_node_is_counted_before_it_is_initialized() -> None:
+    node = managed_node("n0", initialized=False)
+    found = budgets.allowances(
+        disruption_input(node, rules=at_most("1"), facts={"n0": NodeFacts(rebooting=True)}), DisruptionReason.EMPTY
+    )["default"]
+    assert (found.nodes, found.consumed, found.allowed) == (1, 1, 0)
+
+
 @pytest.mark.fact("D-12")
 def test_budget_applies_to_its_reasons_or_without_reasons_to_all() -> None:
     rules = PoolRules(budgets=(Budget("0", frozenset({"Drifted"})), Budget("4"), Budget("6")))

@@ -302,6 +302,8 @@ def test_rebooting_node_is_not_disrupted() -> None:
         (replace(NOT_READY, priority=101),),
         (NOT_READY, replace(NOT_READY, reason="(")),
         (replace(NOT_READY, tolerated_s=-1),),
+        (replace(NOT_READY, priority=-1),),
+        (replace(NOT_READY, drain_bound_s=-1),),
     ],
 )
 def test_invalid_repair_policies_are_rejected(
@@ -311,5 +313,7 @@ def test_invalid_repair_policies_are_rejected(
         repair.check(repair_policies)
 
 
-def test_repair_policies_of_this_file_are_valid() -> None:
+def test_valid_repair_policies_are_accepted_up_to_their_bounds() -> None:
     repair.check(REPAIR_POLICIES)
+    repair.check((replace(NOT_READY, priority=0, tolerated_s=0, drain_bound_s=0),))
+    repair.check((replace(NOT_READY, priority=100),))
