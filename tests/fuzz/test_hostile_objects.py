@@ -35,7 +35,6 @@ from holdfast.state.conversion import (
     default_spreads,
     disruption_commands,
     disruption_input,
-    in_flight,
     nodepools,
     nodes,
     pod_shapes,
@@ -126,7 +125,7 @@ def _budgets(pool: NodePool) -> None:
 
 def _claim_alone(claim: NodeClaim) -> None:
     claims.view(claim, labels.CLOUD_LABELS)
-    in_flight.view(claim, (), labels.CLOUD_LABELS)
+    claims.in_flight_node(claim, (), labels.CLOUD_LABELS)
     node_and_claim = NodeAndClaim(None, claim)
     nodes.view(node_and_claim)
     nodes.counts_for(node_and_claim)

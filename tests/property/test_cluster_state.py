@@ -166,9 +166,9 @@ def test_incremental_snapshot_equals_snapshot_from_scratch(seed: int) -> None:
                 ledger_lag_s=0,
             )
             nomination_target = cluster.nomination_target()
-            app.cluster_state.nominations.forget("p-1")
+            app.cluster_state.nominations.remove("p-1")
             for cluster_state in (app.cluster_state, from_scratch):
-                cluster_state.nominations.promise(
+                cluster_state.nominations.nominate(
                     ["p-1"] if nomination_target else [], nomination_target, ready=False
                 )
             incremental = await app.cluster_state.snapshot()

@@ -74,7 +74,8 @@ def test_uninitialized_unmanaged_and_terminating_nodes_are_not_counted() -> None
 def test_rebooting_node_is_counted_before_it_is_initialized() -> None:
     node = managed_node("n0", initialized=False)
     found = budgets.allowances(
-        disruption_input(node, rules=at_most("1"), facts={"n0": NodeFacts(rebooting=True)}), DisruptionReason.EMPTY
+        disruption_input(node, rules=at_most("1"), facts={"n0": NodeFacts(rebooting=True)}),
+        DisruptionReason.EMPTY,
     )["default"]
     assert (found.nodes, found.consumed, found.allowed) == (1, 1, 0)
 

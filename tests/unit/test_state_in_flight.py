@@ -8,7 +8,7 @@ import pytest
 from builders import requirement
 from holdfast import names
 from holdfast.model.snapshot import CloudLabels, NodeView
-from holdfast.state.conversion import in_flight
+from holdfast.state.conversion import claims
 from objects import nodeclaim
 from planner_builders import RESERVATION_ID, instance_type, reservation
 
@@ -37,7 +37,7 @@ def in_flight_node(
     annotations = {key: value for key, value in wanted.items() if value}
     meta = {"labels": {names.NODEPOOL: "default"}, "annotations": annotations}
     claim = nodeclaim("c", meta, requirements=list(requirements), **spec)
-    return in_flight.view(claim, TYPES, labels)
+    return claims.in_flight_node(claim, TYPES, labels)
 
 
 @pytest.mark.fact("ST-6")

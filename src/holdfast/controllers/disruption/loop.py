@@ -186,7 +186,7 @@ class Disruption:
         """NotReady when a candidate has, or is nominated for, a pod that the decision did not know: the watch of pods is
         behind, or the pod was bound or planned during the decision."""
         known = {node.claim: {pod.uid for pod in node.pods} for node in cluster.snapshot.nodes}
-        nominated = self._cluster_state.nominations.places()
+        nominated = self._cluster_state.nominations.targets()
         for claim in claims:
             node = claim.status.node_name
             if not node:

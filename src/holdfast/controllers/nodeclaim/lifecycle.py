@@ -140,9 +140,9 @@ class Lifecycle:
         if end.reason == "insufficient_capacity":
             message = f"NodeClaim {draft.name} event: {end.message}"
             self._recorder.event(claim, "InsufficientCapacityError", message, warning=True)
-            promised = frozenset(self._cluster_state.nominations.pods_of(draft.name))
+            nominated = frozenset(self._cluster_state.nominations.pods_of(draft.name))
             for pod in self._pods:
-                if pod.metadata.uid in promised:
+                if pod.metadata.uid in nominated:
                     self._recorder.event(pod, "InsufficientCapacityError", message, warning=True)
         await self._claim_end.end(claim, end.reason)
         if end.reason in _REPLANNED:

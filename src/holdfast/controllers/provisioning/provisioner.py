@@ -47,7 +47,7 @@ BY_ZONE: Final = "karpenter_scheduler_pending_pods_by_effective_zone_count"
 DECISION_SECONDS: Final = "karpenter_pods_scheduling_decision_duration_seconds"
 METRICS: Final = (
     Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
-    Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan had no place for.", ("controller",)),
+    Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan did not place.", ("controller",)),
     Metric(IGNORED, "gauge", "Pods that were left out of the last plan, since no plan can be made for them."),
     Metric(
         BY_ZONE,
@@ -147,20 +147,20 @@ class Provisioner:
         if after is None:
             self._first_seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
-        place = self._cluster_state.nominations.place_of(after.metadata.uid)
+        target = self._cluster_state.nominations.target_of(after.metadata.uid)
         if after.spec.node_name:
             self._first_seen_s.pop(after.metadata.uid, None)
             is_bound_now = before is None or not before.spec.node_name
-            if is_bound_now and place is not None and not self._is_at(after.spec.node_name, place):
+            if is_bound_now and target is not None and not self._is_at(after.spec.node_name, target):
                 self._add(after.metadata.uid)
-        elif place is None and pod_states.is_provisionable(after):
+        elif target is None and pod_states.is_provisionable(after):
             self._first_seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
             self._add(after.metadata.uid)
 
-    def _is_at(self, node: str, place: str) -> bool:
-        """Whether a place, which may be a claim, is this node."""
-        claim = self._claims.get(("", place))
-        return node == place or (claim is not None and claim.status.node_name == node)
+    def _is_at(self, node: str, target: str) -> bool:
+        """Whether a target, which may be a claim, is this node."""
+        claim = self._claims.get(("", target))
+        return node == target or (claim is not None and claim.status.node_name == node)
 
     def _on_node(self, _before: Node | None, after: Node | None) -> None:
         if after is not None and any(t.key == names.DISRUPTED_TAINT for t in after.spec.taints):
@@ -204,11 +204,11 @@ class Provisioner:
         left = len(plan.unplaced) + len(result.rejected)
         self._report(decided, result)
         did = f"created {wrote} nodeclaim(s)" if wrote else ""
-        promised = len(self._cluster_state.nominations)
-        if not left and not promised and wrote == len(plan.claims):
+        nominated = len(self._cluster_state.nominations)
+        if not left and not nominated and wrote == len(plan.claims):
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
-        return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {promised} wait for their nodes", did)
+        return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {nominated} wait for their nodes", did)
 
     def _without_delayed(self, result: SnapshotResult) -> SnapshotResult:
         """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
@@ -242,7 +242,7 @@ class Provisioner:
         ]
         ready = {node.name for node in result.snapshot.nodes if node.initialized}
         for placed in plan.placed:
-            self._cluster_state.nominations.promise(placed.pods, placed.node, ready=placed.node in ready)
+            self._cluster_state.nominations.nominate(placed.pods, placed.node, ready=placed.node in ready)
         with self._cluster_state.holding(
             Counter(claim.reservation_id for claim in allowed if claim.reservation_id)
         ) as held:
@@ -296,7 +296,7 @@ class Provisioner:
             written = await self._create(planned, pool)
         if written is None:
             return False
-        self._cluster_state.nominations.promise(
+        self._cluster_state.nominations.nominate(
             planned.pods, written.metadata.name, ready=False, written=True
         )
         claim_writing.count(self._recorder, written, "provisioned")

@@ -36,7 +36,7 @@ from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.watched_claims import WatchedClaims
 from holdfast.state.cluster.watched_nodes import WatchedNodes
-from holdfast.state.cluster.watched_pod_context import WatchedSurroundings
+from holdfast.state.cluster.watched_pod_context import WatchedPodContext
 from holdfast.state.cluster.watched_pods import WatchedPods
 from holdfast.state.conversion import claims, nodepools, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
@@ -113,7 +113,7 @@ class ClusterState:
         self.nominations = Nominations(clock)
         rules = LabelRules(cloud.labels.well_known, key_aliases)
         self._pods = WatchedPods(caches.of(Pod), rules, clock=clock)
-        self._around = WatchedSurroundings(caches, self._pods, spreads)
+        self._pod_context = WatchedPodContext(caches, self._pods, spreads)
         self._claims = WatchedClaims(
             caches.of(NodeClaim), clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
@@ -138,7 +138,7 @@ class ClusterState:
         counted = await self._count(_RECOUNT_S if _leave_slots(instances) else None)
         self._supplied = await self._supply(counted.counts)
         self._nodes.use(self._supplied.of_class)
-        self._around.read()
+        self._pod_context.read()
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
@@ -226,7 +226,7 @@ class ClusterState:
         return tuple(self._caches.of(kind))
 
     def _taken(self, counted: _Counted, instances: tuple[Instance, ...]) -> SnapshotResult:
-        self._around.read()
+        self._pod_context.read()
         cluster = Cluster(
             node_pools=self._of(NodePool),
             daemon_sets=self._of(DaemonSet),

@@ -63,10 +63,10 @@ class NominatedPods:
 
     def _grouped(self, nodes: Nodes, pending: Pods) -> list[tuple[NodeView, list[PodView]]]:
         """Nodes with the pods that are nominated to them. Void nominations are removed."""
-        by_name = {place: node for node in nodes for place in (node.name, node.claim) if place}
+        by_name = {target: node for node in nodes for target in (node.name, node.claim) if target}
 
-        def is_starting(place: str) -> bool | None:
-            node = by_name.get(place)
+        def is_starting(target: str) -> bool | None:
+            node = by_name.get(target)
             return None if node is None or node.deleting else not node.initialized
 
         if self._pending[0] is not pending:
@@ -76,8 +76,8 @@ class NominatedPods:
         expected = ChainMap(by_uid, displaced)  # a union would copy every pending pod
         self._nominations.keep(expected, is_starting)
         found: dict[str, tuple[NodeView, list[PodView]]] = {}
-        for uid, place in self._nominations:
-            node = by_name[place]
+        for uid, target in self._nominations:
+            node = by_name[target]
             pods = found.setdefault(node.name, (node, []))[1]
             if uid in by_uid:
                 pods.append(by_uid[uid])
@@ -101,4 +101,4 @@ class NominatedPods:
                 free = free.subtract(pod.shape.requests)
                 yield pod
             else:
-                self._nominations.forget(pod.uid)
+                self._nominations.remove(pod.uid)

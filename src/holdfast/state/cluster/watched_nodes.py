@@ -20,7 +20,7 @@ from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.views import Views
 from holdfast.state.cluster.watched_pods import WatchedPods
-from holdfast.state.conversion import disruption_commands, in_flight, nodepools, nodes
+from holdfast.state.conversion import claims, disruption_commands, nodepools, nodes
 from holdfast.state.conversion.nodes import Limits, NodeAndClaim
 from holdfast.state.conversion.snapshot import Nodes
 
@@ -54,7 +54,7 @@ class WatchedNodes:
         self._disrupted = self._claims.index(_is_disrupted)
         self._limits: Mapping[str, Limits] = {}  # by instance type
         self._types: Mapping[str, Types] = {}  # by name of class
-        self._offerings: in_flight.Cache = {}
+        self._offerings: claims.Offerings = {}
         self._deleting: frozenset[str] = frozenset()
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class WatchedNodes:
         deleting = disruption_commands.nodes_to_delete(
             self._disrupted.get(_DISRUPTED), lambda name: self._claims.get(("", name)) is not None
         )
-        nominated = self._nominations.places()
+        nominated = self._nominations.targets()
         full = frozenset(pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name)
         for name in sorted((deleting ^ self._deleting) | (nominated ^ self._nominated) | (full ^ self._full)):
             self._changed[name] = self._changed_claims[name] = None
@@ -171,7 +171,7 @@ class WatchedNodes:
             if claim.metadata.deletion_timestamp is not None:
                 return None
             types = self._types.get(claim.spec.node_class_ref.name, ())
-            return in_flight.view(claim, types, self._labels, self._offerings)
+            return claims.in_flight_node(claim, types, self._labels, self._offerings)
         found = map(self._views.get, self._may_be(claim))
         has_node = any(view is not None and view.claim == claim.metadata.name for view in found)
         return None if has_node else self._view(None, claim)

@@ -28,7 +28,7 @@ MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spr
 )
 
 
-class WatchedSurroundings:
+class WatchedPodContext:
     def __init__(self, caches: Caches, pods: WatchedPods, spreads: Sequence[DefaultConstraint]) -> None:
         self._caches = caches
         self._pods = pods

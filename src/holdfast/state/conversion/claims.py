@@ -1,20 +1,29 @@
-"""Converts a NodeClaim to the one view of it that planning, launches and drift share.
+"""Converts a NodeClaim to the one view of it that planning, launches and drift share, and a NodeClaim that is not launched
+yet to the node that it most likely becomes.
 
 The rules: whether a claim holds a slot is read from the claim itself, so a restart loses no slot; and a claim whose spec
-cannot be read holds its slot as well (decisions rows 13 and 22).
+cannot be read holds its slot as well (decisions rows 13 and 22). A snapshot of a running cluster includes the nodes that
+are not launched yet, so a slow launch neither delays other pods nor lets its own pods be planned twice. Such a node
+follows from the claim and the catalog alone, so a restart computes the same one: the cheapest offering that the claim can
+become. A claim that cannot be read is not launched, so it has no offering.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from holdfast import errors, names
 from holdfast.api import conditions
 from holdfast.api.claim_conditions import LAUNCHED, REBOOTING
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.model import requirements, resources
+from holdfast.model import requirements, resources, taints
+from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import NOTHING, Resources
-from holdfast.model.snapshot import ClaimView, CloudLabels
-from holdfast.state.conversion import nodepools, times
+from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
+from holdfast.state.conversion import nodepools, nodes, times
+
+# The offerings of claims that ask for the same, cheapest first; valid for one catalog.
+Offerings = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]
 
 
 def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
@@ -44,6 +53,38 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         requests=requests(claim),
         preferred_zone=meta.annotations.get(names.PREFERRED_ZONE),
         invalid=invalid,
+    )
+
+
+def in_flight_node(
+    claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels, cache: Offerings | None = None
+) -> NodeView:
+    """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
+    meta, spec = claim.metadata, claim.spec
+    wanted = view(claim, labels)
+    found = _cheapest(claim, wanted, types, labels, {} if cache is None else cache)
+    known = _single_values(wanted.requirements)
+    allocatable = capacity = wanted.requests
+    if found is not None:
+        type_, offering = found
+        known |= _single_values(type_.requirements) | _single_values(offering.requirements)
+        allocatable, capacity = type_.allocatable_of(offering), type_.capacity
+    if wanted.waits_for_instance:
+        # It may come late, so what is left of its cpu and memory is planned for no other pod. How many pods share what was
+        # asked for is free: kube-scheduler binds some of its pods elsewhere, and others are planned in their place.
+        allocatable = resources.of(
+            dict(wanted.requests.amounts) | {resources.PODS: allocatable[resources.PODS]}
+        )
+    startup = [nodes.taint(t) for t in spec.startup_taints]
+    return NodeView(
+        name=meta.name,
+        labels=tuple(sorted(({names.HOSTNAME: meta.name} | known | meta.labels).items())),
+        allocatable=allocatable,
+        capacity=capacity,
+        taints=taints.lasting([nodes.taint(t) for t in spec.taints], startup),
+        node_pool=meta.labels.get(names.NODEPOOL),
+        claim=meta.name,
+        initialized=False,
     )
 
 
@@ -94,3 +135,24 @@ def _since_s(claim: NodeClaim, condition: str) -> int | None:
     if found is None or found.status != conditions.TRUE:
         return None
     return times.epoch_s(found.last_transition_time)
+
+
+def _cheapest(
+    claim: NodeClaim,
+    wanted: ClaimView,
+    types: tuple[InstanceType, ...],
+    labels: CloudLabels,
+    cache: Offerings,
+) -> tuple[InstanceType, Offering] | None:
+    """Claims of one plan differ in their requests alone, so the offerings are found once, whatever the requests."""
+    spec = claim.spec
+    key = (spec.node_class_ref.name, spec.requirements, wanted.reservation_id, wanted.preferred_zone)
+    if wanted.invalid:
+        return None
+    if key not in cache:
+        cache[key] = replace(wanted, requests=resources.NOTHING).offerings(types, labels)
+    return next((one for one in cache[key] if wanted.requests.fits(one[0].allocatable_of(one[1]))), None)
+
+
+def _single_values(wanted: Requirements) -> dict[str, str]:
+    return {r.key: next(iter(r.values)) for r in wanted if not r.complement and len(r.values) == 1}
