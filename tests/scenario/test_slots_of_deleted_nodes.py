@@ -9,6 +9,7 @@ import pytest
 
 import app_environment
 from app_environment import AppEnvironment, capacity_types, instance_types
+from disruption_environment import drift_all
 from holdfast import names
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
@@ -61,7 +62,7 @@ async def until_replaced(
         new = {instance.id for instance in env.ec2_instances if instance.state == "running"} - old
         return len(new) == nodes and len(await env.running()) == (running or nodes)
 
-    await env.until(replaced, within_s=400)
+    await env.until(replaced, within_s=600)
 
 
 def restarts(env: AppEnvironment, pods: int = 1) -> int:
@@ -180,6 +181,34 @@ def test_no_slot_is_held_for_the_replacement_of_a_node_that_cannot_be_drained() 
             claim for claim in await env.claims() if names.WAITS_FOR_INSTANCE in claim.metadata.annotations
         ]
         assert len(await env.running()) == 1
+
+    app_environment.run(program)
+
+
+async def forbid_evictions(env: AppEnvironment) -> None:
+    await env.forbid_evictions()
+
+
+async def annotate_pods(env: AppEnvironment) -> None:
+    for pod in await env.pods():
+        await env.kube.patch(pod, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: "true"}}})
+
+
+@pytest.mark.parametrize("block", [forbid_evictions, annotate_pods])
+@pytest.mark.parametrize("cause", [delete_claims, delete_nodes, drift_all])
+def test_the_slot_is_held_for_pods_that_stay_until_the_termination_grace_period_ends(
+    cause: Cause, block: Cause
+) -> None:
+    """The plan does not count such pods, so the slot was not held, and they were launched on demand."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = await in_full_reservation(env, terminationGracePeriod="5m")
+        await block(env)
+        await cause(env)
+        await until_replaced(env, slots)
+        await env.sleep(120)
+        assert len(env.all_ec2_instances()) == 2
+        assert restarts(env) == 1
 
     app_environment.run(program)
 

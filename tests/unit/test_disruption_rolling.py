@@ -238,6 +238,46 @@ def test_drain_with_a_bound_does_not_need_the_pod_disruption_budget() -> None:
     assert (bounded.action, bounded.drain_bound_s) == (Action.TERMINATE_FIRST, 300)
 
 
+def with_a_blocked_pod(*others: NodeView, grace_period_s: int | None = 600, **more: Any) -> DisruptionInput:
+    """Node a is drifted, and its pod may not be evicted."""
+    (pod,) = load("a", BIG)
+    node = managed_node("a", MEDIUM, (replace(pod, do_not_disrupt=True),), slot="cr-1")
+    facts = {"a": replace(DRIFTED, grace_period_s=grace_period_s)}
+    return cluster_of(node, *others, facts=facts, **{"allowed": MIXED} | more)
+
+
+def test_slot_of_a_drifted_node_is_held_for_a_pod_that_stays_until_the_grace_period_ends() -> None:
+    found = decide(with_a_blocked_pod(), Settings()).command
+    assert found is not None
+    assert found.action is Action.TERMINATE_FIRST
+    assert [one.waits_for_instance for one in found.replacements] == ["id-a"]
+
+
+@pytest.mark.parametrize(
+    ("found", "settings"),
+    [
+        (with_a_blocked_pod(available=1), Settings()),  # a slot is free when the pod is pending
+        (with_a_blocked_pod(), FALLBACK),
+        (
+            with_a_blocked_pod(managed_node("b", LARGE, load("b", shape(500)))),
+            Settings(),
+        ),  # the pod fits on b
+    ],
+)
+def test_nothing_is_launched_for_a_pod_that_stays_until_the_grace_period_ends(
+    found: DisruptionInput, settings: Settings
+) -> None:
+    command = decide(found, settings).command
+    assert command is not None
+    assert (command.action, command.candidates, command.replacements) == (Action.DELETE, ("a",), ())
+
+
+def test_drifted_node_with_a_blocked_pod_waits_while_another_replacement_waits_for_its_slot() -> None:
+    decision = decide(with_a_blocked_pod(claims=(waiting(),)), Settings())
+    assert decision.command is None
+    assert BlockedCode.WAITS_FOR_SLOT in codes(decision, "a")
+
+
 def test_drifted_nodes_that_the_pass_does_not_reach_have_a_reason() -> None:
     few = Settings(nodes_asked_max=1, terminate_first_drift=False)
     cluster = cluster_of(reserved_node("a"), reserved_node("b"), facts={"a": DRIFTED, "b": DRIFTED})

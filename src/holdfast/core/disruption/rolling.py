@@ -6,6 +6,7 @@ during that time, so this needs that all of them fit in the slot, that the drain
 of the reservation still waits for its slot (D-17 to D-19c, decisions 17 and 22).
 """
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final
@@ -80,7 +81,18 @@ class Rolling:
         return None
 
     def replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
-        """A command that replaces the node, or why there is none."""
+        """A command that replaces the node, or why there is none.
+
+        Pods that may not be evicted leave the node when its termination grace period ends. No replacement is launched for
+        them before that, but the slot of the node is held for them: otherwise they would be launched on demand."""
+        if one.is_reserved and one.pods_block is not None and one.facts.grace_period_s is not None:
+            found = self._replace(one, dataclasses.replace(need, forced=True))
+            held = isinstance(found, DisruptionCommand) and found.action is Action.TERMINATE_FIRST
+            if held or (isinstance(found, Reason) and found.code in _PASSING):
+                return found
+        return self._replace(one, need)
+
+    def _replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
         answer = self.simulator.ask(
             [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
         )
@@ -101,7 +113,8 @@ class Rolling:
     def held(self, one: Candidate) -> Replacement | None:
         """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
         is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
-        answer = self.simulator.ask([one.node])
+        is_bounded = one.facts.grace_period_s is not None
+        answer = self.simulator.ask([one.node], Question(forced=is_bounded))
         if answer.stuck is None and all(claim.reservation_id is not None for claim in answer.claims):
             return None
         if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
@@ -112,6 +125,7 @@ class Rolling:
             "it is being deleted",
             since_s=0,
             terminate_first=True,
+            forced=is_bounded,
             within_budgets=False,
         )
         found = self.terminate_first(one, need)

@@ -116,7 +116,7 @@ def end_of_path(ps: PackingState, v: int, n: int, shape: int) -> int:
         head += 1
         for i in range(ps.lengths[RESERVED, 0]):
             m = ps.listed[RESERVED, i]
-            if m == n or ps.n_reservation[m] != r:
+            if ps.n_reservation[m] != r:
                 continue
             other = ps.n_shape[m]
             for row in range(ps.s_slots[other, 0], ps.s_slots[other, 1]):
