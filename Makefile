@@ -7,17 +7,20 @@ BIN := .venv/bin
 # The environment is current when it was made by this Python from this lock file and project.
 STAMP := .venv/made-from-$(shell { $(PYTHON) --version; cat requirements/dev.txt; \
 	sed -n '/^\[project/,/^\[tool/p' pyproject.toml; } 2>/dev/null | cksum | cut -d' ' -f1)
+# The compiled placement kernel. Without a C compiler it is not made, and plans are slower.
+KERNEL := src/holdfast/core/scheduling/kernel/kernel.so
+READY := $(STAMP) $(KERNEL)
 TESTS ?= tests
 # Tests that are named are all run, also the long ones.
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test test-all data generate lock clean
+.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test test-all wheel data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
-setup: $(STAMP) ## create the virtual environment (every other target does this when needed)
+setup: $(READY) ## create the virtual environment (every other target does this when needed)
 
 $(STAMP):
 	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer; none of python3, python3.13, python3.12, python3.11 is. Set PYTHON=/path/to/python."; exit 3; }
@@ -27,7 +30,10 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: $(STAMP) ## lint, types, import contracts, rules of the codebase, tests that docs name, generated files
+$(KERNEL): scripts/build_kernel.py $(wildcard src/holdfast/core/scheduling/kernel/*.py) | $(STAMP)
+	@$(BIN)/python scripts/build_kernel.py
+
+check: $(READY) ## lint, types, import contracts, rules of the codebase, tests that docs name, generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -36,35 +42,35 @@ check: $(STAMP) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python scripts/generate_crds.py --check
 	$(BIN)/python scripts/generate_parity.py --check
 
-test: $(STAMP) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
+test: $(READY) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SOME),,-m "not exhaustive") $(TESTS)
 
 test-all: test ## run all tests: those of `make test`, then the others; prints the ten slowest
 	$(if $(SOME),,$(BIN)/python -m pytest -n auto --dist worksteal -m exhaustive --durations 10 $(TESTS))
 
-fuzz: $(STAMP) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
+fuzz: $(READY) ## plan and check random scenarios, then fuzz-api (N=10000 SEED=1 PLANNER=product, or naive)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz.py --count $(or $(N),10000) --seed $(or $(SEED),1) --planner $(or $(PLANNER),product)
 	$(MAKE) fuzz-api
 
-oracle: $(STAMP) ## compare plans of small random cases with the best plans (N=5000 SEED=1)
+oracle: $(READY) ## compare plans of small random cases with the best plans (N=5000 SEED=1)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/run_oracle.py --count $(or $(N),5000) --seed $(or $(SEED),1)
 
-fuzz-api: $(STAMP) ## send malformed requests to the embedded API server (N=10000 SEED=1)
+fuzz-api: $(READY) ## send malformed requests to the embedded API server (N=10000 SEED=1)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_api.py --count $(or $(N),10000) --seed $(or $(SEED),1)
 
-fuzz-hostile: $(STAMP) ## run the program with objects that have hostile values (N=100 SEED=1)
+fuzz-hostile: $(READY) ## run the program with objects that have hostile values (N=100 SEED=1)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/fuzz_hostile.py --count $(or $(N),100) --seed $(or $(SEED),1)
 
-mutants: $(STAMP) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
+mutants: $(READY) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
 	PYTHONPATH=scripts $(BIN)/python scripts/mutants.py --count $(or $(N),100) --seed $(or $(SEED),1) --module "$(MODULE)"
 
-sim: $(STAMP) ## replay a random fault simulation of the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
+sim: $(READY) ## replay a random fault simulation of the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
-faults: $(STAMP) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)
+faults: $(READY) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/run_faults.py --kind $(or $(KIND),all) --seed $(or $(SEED),1) --time $(or $(TIME),1800) --count $(or $(N),0)
 
-bench: $(STAMP) ## measure; prints tables, asserts nothing
+bench: $(READY) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_cluster_state.py
@@ -78,47 +84,52 @@ bench: $(STAMP) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
 
-bench-compare: $(STAMP) ## compare the time of plans with another commit (BASE=HEAD~1; nine minutes)
+bench-compare: $(READY) ## compare the time of plans with another commit (BASE=HEAD~1; nine minutes)
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
 
-demo: $(STAMP) ## show the controllers at work, in the terminal (DEMO='--speed 60' and the like)
+demo: $(READY) ## show the controllers at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)
 
-peers: $(STAMP) ## build the real programs that tests compare with (needs Go; minutes the first time)
+wheel: $(READY) ## build wheels for Linux on x86-64 and arm64 into dist/
+	$(BIN)/python scripts/build_wheels.py
+
+peers: $(READY) ## build the real programs that tests compare with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py
 
-e2e: $(STAMP) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
+e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
 
-bench-peer: $(STAMP) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
+bench-peer: $(READY) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py
 
-bench-live: $(STAMP) ## measure two hundred nodes on a real control plane: seconds, CPU time, memory (needs Go)
+bench-live: $(READY) ## measure two hundred nodes on a real control plane: seconds, CPU time, memory (needs Go)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_live.py
 
-bench-story: $(STAMP) ## run the same workloads with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
+bench-story: $(READY) ## run the same workloads with Holdfast and with Karpenter: restarts, cost, slots (needs Go; 20 minutes)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_story.py
 
-format: $(STAMP) ## format the code and apply safe fixes
+format: $(READY) ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-data: $(STAMP) ## regenerate the shipped EC2 data (downloads its source, so `make check` does not)
+data: $(READY) ## regenerate the shipped EC2 data (downloads its source, so `make check` does not)
 	$(BIN)/python scripts/generate_data.py
 
-generate: $(STAMP) ## write the generated files
+generate: $(READY) ## write the generated files
 	$(BIN)/python scripts/generate_crds.py
 	$(BIN)/python scripts/generate_parity.py
 
-lock: $(STAMP) ## resolve the dependencies again into requirements/*.txt
+lock: $(READY) ## resolve the dependencies again into requirements/*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/awscli.txt requirements/awscli.in
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/wheel.txt requirements/wheel.in
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

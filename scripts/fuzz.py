@@ -1,7 +1,7 @@
 """Plans random scenarios and checks the plans: `make fuzz N=10000 SEED=1`.
 
 For each seed from SEED on: generate a scenario, plan it, check the plan with the independent checker, plan it
-again with the documents in another order and compare the bytes; where pods have preferences, compare it with first fit. A
+again with the documents in another order and the plain Python kernel and compare the bytes; where pods have preferences, compare it with first fit. A
 seed that fails is printed with the command that replays it, and its scenario is written to a file that `holdfast plan -f`
 reads. The summary says how many scenarios have each feature, and counts remarks, which are no failures.
 """
@@ -19,10 +19,10 @@ from checker.harness import Outcome, Planner
 
 def main() -> int:
     options = _options()
-    planner = naive.plan_documents if options.planner == "naive" else _product()
+    planner, other = (naive.plan_documents, None) if options.planner == "naive" else _product()
     failed, remarks, seen, pods, placed = Counter[str](), Counter[str](), Counter[str](), 0, 0
     for seed in range(options.seed, options.seed + options.count):
-        outcome = harness.run(seed, planner)
+        outcome = harness.run(seed, planner, other)
         pods, placed = pods + outcome.pods, placed + outcome.placed
         seen.update(features.of(outcome.documents))
         remarks.update({remark.rule for remark in outcome.remarks})
@@ -48,10 +48,11 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _product() -> Planner:
-    """Asked for late: the checker and the naive planner work without it."""
+def _product() -> tuple[Planner, Planner]:
+    """Imported late: the checker and the naive planner work without it."""
     planner: Planner = importlib.import_module("holdfast.cli.plan").plan_documents
-    return planner
+    other: Planner = importlib.import_module("kernels").plan_with_plain_kernel
+    return planner, other
 
 
 def _report(outcome: Outcome, folder: Path) -> None:

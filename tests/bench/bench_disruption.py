@@ -20,7 +20,6 @@ from holdfast.core.disruption.inputs import Budget, DisruptionInput, PoolRules, 
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings as Solving
 from holdfast.core.scheduling.input.request import SolveRequest
-from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
@@ -49,7 +48,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     fake = pool("default", fake_types(400), ON_DEMAND)
     four_cores = pool("default", fake_types(4)[3:], ON_DEMAND)
-    solve(request([fake], benchmark_mix(compiled.COMPILE_FROM_PODS)))  # compiles the kernel
+    solve(request([fake], benchmark_mix(100)))  # loads what is loaded once
     for count in (500, NODES):
         report("full nodes of one type: nothing to gain", packed(count, four_cores, tight=True, sizes=(4,)))
         report("full nodes", packed(count, fake, tight=True))

@@ -23,7 +23,6 @@ from aiohttp import web
 from bench import workloads
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.input.request import SolveRequest
-from holdfast.core.scheduling.kernel import compiled
 from holdfast.core.scheduling.solve import solve
 from holdfast.kube import decoding
 from holdfast.kube.client import Client, ClientSettings
@@ -116,13 +115,9 @@ async def large_cluster(asked: SolveRequest) -> None:
 
 
 def plan_request() -> SolveRequest:
-    """The request of the plan; the kernel is compiled before, as in a controller that is ready."""
+    """The request of the plan; what is loaded once is loaded before, as in a controller that is ready."""
     wanted = [pool("default", fake_types(400))]
-    solve(
-        request(
-            wanted, workloads.views(workloads.mix(compiled.COMPILE_FROM_PODS)), well_known=workloads.KNOWN
-        )
-    )
+    solve(request(wanted, workloads.views(workloads.mix(100)), well_known=workloads.KNOWN))
     return request(wanted, workloads.views(workloads.mix(PLANNED)), well_known=workloads.KNOWN)
 
 

@@ -30,12 +30,12 @@ class Outcome(NamedTuple):
         return sum(len(one["pods"]) for one in self.plan["claims"] + self.plan["nodes"])
 
 
-def run(seed: int, planner: Planner) -> Outcome:
-    """Plans twice, the second time with the documents in another order. A plan that is not first fit is compared with first
+def run(seed: int, planner: Planner, other: Planner | None = None) -> Outcome:
+    """Plans twice, the second time with the documents in another order, and by the other planner if there is one. A plan that is not first fit is compared with first
     fit where pods have preferences."""
     documents = generate.scenario(seed)
     plan = planner(documents)
-    again = planner(shuffled(documents, seed))
+    again = (other or planner)(shuffled(documents, seed))
     verdict = check.judge(documents, plan)
     found = verdict.violations + check.difference(plan, again)
     if not plan["cost"]["packing"].startswith(("first-fit", "naive")) and _has_preferences(documents, plan):

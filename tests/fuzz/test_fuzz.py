@@ -6,6 +6,7 @@ import pytest
 
 from checker import features, generate, harness
 from holdfast.cli.plan import plan_documents
+from kernels import plan_with_plain_kernel
 
 SEEDS = int(os.environ.get("FUZZ_N", "500"))
 BATCH = 50
@@ -44,18 +45,19 @@ REGRESSION_SEEDS = (
 
 
 PLANNER = plan_documents
+OTHER = plan_with_plain_kernel
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_plans_of_random_scenarios_violate_no_rule(first: int) -> None:
     for seed in range(first, min(first + BATCH, SEEDS)):
-        outcome = harness.run(seed, PLANNER)
+        outcome = harness.run(seed, PLANNER, OTHER)
         assert not outcome.violations, f"make fuzz N=1 SEED={seed}"
 
 
 @pytest.mark.parametrize("seed", REGRESSION_SEEDS)
 def test_plans_of_regression_seeds_violate_no_rule(seed: int) -> None:
-    assert harness.run(seed, PLANNER).violations == []
+    assert harness.run(seed, PLANNER, OTHER).violations == []
 
 
 def test_same_seed_gives_the_same_scenario() -> None:

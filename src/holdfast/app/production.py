@@ -22,6 +22,7 @@ from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.client import credentials
 from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.nodeclass import identity
+from holdfast.core.scheduling.kernel import compiled
 from holdfast.kube import incluster, kubeconfig
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection
@@ -71,6 +72,8 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
                 region=adapters.aws.region,
                 **ports,
             )
+            if reason := compiled.why_plain():
+                log.warning("plans take longer: the kernel runs as plain Python", reason=reason)
             for name in program.without_effect:
                 log.warning("ignoring a setting that has no effect", setting=name)
             await _run_until(stop, app, kube, clock)

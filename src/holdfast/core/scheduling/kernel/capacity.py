@@ -1,7 +1,5 @@
 """Checks whether an offering holds the pods of a node and one more, and whether minValues still hold."""
 
-import numpy as np
-
 from holdfast.core.scheduling.kernel.packing_state import (
     ARG_A,
     ARG_B,
@@ -9,6 +7,7 @@ from holdfast.core.scheduling.kernel.packing_state import (
     EMPTY,
     NEED,
     NEEDS_MIN_VALUES,
+    Ints,
     PackingState,
 )
 
@@ -25,7 +24,7 @@ def keeps_slot(ps: PackingState, v: int, shape: int, n: int) -> bool:
     return True
 
 
-def row_holds(ps: PackingState, rows: np.ndarray, row: int, v: int, n: int) -> bool:
+def row_holds(ps: PackingState, rows: Ints, row: int, v: int, n: int) -> bool:
     shares = ps.claim_first[v] < ps.claim_first[v + 1]
     for i in range(ps.v_req.shape[1]):
         load = ps.v_req[v, i]
@@ -58,7 +57,7 @@ def check_min_values(ps: PackingState, v: int, n: int, shape: int) -> int:
     return NEED - NEEDS_MIN_VALUES
 
 
-def min_values_index(min_values_answers: np.ndarray, n: int, pods: int, v: int, shape: int) -> int:
+def min_values_index(min_values_answers: Ints, n: int, pods: int, v: int, shape: int) -> int:
     """The row of the answer, or the unused row where it belongs."""
     mask = min_values_answers.shape[0] - 1
     index = (n * 8191 + pods * 131071 + v * 524287 + shape * 127) & mask

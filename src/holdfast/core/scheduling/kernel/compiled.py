@@ -1,40 +1,41 @@
-"""Runs the placement kernel as plain Python or compiled by numba: one source, the same plans.
+"""Runs the placement kernel, compiled from C or as plain Python: one source, the same plans.
 
-Called by `run`. Compiling takes half a minute and 550 MiB with an empty cache, and 2 s and 170 MiB with a warm one; a
-plan of 10,000 pods takes 3 s without compiling. So only large plans compile. The compiler gets the packing state as one
-reference to its arrays: each function would take long to compile with the arrays as separate arguments.
+Called by `run`. `scripts/build_kernel.py` translates the kernel to C and compiles it when Holdfast is built or installed
+(docs/adr/0051). Without such a library, or if it was built from other sources, the kernel runs as plain Python: the same
+plans, but slower. The compiled kernel releases the interpreter lock while it runs.
 """
 
-import functools
+import ctypes
 import hashlib
-import inspect
-import types
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from holdfast.core.scheduling.kernel import (
-    capacity,
-    fitting,
-    lists,
-    packing_state,
-    placing,
-    slots,
-    spare_capacity,
-    topology,
-)
-from holdfast.core.scheduling.kernel.packing_state import PackingState
+import numpy as np
 
-# Below this many pods the plain kernel is fast enough.
-COMPILE_FROM_PODS: Final = 10_000
+from holdfast.core.scheduling.kernel import placing
+from holdfast.core.scheduling.kernel.packing_state import Bytes, Counts, Ints, PackingState, Words
 
-_MODULES: Final = (capacity, spare_capacity, fitting, lists, slots, topology, placing)
+_FOLDER: Final = Path(__file__).parent
+_LIBRARY: Final = _FOLDER / "kernel.so"
+_ROW: Final = 4  # an array in C: its address and a shape of up to three dimensions
+_TYPES: Final = {Ints: np.int64, Words: np.uint64, Bytes: np.uint8, Counts: np.int32}
+_FIELDS: Final = [(name, np.dtype(_TYPES[type_])) for name, type_ in PackingState.__annotations__.items()]
+
+Run = Callable[[PackingState], int]
 
 
-def placement(pods: int) -> Callable[[PackingState], int]:
-    """The kernel for a plan of this size. Once the compiled one exists, every plan uses it."""
-    ready = _compiled.cache_info().currsize > 0
-    return _compiled() if ready or pods >= COMPILE_FROM_PODS else plain
+def placement() -> Run:
+    """The kernel for one run: its arrays are not shared with other threads."""
+    found = _library()
+    return plain if isinstance(found, str) else _Compiled(found)
+
+
+def why_plain() -> str:
+    """Why plans are made by the plain kernel; empty: the compiled one makes them."""
+    found = _library()
+    return found if isinstance(found, str) else ""
 
 
 def plain(ps: PackingState) -> int:
@@ -44,36 +45,48 @@ def plain(ps: PackingState) -> int:
     return placing.run(PackingState(*views))
 
 
-@cache
-def _compiled() -> Callable[[PackingState], int]:
-    from holdfast.core.scheduling.kernel import compiled_state  # noqa: PLC0415 - 120 MiB that only large plans need
+class _Compiled:
+    """Tells the library where the arrays are. A run calls it many times with nearly the same arrays, so only those that
+    were replaced are described again."""
 
-    cached = functools.partial(compiled_state.compile_and_cache, version=_version())
-    run = _decorated(cached) or _decorated(compiled_state.compile_only)
-    assert run is not None
-    return lambda ps: int(run(compiled_state.reference_to(ps)))
+    def __init__(self, library: Callable[[int], int]) -> None:
+        self._run = library
+        self._described = np.zeros((len(_FIELDS), _ROW), dtype=np.int64)
+        self._address = self._described.ctypes.data
+        self._arrays: list[Any] = [None] * len(_FIELDS)
+
+    def __call__(self, ps: PackingState) -> int:
+        arrays: Iterable[Any] = ps
+        for index, array in enumerate(arrays):
+            if array is not self._arrays[index]:
+                self._describe(index, array)
+        return self._run(self._address)
+
+    def _describe(self, index: int, array: Any) -> None:
+        name, dtype = _FIELDS[index]
+        if array.dtype != dtype or not array.flags.c_contiguous:  # the library would read other memory
+            raise TypeError(f"{name} is not a contiguous array of {dtype}")
+        address = array.__array_interface__["data"][0]
+        self._described[index, : array.ndim + 1] = (address, *array.shape)
+        self._arrays[index] = array
+
+
+@cache
+def _library() -> Callable[[int], int] | str:
+    """The kernel's function in the library, or why it cannot be used."""
+    try:
+        library = ctypes.CDLL(str(_LIBRARY))
+        version = ctypes.c_char.in_dll(library, "holdfast_kernel_version")
+    except (OSError, ValueError) as error:
+        return f"the compiled kernel cannot be loaded: {error}"
+    if ctypes.string_at(ctypes.addressof(version)).decode() != _version():
+        return f"{_LIBRARY.name} was compiled from other sources; `make setup` compiles it again"
+    run = library.holdfast_run
+    run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int64
+    return run
 
 
 def _version() -> str:
-    """A hash of all sources. numba's cache checks one file at a time, and would run stale code after a change in another."""
-    sources = "".join(inspect.getsource(module) for module in (*_MODULES, packing_state))
-    return hashlib.sha256(sources.encode()).hexdigest()[:16]
-
-
-def _decorated(decorate: Callable[[Any], Any]) -> Callable[[Any], int] | None:
-    """Decorated copies of the kernel's functions, which call each other; None if they cannot be cached.
-
-    They are copies so that the functions themselves stay plain Python.
-    """
-    scope = {name: value for module in _MODULES for name, value in vars(module).items()}
-    for name, function in list(scope.items()):
-        if isinstance(function, types.FunctionType):
-            copy = types.FunctionType(function.__code__, scope, name, function.__defaults__)
-            copy.__module__ = function.__module__
-            copy.__qualname__ = name
-            try:
-                scope[name] = decorate(copy)
-            except RuntimeError:  # no writable folder for the cache, as in a read-only container
-                return None
-    run: Callable[[Any], int] = scope["run"]
-    return run
+    """A hash of the sources, as `scripts/build_kernel.py` computes it."""
+    content = b"".join(path.read_bytes() for path in sorted(_FOLDER.glob("*.py")))
+    return hashlib.sha256(content).hexdigest()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
+Counts = NDArray[np.int32]
 
 # --- Results of a look-up ---------------------------------------------------------------------------
 NO: Final = -1  # final: later placements only make it tighter
@@ -107,14 +108,12 @@ class PackingState(NamedTuple):
     zone_key: Ints  # [0]: the key whose domains are zones, or -1
     d_free: Ints  # [domain] free slots in a zone
 
-    host_count: NDArray[np.int32]  # [group, node]
+    host_count: Counts  # [group, node]
     host_total: Ints
     domain_count: Ints  # [group, domain]
     g_key: Ints  # the key of a domain group
     g_filter: Ints  # the filter op of a domain group, or -1
-    uncertain: NDArray[
-        np.int32
-    ]  # [group, node] pods that count once it is certain which domain the node is in, and that it passes the filter
+    uncertain: Counts  # [group, node] pods that count once it is certain in which domain the node is, and that it passes the filter
 
     n_shape: Ints
     n_load: Ints  # [n, resource]

@@ -1,7 +1,5 @@
 """Topology constraints: which domains a node may still be in once it has a pod, and the shape that results."""
 
-import numpy as np
-
 from holdfast.core.scheduling.kernel.capacity import check_min_values
 from holdfast.core.scheduling.kernel.packing_state import (
     ARG_A,
@@ -17,6 +15,7 @@ from holdfast.core.scheduling.kernel.packing_state import (
     SOFT,
     UNLABELLED,
     UNTRIED,
+    Ints,
     PackingState,
 )
 from holdfast.core.scheduling.kernel.slots import has_capacity
@@ -253,7 +252,7 @@ def shape_after(ps: PackingState, shape: int, op: int) -> int:
     return NEED - NEEDS_TRANSITION
 
 
-def table_index(keys: np.ndarray, shape: int, other: int) -> int:
+def table_index(keys: Ints, shape: int, other: int) -> int:
     """The index of a shape and an op, or a domain, in a table; or the unused index where they belong."""
     mask = keys.shape[0] - 1
     key = (shape << 22) | other

@@ -169,7 +169,7 @@ def _place_by_price(
 def _place_all(
     p: Problem, ps: PackingState, shapes: Shapes, masks: list[Mask], variants: Variants
 ) -> PackingState:
-    kernel = compiled.placement(int(ps.c_pending.sum()))
+    kernel = compiled.placement()
     while True:
         before = ps.reg[LOGGED]
         ps = _run_kernel(p, ps, shapes, masks, kernel)
