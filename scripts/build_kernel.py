@@ -31,7 +31,7 @@ _STATE: Final = "packing_state"
 _MODULES: Final = ("capacity", "spare_capacity", "lists", "slots", "topology", "fitting", "placing")
 _ENTRY: Final = "run"
 _FLAGS: Final = (
-    *("-O2", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing", "-fvisibility=hidden", "-g0"),
+    *("-O3", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing", "-fvisibility=hidden", "-g0"),
     "-Wno-parentheses-equality",
 )
 # Without a C library one file serves glibc and musl.

@@ -69,3 +69,11 @@ def test_quantities_are_rounded_up(example: tuple[str, str, str, str]) -> None:
     if 0 <= parsed.nano < quantity.MAX:
         assert 0 <= parsed.value() * 10**9 - parsed.nano < 10**9
         assert 0 <= parsed.millis() * 10**6 - parsed.nano < 10**6
+
+
+@given(quantity_texts)
+@settings(deadline=None)
+def test_amounts_are_those_of_the_exact_quantity(example: tuple[str, str, str, str]) -> None:
+    written = example[0]
+    assert quantity.millis(written) == quantity.parse(written).millis()
+    assert quantity.units(written) == quantity.parse(written).value()

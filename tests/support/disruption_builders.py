@@ -54,7 +54,7 @@ def managed_node(
         _SIZES.get(type_, 4),
         4 * _SIZES.get(type_, 4),
         labels=default_labels | more.pop("labels", {}),
-        pods=tuple(replace(pod, node_name=name) for pod in pods),
+        pods=tuple(pod._replace(node_name=name) for pod in pods),
         claim=more.pop("claim", f"claim-{name}"),
         provider_id=more.pop("provider_id", f"id-{name}"),
         **more,

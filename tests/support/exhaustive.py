@@ -19,7 +19,6 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/contract/test_run_clocks.py::test_date_header_of_ec2_deletes_no_claim": 0,
     "tests/contract/test_run_clocks.py::test_date_header_of_the_api_server_deletes_no_claim": 0,
     "tests/contract/test_run_identity.py::test_denied_describe_cluster_drifts_no_node_and_launches_none": 0,
-    "tests/contract/test_run.py::test_a_large_plan_works_without_a_compiler_cache": 0,
     "tests/contract/test_run.py::test_run_works_on_a_read_only_filesystem": 0,
     "tests/contract/test_run_ends.py::test_sigterm_does_not_wait_for_a_plan": 0,
     "tests/contract/test_rights.py::test_rbac_rules_allow_exactly_the_requests_of_the_controller": 0,

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from holdfast import names
@@ -147,7 +146,7 @@ def node(name: str = "n1", cpu: int = 4, memory_gib: int = 16, **more: Any) -> N
 
 def running(count: int, of: PodShape, prefix: str = "old", **more: Any) -> tuple[PodView, ...]:
     """Pods that are bound. Their node is the one whose `pods` contain them, whatever `node_name` is."""
-    return tuple(replace(pod, node_name="somewhere", **more) for pod in pods(count, of, prefix))
+    return tuple(pod._replace(node_name="somewhere", **more) for pod in pods(count, of, prefix))
 
 
 def daemon(of: PodShape, name: str = "logs") -> DaemonSetView:

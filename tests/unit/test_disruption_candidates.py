@@ -108,10 +108,10 @@ def test_pod_disruption_budget_does_not_block_terminating_or_evictable_unhealthy
 def test_eviction_cost_depends_on_deletion_cost_and_priority_within_bounds() -> None:
     (pod,) = load("web", WEB)
     assert costs.eviction_cost(pod) == POD
-    assert costs.eviction_cost(replace(pod, deletion_cost=2**27)) == 2 * POD
-    assert costs.eviction_cost(replace(pod, priority=2**25)) == 2 * POD
-    assert costs.eviction_cost(replace(pod, deletion_cost=2**31 - 1, priority=2**31 - 1)) == 10 * POD
-    assert costs.eviction_cost(replace(pod, deletion_cost=-(2**31), priority=-(2**31))) == -10 * POD
+    assert costs.eviction_cost(pod._replace(deletion_cost=2**27)) == 2 * POD
+    assert costs.eviction_cost(pod._replace(priority=2**25)) == 2 * POD
+    assert costs.eviction_cost(pod._replace(deletion_cost=2**31 - 1, priority=2**31 - 1)) == 10 * POD
+    assert costs.eviction_cost(pod._replace(deletion_cost=-(2**31), priority=-(2**31))) == -10 * POD
 
 
 @pytest.mark.fact("D-7")

@@ -179,7 +179,7 @@ def test_node_without_a_cheaper_replacement_is_not_disrupted() -> None:
 
 @pytest.mark.fact("D-24")
 def test_node_is_not_replaced_by_two_on_demand_nodes() -> None:
-    apart = [replace(pod, shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
+    apart = [pod._replace(shape=shape(1900, **one_per_node())) for pod in load("a", HALF, 2)]
     decision = decision_for(managed_node("a", LARGE, apart))
     assert decision.command is None
     assert BlockedCode.TOO_MANY in codes(decision, "a")
@@ -399,12 +399,12 @@ def test_pod_with_a_higher_eviction_cost_requires_a_larger_saving() -> None:
     per_pod = Settings(saving_per_pod_nano=round(0.15 * NANO))
     (pod,) = load("a", shape(3000))
     assert decision_for(managed_node("a", LARGE, [pod]), settings=per_pod).command is not None
-    for costly in (replace(pod, deletion_cost=2**27), replace(pod, priority=2**25)):
+    for costly in (pod._replace(deletion_cost=2**27), pod._replace(priority=2**25)):
         assert decision_for(managed_node("a", LARGE, [costly]), settings=per_pod).command is None
 
 
 def test_a_node_whose_pods_may_not_be_evicted_is_not_consolidated() -> None:
-    pods_of_a = [replace(pod, do_not_disrupt=True) for pod in load("a", HALF)]
+    pods_of_a = [pod._replace(do_not_disrupt=True) for pod in load("a", HALF)]
     assert decision_for(managed_node("a", LARGE, load("a", HALF))).command is not None
     decision = decision_for(managed_node("a", LARGE, pods_of_a))
     assert decision.command is None
@@ -623,14 +623,14 @@ def test_cheaper_replacement_that_breaks_min_values_is_refused() -> None:
 def test_moved_pod_is_not_moved_again_during_the_cooldown() -> None:
     decision = decision_for(managed_node("a", LARGE, load("a", HALF)))
     assert decision.command is not None
-    successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
+    successor = [pod._replace(created_s=NOW_S + 60) for pod in load("b", HALF)]
     cluster = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 300)
     again = decide(cluster, Settings(), decision.cache)
     assert again.command is None
     assert BlockedCode.COOLING_DOWN in codes(again, "b")
     later = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 660)
     assert decide(later, Settings(), decision.cache).command is not None
-    older = [replace(pod, created_s=NOW_S - 1) for pod in load("b", HALF)]
+    older = [pod._replace(created_s=NOW_S - 1) for pod in load("b", HALF)]
     cluster = disruption_input(managed_node("b", LARGE, older), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.cache).command is not None
 
@@ -639,7 +639,7 @@ def test_short_cooldown_of_a_recreated_pod_outlasts_another_command() -> None:
     """The pod is created 55 s after the move and cools down for 30 s more; another command is decided in between."""
     short = Settings(cooldown_s=30)
     decision = decision_for(managed_node("a", LARGE, load("a", HALF)), settings=short)
-    successor = [replace(pod, created_s=NOW_S + 55) for pod in load("b", HALF)]
+    successor = [pod._replace(created_s=NOW_S + 55) for pod in load("b", HALF)]
     held, other = (
         managed_node("b", LARGE, successor),
         managed_node("c", LARGE, load("c", shape(900, app="other"))),
@@ -657,7 +657,7 @@ def test_pod_created_long_after_a_pod_of_its_shape_moved_has_no_cooldown() -> No
     """For example a Deployment that scaled up minutes later, or a drift that recreated all pods."""
     decision = decision_for(managed_node("a", LARGE, load("a", HALF)))
     assert decision.command is not None
-    newer = [replace(pod, created_s=NOW_S + 120) for pod in load("b", HALF)]
+    newer = [pod._replace(created_s=NOW_S + 120) for pod in load("b", HALF)]
     cluster = disruption_input(managed_node("b", LARGE, newer), pools=on_demand(), now_s=NOW_S + 300)
     assert decide(cluster, Settings(), decision.cache).command is not None
 
@@ -667,7 +667,7 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
 
     def bound(name: str, zone: str, created_s: int) -> list[PodView]:
         here = replace(HALF, labels=(*HALF.labels, (names.ZONE, zone)))
-        return [replace(pod, created_s=created_s) for pod in load(name, here)]
+        return [pod._replace(created_s=created_s) for pod in load(name, here)]
 
     decision = decision_for(managed_node("a", LARGE, bound("a", "z1", NOW_S - 3600)))
     assert decision.command is not None
@@ -679,7 +679,7 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
 
 @pytest.mark.parametrize(("ago_s", "is_moved"), [(None, True), (601, True), (599, False)])
 def test_cooldown_is_restored_from_nodepools_after_a_restart(ago_s: int | None, *, is_moved: bool) -> None:
-    young = [replace(pod, created_s=NOW_S - 60) for pod in load("a", HALF)]
+    young = [pod._replace(created_s=NOW_S - 60) for pod in load("a", HALF)]
     consolidated = NOW_S - ago_s if ago_s is not None else None
     rules = PoolRules(budgets=(Budget("100%"),), consolidated_s=consolidated)
     cluster = disruption_input(managed_node("a", LARGE, young), pools=on_demand(), rules=rules)
@@ -692,7 +692,7 @@ def test_cooldown_after_a_restart_covers_pods_of_draining_nodes() -> None:
     drains = managed_node("a", LARGE, load("a", HALF), deleting=True)
     other = managed_node("c", LARGE, load("c", shape(7000, app="other")))
     first = decide(disruption_input(drains, other, pools=on_demand(), rules=rules))
-    successor = [replace(pod, created_s=NOW_S + 60) for pod in load("b", HALF)]
+    successor = [pod._replace(created_s=NOW_S + 60) for pod in load("b", HALF)]
     later = disruption_input(
         managed_node("b", LARGE, successor), pools=on_demand(), rules=rules, now_s=NOW_S + 300
     )
@@ -717,7 +717,7 @@ def test_cooldown_applies_after_a_drain_of_two_hours() -> None:
     two_hours_later = disruption_input(drains, other, pools=on_demand(), now_s=NOW_S + 7200)
     second = decide(two_hours_later, Settings(), decision.cache)
     assert second.command is not None
-    successor = [replace(pod, created_s=NOW_S + 7230) for pod in load("b", HALF)]
+    successor = [pod._replace(created_s=NOW_S + 7230) for pod in load("b", HALF)]
     cluster = disruption_input(managed_node("b", LARGE, successor), pools=on_demand(), now_s=NOW_S + 7400)
     assert BlockedCode.COOLING_DOWN in codes(decide(cluster, Settings(), second.cache), "b")
 

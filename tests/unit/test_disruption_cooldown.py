@@ -24,7 +24,7 @@ MOVE = Move(NOW_S - 300, frozenset({WEB}), frozenset({"old"}), NOW_S - 200)
 def node_with(name: str = "a", created_s: int = NOW_S - 250, of: Any = WEB, **more: Any) -> NodeView:
     of_node = {key: more.pop(key) for key in ("deleting",) if key in more}
     return managed_node(
-        name, pods=[replace(one, created_s=created_s, **more) for one in load(name, of)], **of_node
+        name, pods=[one._replace(created_s=created_s, **more) for one in load(name, of)], **of_node
     )
 
 
@@ -90,7 +90,7 @@ def after(*moves: Move, node: NodeView) -> tuple[Move, ...]:
 
 
 def test_a_command_is_remembered_with_the_shapes_of_its_pods() -> None:
-    daemon = replace(load("daemon", OTHER)[0], reschedulable=False)
+    daemon = load("daemon", OTHER)[0]._replace(reschedulable=False)
     node = managed_node("a", pods=(*load("a", WEB), daemon))
     assert after(node=node) == (Move(NOW_S, frozenset({WEB}), frozenset({"a"}), NOW_S),)
 

@@ -204,9 +204,9 @@ def test_reason_of_a_node_whose_pods_fit_nowhere_names_the_pod() -> None:
 
 
 def test_nodes_without_pods_to_reschedule_are_rolled_first() -> None:
-    daemon = replace(load("daemon", shape(100))[0], from_daemon_set=True, reschedulable=False)
+    daemon = load("daemon", shape(100))[0]._replace(from_daemon_set=True, reschedulable=False)
     busy = managed_node("a", MEDIUM, (daemon, *load("a", BIG)), slot="cr-1")
-    idle = managed_node("b", MEDIUM, (replace(daemon, uid="other"),), slot="cr-1")
+    idle = managed_node("b", MEDIUM, (daemon._replace(uid="other"),), slot="cr-1")
     facts = {"a": NodeFacts(drifted=Drifted("AMI", NOW_S - 2 * HOUR_S)), "b": DRIFTED}
     not_consolidated = [
         pool("default", catalog(), consolidate_after_s=None)
@@ -241,7 +241,7 @@ def test_drain_with_a_bound_does_not_need_the_pod_disruption_budget() -> None:
 def with_a_blocked_pod(*others: NodeView, grace_period_s: int | None = 600, **more: Any) -> DisruptionInput:
     """Node a is drifted, and its pod may not be evicted."""
     (pod,) = load("a", BIG)
-    node = managed_node("a", MEDIUM, (replace(pod, do_not_disrupt=True),), slot="cr-1")
+    node = managed_node("a", MEDIUM, (pod._replace(do_not_disrupt=True),), slot="cr-1")
     facts = {"a": replace(DRIFTED, grace_period_s=grace_period_s)}
     return cluster_of(node, *others, facts=facts, **{"allowed": MIXED} | more)
 

@@ -83,7 +83,7 @@ def test_equal_amounts_in_different_notations_are_equal() -> None:
 
 
 def test_cpu_and_memory_are_converted_to_integers() -> None:
-    assert quantity.cpu_millis("1.5") == 1500
-    assert quantity.cpu_millis("100u") == 1
-    assert quantity.memory_bytes("1.5Gi") == 3 * 2**29
-    assert quantity.memory_bytes("100m") == 1
+    assert quantity.millis("1.5") == 1500
+    assert quantity.millis("100u") == 1
+    assert quantity.units("1.5Gi") == 3 * 2**29
+    assert quantity.units("100m") == 1

@@ -1,6 +1,5 @@
 """The order in which pods are placed and nodes are tried; every pod is placed or has a reason."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -231,7 +230,7 @@ def test_every_pod_is_placed_or_has_a_reason() -> None:
 @pytest.mark.fact("S-17")
 def test_the_oldest_of_equal_pods_is_placed_first() -> None:
     of = shape(1500)
-    pending = [replace(pod, created_s=100 - i) for i, pod in enumerate(pods(3, of))]
+    pending = [pod._replace(created_s=100 - i) for i, pod in enumerate(pods(3, of))]
     plan = solve(request([], pending, nodes=(node("n1", cpu=2),)))
     assert placed(plan) == {"n1": ("pod-000002",)}
 

@@ -29,7 +29,7 @@ TOLERATES_ALL = Toleration(operator=TolerationOperator.EXISTS)
 
 def owned(owner: str, count: int = 1, cpu_millis: int = 1000, **of: Any) -> tuple[PodView, ...]:
     one = shape(cpu_millis, app=owner, **of)
-    return tuple(replace(pod, owner=owner) for pod in pods(count, one, owner))
+    return tuple(pod._replace(owner=owner) for pod in pods(count, one, owner))
 
 
 def placements(
@@ -66,7 +66,7 @@ def test_other_pods_are_not_planned_on_held_capacity_whatever_they_tolerate(
 
 
 def test_pods_still_on_the_draining_node_are_planned_on_the_held_capacity() -> None:
-    alone = replace(running(1, shape(900), "bare")[0], owner="bare")
+    alone = running(1, shape(900), "bare")[0]._replace(owner="bare")
     assert placements(*owned("web"), on_old=(alone,)) == {"new": ("bare-000000", "web-000000")}
 
 

@@ -30,20 +30,23 @@ class Resources:
     does not."""
 
     amounts: tuple[tuple[str, int], ...] = ()  # sorted by name, so that equal vectors are equal values
-    _by_name: dict[str, int] = field(init=False, repr=False, compare=False)
+    by_name: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", dict(self.amounts))
-        assert list(self._by_name.items()) == sorted(self.amounts), "resource names are unique and sorted"
+        by_name = dict(self.amounts)
+        object.__setattr__(self, "by_name", by_name)
+        names = list(by_name)
+        assert names == sorted(names), "names are sorted"
+        assert len(names) == len(self.amounts), "names are unique"
 
     def __getitem__(self, name: str) -> int:
-        return self._by_name.get(name, 0)
+        return self.by_name.get(name, 0)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        return name in self.by_name
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
+        return iter(self.by_name)
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {text(name, amount)}" for name, amount in self.amounts) or "nothing"
@@ -54,7 +57,7 @@ class Resources:
 
     def replace(self, other: "Resources") -> "Resources":
         """This vector with the entries of `other` replaced or added (S-55)."""
-        return of(self._by_name | dict(other.amounts))
+        return of({**self.by_name, **other.by_name})
 
     def without(self, names: Collection[str]) -> "Resources":
         return Resources(tuple((name, amount) for name, amount in self.amounts if name not in names))
@@ -99,8 +102,7 @@ def parse_readable(wire: Mapping[str, str | float]) -> Resources:
 
 def amount(name: str, value: str | float) -> int:
     """One quantity in the unit of its resource, rounded up and capped to 64 bits."""
-    exact = quantity.parse(value)
-    return exact.millis() if name == CPU else exact.value()
+    return quantity.millis(value) if name == CPU else quantity.units(value)
 
 
 def request(name: str, value: str | float) -> int:

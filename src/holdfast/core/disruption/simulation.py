@@ -156,7 +156,7 @@ def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
         if not node.initialized:
             return replace(node, allocatable=node.allocatable.subtract(node.free))
         if node.deleting and node.name not in names:
-            return replace(node, pods=tuple(replace(pod, reschedulable=False) for pod in node.pods))
+            return replace(node, pods=tuple(pod._replace(reschedulable=False) for pod in node.pods))
         return node
 
     return replace(snapshot, nodes=tuple(map(others, snapshot.nodes)), pending=())
@@ -164,7 +164,7 @@ def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
 
 def _forced(snapshot: Snapshot, names: set[str]) -> Snapshot:
     nodes = tuple(
-        replace(node, pods=tuple(replace(pod, do_not_disrupt=False) for pod in node.pods))
+        replace(node, pods=tuple(pod._replace(do_not_disrupt=False) for pod in node.pods))
         if node.name in names
         else node
         for node in snapshot.nodes
@@ -212,7 +212,7 @@ def _settled_only(pod: PodView) -> PodView:
     """The requirement is one of the volumes: it is checked on the node, and does not change which nodes count (S-98)."""
     volumes = pod.shape.volumes
     places = tuple(place.union(_SETTLED) for place in volumes.alternatives or (NO_REQUIREMENTS,))
-    return replace(pod, shape=replace(pod.shape, volumes=replace(volumes, alternatives=places)))
+    return pod._replace(shape=replace(pod.shape, volumes=replace(volumes, alternatives=places)))
 
 
 def _used(pool: NodePoolView, gone: Collection[NodeView]) -> Resources:

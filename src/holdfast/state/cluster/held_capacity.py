@@ -54,7 +54,7 @@ class _Tolerations:
 
     def pod(self, pod: PodView) -> PodView:
         claims = tuple(name for name, owners in self.holds.items() if pod.owner in owners)
-        return replace(pod, shape=self.shape(pod.shape, claims)) if claims else pod
+        return pod._replace(shape=self.shape(pod.shape, claims)) if claims else pod
 
     def shape(self, shape: PodShape, claims: tuple[str, ...]) -> PodShape:
         found = self._shapes.get((id(shape), claims))

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api.pods import Pod
-from holdfast.model.pods import PodShape, PodView
+from holdfast.model.pods import PodShape, PodView, terms
 from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
 from holdfast.state.conversion import pod_shapes, pod_states, times
@@ -20,6 +20,7 @@ from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.pod_shapes import Converted, PodContext
 
 REMEMBERED_MAX: Final = 131_072
+Amounts = tuple[tuple[str, int], ...]
 
 
 class PodConverter:
@@ -33,10 +34,14 @@ class PodConverter:
         self._remembered_max = remembered_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[bytes, Converted] = {}
-        self._siblings: dict[bytes, Converted] = {}  # by all but labels and size
+        self._prototypes: dict[bytes, PodShape] = {}  # by all but size
+        self._siblings: dict[bytes, PodShape] = {}  # by all but labels and size
         self._sizes: dict[bytes, Resources] = {}
         self._dependent: list[bytes] = []  # keys of the pods that mean something else in another context
-        self._shapes: dict[PodShape, PodShape] = {}
+        # Every shape, by the identity of the first one with the same terms and by its size: comparing all terms of each
+        # new size would take half of the time.
+        self._by_terms: dict[tuple[Any, ...], PodShape] = {}
+        self._shapes: dict[tuple[int, Amounts], PodShape] = {}
 
     def use(self, context: PodContext) -> None:
         """Converts pods in this context from now on."""
@@ -69,38 +74,69 @@ class PodConverter:
         if len(self._known) >= self._remembered_max:
             # Pods come in runs of one shape: to start anew costs one conversion a shape, and no bookkeeping.
             self._forget()
-        fresh = self._sibling(self._encode(parts[1]), self._encode(parts[2:]), pod)
-        shape = self._shapes.setdefault(fresh.shape, fresh.shape)
-        converted = fresh if shape is fresh.shape else replace(fresh, shape=shape)
-        self._known[key] = converted
+        converted = self._known[key] = self._fresh(parts, pod)
         if not converted.self_contained:
             self._dependent.append(key)
         return converted
 
-    def _sibling(self, size_key: bytes, key: bytes, pod: Pod) -> Converted:
-        """Pods often differ in labels, by an ordinal, or in size alone: the rest is read once."""
-        known = self._siblings.get(key)
-        if known is not None:
-            size = self._sizes.get(size_key)
-            if size is None:
-                try:
-                    size = self._sizes[size_key] = pod_shapes.requests(pod)
-                except errors.InvalidInput:  # reported with the other problems of the pod
-                    return pod_shapes.convert(pod, self._context, self._rules)
+    def _fresh(self, parts: tuple[Any, ...], pod: Pod) -> Converted:
+        """Pods often differ in size alone, or in size and labels, by an ordinal: the rest is read once."""
+        but_size, but_labels = self._encode((parts[0], *parts[2:])), self._encode(parts[2:])
+        prototype, sibling = self._prototypes.get(but_size), self._siblings.get(but_labels)
+        size = self._size(parts, pod) if prototype is not None or sibling is not None else None
+        if prototype is not None and size is not None:
+            return _plain(self._sized(prototype, size))
+        if sibling is not None and size is not None:
             labels = tuple(sorted(pod.metadata.labels.items()))
-            return Converted(replace(known.shape, labels=labels, requests=size), (), True, False)
-        fresh = pod_shapes.convert(pod, self._context, self._rules)
-        if fresh.self_contained and not fresh.reads_labels and not fresh.problems:
-            self._siblings[key] = fresh
-            self._sizes[size_key] = fresh.shape.requests
-        return fresh
+            converted = _plain(self._interned(replace(sibling, labels=labels), size))
+        else:
+            converted = pod_shapes.convert(pod, self._context, self._rules)
+            shape = self._interned(converted.shape, converted.shape.requests)
+            converted = replace(converted, shape=shape)
+        if converted.self_contained and not converted.problems:
+            self._prototypes[but_size] = self._by_terms[terms(converted.shape)]
+            if not converted.reads_labels:
+                self._siblings.setdefault(but_labels, converted.shape)
+        return converted
+
+    def _interned(self, shape: PodShape, size: Resources) -> PodShape:
+        """The one object for a shape of this size."""
+        return self._sized(self._by_terms.setdefault(terms(shape), shape), size)
+
+    def _sized(self, first: PodShape, size: Resources) -> PodShape:
+        key = id(first), size.amounts
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = first if first.requests == size else first.resized(size)
+        return found
+
+    def _size(self, parts: tuple[Any, ...], pod: Pod) -> Resources | None:
+        """None: it cannot be read, which is reported with the other problems of the pod."""
+        key = self._encode(parts[1])
+        found = self._sizes.get(key)
+        if found is None:
+            try:
+                found = self._sizes[key] = pod_shapes.requests(pod)
+            except errors.InvalidInput:
+                return None
+        return found
 
     def _forget(self) -> None:
-        self._known.clear()
-        self._siblings.clear()
-        self._sizes.clear()
+        for table in (
+            self._known,
+            self._prototypes,
+            self._siblings,
+            self._sizes,
+            self._by_terms,
+            self._shapes,
+        ):
+            table.clear()
         self._dependent.clear()
-        self._shapes.clear()
+
+
+def _plain(shape: PodShape) -> Converted:
+    """A shape without problems, which depends neither on the context nor on labels."""
+    return Converted(shape, (), True, False)
 
 
 def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:

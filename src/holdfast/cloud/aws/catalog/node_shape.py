@@ -81,7 +81,7 @@ def _volume_bytes(family: Family, devices: tuple[BlockDeviceMapping, ...]) -> in
     )
     for device in (root, data):
         if device and device.ebs and device.ebs.volume_size:
-            return quantity.memory_bytes(device.ebs.volume_size)
+            return quantity.units(device.ebs.volume_size)
     return family.data_volume_bytes if family.data_device else _DEFAULT_VOLUME_BYTES
 
 
@@ -115,7 +115,7 @@ def _threshold(eviction: Mapping[str, Any], signal: str) -> Threshold | None:
         part = Fraction(percent[1]) / 100
         return 0 if part == _ALL else part  # all of it means: switched off
     try:
-        return quantity.memory_bytes(value)
+        return quantity.units(value)
     except errors.InvalidInput as error:
         raise errors.InvalidInput(f"spec.kubelet.evictionHard.{signal}: {error}") from error
 

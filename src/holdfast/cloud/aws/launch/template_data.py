@@ -44,7 +44,7 @@ def block_devices(spec: EC2NodeClassSpec, family: Family) -> list[dict[str, Any]
 
 
 def _volume(volume: BlockDevice) -> dict[str, Any]:
-    size = volume.volume_size and math.ceil(quantity.memory_bytes(volume.volume_size) / _GIB)
+    size = volume.volume_size and math.ceil(quantity.units(volume.volume_size) / _GIB)
     return _set(
         {
             "DeleteOnTermination": volume.delete_on_termination,

@@ -4,7 +4,7 @@
 maps. Amounts are exact in Python and bounded in arrays, so that the sum of any two fits in 64 bits.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,10 @@ def bounded(amounts: Iterable[int]) -> list[int]:
     return [max(-MOST, min(MOST, amount)) for amount in amounts]
 
 
-def bounded_requests(amounts: Iterable[int]) -> list[int]:
+def bounded_requests(amounts: Sequence[int]) -> Sequence[int]:
     """Requests, bounded so that arrays can hold them."""
+    if not amounts or (max(amounts) <= PLENTY and min(amounts) >= -MOST):  # nearly always
+        return amounts
     return [max(-MOST, min(PLENTY, amount)) for amount in amounts]
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from holdfast import names
 from holdfast.core.scheduling.input.request import PreferencePolicy
-from holdfast.model import resources
+from holdfast.model import pods, resources
 from holdfast.model.pods import (
     PodShape,
     PodTerm,
@@ -69,10 +69,10 @@ class Ladder:
     rungs: tuple[Rung, ...]
 
 
-def group(pods: Iterable[PodView]) -> list[PodClass]:
+def group(pending: Iterable[PodView]) -> list[PodClass]:
     """The classes, biggest first: cpu, then memory, then the age of the oldest pod, then its uid."""
     by_shape: dict[tuple[int, int], list[PodView]] = defaultdict(list)
-    for pod in pods:
+    for pod in pending:
         # By identity, which is fast: `state` interns shapes. Two equal shapes that are not interned are two classes.
         by_shape[id(pod.shape), pod.priority].append(pod)
     classes = [
@@ -91,27 +91,21 @@ def ladders(
     classes: Sequence[PodClass], policy: PreferencePolicy, *, tolerate_preferences: bool
 ) -> tuple[list[Ladder], list[int]]:
     """The different ladders, and the ladder of each class; classes that differ only in size share one."""
-    index: dict[tuple[object, ...], int] = {}
+    by_identity: dict[tuple[int, ...], int] = {}  # shapes of other sizes mostly share their terms
+    by_value: dict[tuple[object, ...], int] = {}
     found: list[Ladder] = []
     of_classes = []
     for c in classes:
-        terms = _terms(c.shape)
-        known = index.get(terms)
+        terms = pods.terms(c.shape)
+        identity = tuple(map(id, terms))
+        known = by_identity.get(identity)
         if known is None:
-            known = index[terms] = len(found)
-            rungs = tuple(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
-            found.append(Ladder(c.shape, _with_group(c.shape, rungs)))
+            known = by_identity[identity] = by_value.setdefault(terms, len(found))
+            if known == len(found):
+                rungs = tuple(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
+                found.append(Ladder(c.shape, _with_group(c.shape, rungs)))
         of_classes.append(known)
     return found, of_classes
-
-
-def _terms(shape: PodShape) -> tuple[object, ...]:
-    """Everything in a shape except its requests."""
-    return (
-        shape.namespace, shape.labels, shape.node_selector, shape.required_terms, shape.preferred_terms,
-        shape.tolerations, shape.spreads, shape.affinity, shape.anti_affinity, shape.preferred_affinity,
-        shape.preferred_anti_affinity, shape.host_ports, shape.volumes,
-    )  # fmt: skip
 
 
 def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: bool) -> Iterator[Rung]:

@@ -122,7 +122,7 @@ def _node_order(node: NodeView) -> tuple[bool, bool, str]:
 def _resource_axis(
     pods: Sequence[PodClass], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
 ) -> ResourceAxis:
-    wanted = {name for amounts in {c.shape.requests for c in pods} for name in amounts}
+    wanted = set[str]().union(*(c.shape.requests.by_name for c in pods))
     limited = {driver for node in nodes for driver, _ in node.volume_limits}
     limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
     used = {driver for c in pods for driver, _ in c.shape.volumes.claims}
@@ -269,7 +269,8 @@ def _shared_claims(
 
 def requests(shapes: Sequence[PodShape], axis: ResourceAxis) -> Ints:
     """[shape, resource] what one pod requests: resources, and volume attachments by driver."""
-    columns = [axes.bounded_requests(shape.requests[name] for shape in shapes) for name in axis.names]
+    amounts = [shape.requests.by_name for shape in shapes]
+    columns = [axes.bounded_requests([one.get(name, 0) for one in amounts]) for name in axis.names]
     columns += [
         [sum(driver == one for one, _ in set(shape.volumes.claims)) for shape in shapes]
         for driver in axis.drivers
