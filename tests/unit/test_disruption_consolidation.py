@@ -666,7 +666,7 @@ def test_cooldown_applies_to_a_pod_that_moved_to_another_zone() -> None:
     """Since Kubernetes 1.35 a bound pod has the zone of its node as a label, so the labels of the new pod differ."""
 
     def bound(name: str, zone: str, created_s: int) -> list[PodView]:
-        here = replace(HALF, labels=(*HALF.labels, (names.ZONE, zone)))
+        here = HALF._replace(labels=(*HALF.labels, (names.ZONE, zone)))
         return [pod._replace(created_s=created_s) for pod in load(name, here)]
 
     decision = decision_for(managed_node("a", LARGE, bound("a", "z1", NOW_S - 3600)))

@@ -72,9 +72,9 @@ def test_cooldown_ends() -> None:
 
 def test_zone_labels_of_a_pod_do_not_change_its_shape() -> None:
     """Kubernetes labels a bound pod with the zone of its node, so the pod that was evicted had another zone."""
-    bound = replace(WEB, labels=(*WEB.labels, (names.ZONE, "z1"), (names.REGION, "r")))
+    bound = WEB._replace(labels=(*WEB.labels, (names.ZONE, "z1"), (names.REGION, "r")))
     assert why_not(node_with(of=bound)) is not None
-    labelled = replace(WEB, labels=(*WEB.labels, ("zone", "z1")))
+    labelled = WEB._replace(labels=(*WEB.labels, ("zone", "z1")))
     assert why_not(node_with(of=labelled)) is None
 
 

@@ -88,4 +88,4 @@ def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[Move, ...]:
 def _kind(pod: PodView) -> PodShape:
     """Its shape without where it is: Kubernetes writes zone and region of a node on the pods that are bound to it."""
     labels = tuple(label for label in pod.shape.labels if label[0] not in (names.ZONE, names.REGION))
-    return replace(pod.shape, labels=labels)
+    return pod.shape._replace(labels=labels)

@@ -6,7 +6,6 @@ from its requirements (D-25 to D-27, D-37).
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Final
 
 from holdfast import names
@@ -48,7 +47,7 @@ def cheaper(
 
 def only_spot(claim: PlannedClaim) -> PlannedClaim:
     spot = requirement.of(names.CAPACITY_TYPE, Operator.IN, (names.SPOT,))
-    return replace(claim, requirements=claim.requirements.add(spot), capacity_type=names.SPOT)
+    return claim._replace(requirements=claim.requirements.add(spot), capacity_type=names.SPOT)
 
 
 def spot_rather_than_on_demand(
@@ -94,8 +93,7 @@ def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
     assert labels.reservation_id is not None
     only = requirement.of(labels.reservation_id, Operator.IN, (claim.reservation_id,))
     type_ = requirement.of(names.INSTANCE_TYPE, Operator.IN, (claim.instance_type,))
-    return replace(
-        claim,
+    return claim._replace(
         requirements=claim.requirements.add(only, type_),
         instance_types=(claim.instance_type,),
         reservation_ids=(claim.reservation_id,),
@@ -124,8 +122,7 @@ def _only(
     narrowed = _listing(claim, type_names)
     found = types[type_names[0]].cheapest(narrowed.requirements, well_known)
     assert found is not None, "every listed type can be launched"
-    return replace(
-        narrowed,
+    return narrowed._replace(
         instance_type=type_names[0],
         zone=found.zone,
         capacity_type=found.capacity_type,
@@ -135,7 +132,7 @@ def _only(
 
 def _listing(claim: PlannedClaim, type_names: Sequence[str]) -> PlannedClaim:
     listed = requirement.of(names.INSTANCE_TYPE, Operator.IN, type_names)
-    return replace(claim, requirements=claim.requirements.add(listed), instance_types=tuple(type_names))
+    return claim._replace(requirements=claim.requirements.add(listed), instance_types=tuple(type_names))
 
 
 def _cost(offering: Offering | None) -> int:

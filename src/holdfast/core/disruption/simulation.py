@@ -212,7 +212,7 @@ def _settled_only(pod: PodView) -> PodView:
     """The requirement is one of the volumes: it is checked on the node, and does not change which nodes count (S-98)."""
     volumes = pod.shape.volumes
     places = tuple(place.union(_SETTLED) for place in volumes.alternatives or (NO_REQUIREMENTS,))
-    return pod._replace(shape=replace(pod.shape, volumes=replace(volumes, alternatives=places)))
+    return pod._replace(shape=pod.shape._replace(volumes=replace(volumes, alternatives=places)))
 
 
 def _used(pool: NodePoolView, gone: Collection[NodeView]) -> Resources:

@@ -60,7 +60,7 @@ class _Tolerations:
         found = self._shapes.get((id(shape), claims))
         if found is None:
             own = tuple(Toleration(names.HELD_TAINT, TolerationOperator.EQUAL, one) for one in claims)
-            found = replace(shape, tolerations=(*shape.tolerations, *own))
+            found = shape._replace(tolerations=(*shape.tolerations, *own))
             self._shapes[id(shape), claims] = found
         return found
 

@@ -8,7 +8,7 @@ the same have equal shapes, in whatever order their maps and sets were written.
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast import errors, names
 from holdfast.api import pods as wire
@@ -59,8 +59,7 @@ class PodContext:
     spreads: Defaults = field(default_factory=Defaults)  # of pods that have none
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(NamedTuple):
     shape: PodShape
     problems: tuple[Reason, ...]  # why it is rejected; a pod that runs already is not affected by them
     self_contained: bool  # whether it means the same in every context

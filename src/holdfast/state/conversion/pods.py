@@ -5,14 +5,13 @@ planner may group by identity; what is remembered is bounded and belongs to the 
 module; a pod whose meaning depends on its context is read again when the context changes.
 """
 
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from holdfast import errors
 from holdfast.api.pods import Pod
-from holdfast.model.pods import PodShape, PodView, terms
+from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
 from holdfast.state.conversion import pod_shapes, pod_states, times
@@ -40,7 +39,7 @@ class PodConverter:
         self._dependent: list[bytes] = []  # keys of the pods that mean something else in another context
         # Every shape, by the identity of the first one with the same terms and by its size: comparing all terms of each
         # new size would take half of the time.
-        self._by_terms: dict[tuple[Any, ...], PodShape] = {}
+        self._by_terms: dict[PodShape, PodShape] = {}
         self._shapes: dict[tuple[int, Amounts], PodShape] = {}
 
     def use(self, context: PodContext) -> None:
@@ -80,28 +79,33 @@ class PodConverter:
         return converted
 
     def _fresh(self, parts: tuple[Any, ...], pod: Pod) -> Converted:
-        """Pods often differ in size alone, or in size and labels, by an ordinal: the rest is read once."""
-        but_size, but_labels = self._encode((parts[0], *parts[2:])), self._encode(parts[2:])
-        prototype, sibling = self._prototypes.get(but_size), self._siblings.get(but_labels)
-        size = self._size(parts, pod) if prototype is not None or sibling is not None else None
+        """Pods often differ in size alone: the rest is read once."""
+        but_size = self._encode((parts[0], *parts[2:]))
+        prototype = self._prototypes.get(but_size)
+        size = self._size(parts, pod) if prototype is not None else None
         if prototype is not None and size is not None:
             return _plain(self._sized(prototype, size))
+        converted = self._relabelled(parts, pod)
+        if converted.self_contained and not converted.problems:
+            self._prototypes[but_size] = self._by_terms[converted.shape.terms]
+        return converted
+
+    def _relabelled(self, parts: tuple[Any, ...], pod: Pod) -> Converted:
+        """Pods often differ in labels by an ordinal: the rest is read once, unless labels decide about it."""
+        but_labels = self._encode(parts[2:])
+        sibling = self._siblings.get(but_labels)
+        size = self._size(parts, pod) if sibling is not None else None
         if sibling is not None and size is not None:
             labels = tuple(sorted(pod.metadata.labels.items()))
-            converted = _plain(self._interned(replace(sibling, labels=labels), size))
-        else:
-            converted = pod_shapes.convert(pod, self._context, self._rules)
-            shape = self._interned(converted.shape, converted.shape.requests)
-            converted = replace(converted, shape=shape)
-        if converted.self_contained and not converted.problems:
-            self._prototypes[but_size] = self._by_terms[terms(converted.shape)]
-            if not converted.reads_labels:
-                self._siblings.setdefault(but_labels, converted.shape)
-        return converted
+            return _plain(self._interned(sibling._replace(labels=labels), size))
+        converted = pod_shapes.convert(pod, self._context, self._rules)
+        if converted.self_contained and not converted.problems and not converted.reads_labels:
+            self._siblings[but_labels] = converted.shape
+        return converted._replace(shape=self._interned(converted.shape, converted.shape.requests))
 
     def _interned(self, shape: PodShape, size: Resources) -> PodShape:
         """The one object for a shape of this size."""
-        return self._sized(self._by_terms.setdefault(terms(shape), shape), size)
+        return self._sized(self._by_terms.setdefault(shape.terms, shape), size)
 
     def _sized(self, first: PodShape, size: Resources) -> PodShape:
         key = id(first), size.amounts

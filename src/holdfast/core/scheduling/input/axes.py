@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.model.resources import Resources
 
 PLENTY: Final = 2**62  # an unlimited amount
@@ -24,6 +27,11 @@ def bounded_requests(amounts: Sequence[int]) -> Sequence[int]:
     if not amounts or (max(amounts) <= PLENTY and min(amounts) >= -MOST):  # nearly always
         return amounts
     return [max(-MOST, min(PLENTY, amount)) for amount in amounts]
+
+
+def distinct(indexes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The different indexes, sorted: faster than np.unique, which also loads another part of numpy."""
+    return np.flatnonzero(np.bincount(indexes))
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import operator
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from holdfast import names
 from holdfast.core.scheduling.input.request import PreferencePolicy
-from holdfast.model import pods, resources
+from holdfast.model import resources
 from holdfast.model.pods import (
     PodShape,
     PodTerm,
@@ -29,8 +29,7 @@ W = TypeVar("W", PreferredPodTerm, PreferredNodeTerm)
 _AGE: Final = operator.attrgetter("created_s", "uid")
 
 
-@dataclass(frozen=True)
-class PodClass:
+class PodClass(NamedTuple):
     """Pods of one shape and one priority."""
 
     shape: PodShape
@@ -96,7 +95,7 @@ def ladders(
     found: list[Ladder] = []
     of_classes = []
     for c in classes:
-        terms = pods.terms(c.shape)
+        terms = c.shape.terms
         identity = tuple(map(id, terms))
         known = by_identity.get(identity)
         if known is None:

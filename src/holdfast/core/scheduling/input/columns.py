@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling.input import axes
 from holdfast.core.scheduling.input.axes import PLENTY, bounded
 from holdfast.core.scheduling.kernel.packing_state import Ints
 from holdfast.model import resources
@@ -124,7 +125,7 @@ class Columns:
     def _values_of(self, key: str, wanted: Requirement, offerings: Mask | slice) -> set[str]:
         codes = self.codes(key)
         of_type, of_offering = codes.of_type[self.type_of][offerings], codes.of_offering[offerings]
-        pairs = np.unique(of_type.astype(np.int64) * len(codes.offerings.all) + of_offering)
+        pairs = axes.distinct(of_type.astype(np.int64) * len(codes.offerings.all) + of_offering)
         found: set[str] = set()
         for pair in pairs.tolist():
             t, o = divmod(pair, len(codes.offerings.all))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling.input import axes
 from holdfast.core.scheduling.input.axes import DomainAxis, ResourceAxis, bounded
 from holdfast.core.scheduling.input.columns import UNKNOWN_COST, Columns, Mask
 from holdfast.core.scheduling.kernel.packing_state import Ints
@@ -58,8 +59,8 @@ class Rows:
 
     def capacity_types(self, rows: Ints) -> list[str]:
         """The capacity types of these rows."""
-        found = np.unique(self.columns.capacity_type[self.picked[rows]]).tolist()
-        return [names.CAPACITY_TYPES[i] for i in found]
+        found = axes.distinct(self.columns.capacity_type[self.picked[rows]])
+        return [names.CAPACITY_TYPES[i] for i in found.tolist()]
 
     def ordered(self, rows: Ints) -> list[int]:
         """These rows, cheapest first."""

@@ -209,7 +209,7 @@ def daemon_sets(
     if not snapshot.daemon_sets:
         return {}
     well_known = snapshot.cloud_labels.well_known
-    kinds = [names.CAPACITY_TYPES[i] for i in np.unique(columns.capacity_type[picked]).tolist()]
+    kinds = [names.CAPACITY_TYPES[i] for i in axes.distinct(columns.capacity_type[picked]).tolist()]
     if not daemons.select_capacity_type(snapshot.daemon_sets):
         found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
     else:

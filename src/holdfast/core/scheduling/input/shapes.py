@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling.input import offers
+from holdfast.core.scheduling.input import axes, offers
 from holdfast.core.scheduling.input.axes import DomainAxis
 from holdfast.core.scheduling.input.columns import Mask
 from holdfast.core.scheduling.input.offers import Rows
@@ -325,7 +325,9 @@ class Shapes:
             self.s_priced[index] = self._prices(t.rows, found)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
-            known = self._add_frontier(pareto(t.rows.allocatable[np.unique(t.rows.allocatable_index[found])]))
+            known = self._add_frontier(
+                pareto(t.rows.allocatable[axes.distinct(t.rows.allocatable_index[found])])
+            )
             self._frontiers[index_of_rows(t), packed] = known
         self.s_rows[index] = known
         self.s_max_allocatable[index] = self.frontier[slice(*known)].max(axis=0, initial=0)

@@ -115,7 +115,7 @@ class _Writer:
         is_listed = np.zeros(len(template.rows.types), dtype=bool)
         is_listed[types] = True
         listed = found[is_listed[of_rows]]
-        reserved = np.unique(template.rows.reservation[listed]).tolist()
+        reserved = sorted(set(template.rows.reservation[listed].tolist()))
         ids = tuple(p.reservation_ids[i] for i in reserved if i >= 0)  # sorted, as their indexes are
         type_names = tuple(map(template.rows.columns.type_names.__getitem__, types))
         extra = self._pins(type_names, template.rows.capacity_types(listed), ids)

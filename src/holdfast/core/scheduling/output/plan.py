@@ -4,6 +4,7 @@ Every pod of the request is in the plan exactly once: on an existing node, in a 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast import names
 from holdfast.model.reasons import Reason
@@ -11,8 +12,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedClaim:
+class PlannedClaim(NamedTuple):
     """A NodeClaim to create. Without a slot, `reserved` is not among its capacity types."""
 
     node_pool: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.core.scheduling.input import offers
+from holdfast.core.scheduling.input import axes, offers
 from holdfast.core.scheduling.input.columns import UNKNOWN_COST, Mask
 from holdfast.core.scheduling.input.offers import Rows
 from holdfast.core.scheduling.input.problem import Problem
@@ -75,7 +75,7 @@ class Chooser:
         shapes = outcome.n_shape[outcome.existing :].tolist()
         loads = outcome.n_load[outcome.existing :]
         found: list[tuple[int, ...]] = [()] * len(shapes)
-        for t in np.unique(templates).tolist():
+        for t in axes.distinct(templates).tolist():
             allocatable = self.problem.templates[t].rows.allocatable
             for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
                 fits = np.ones((len(some), len(allocatable)), dtype=bool)
@@ -189,7 +189,7 @@ def _clashing_types(p: Problem, outcome: Outcome, template: int, n: int) -> set[
     other DaemonSets."""
     if not p.ports or not any(p.templates[template].daemon_ports):
         return set()
-    classes = np.unique(outcome.log_class[outcome.log_node == n]).tolist()
+    classes = axes.distinct(outcome.log_class[outcome.log_node == n]).tolist()
     return set(
         p.templates[template].clashing_types(
             [port for c in classes for port in p.classes[c].shape.host_ports]

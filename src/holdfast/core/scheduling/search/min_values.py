@@ -6,7 +6,7 @@ instance type of its slot (S-66, S-69).
 
 import numpy as np
 
-from holdfast.core.scheduling.input import offers
+from holdfast.core.scheduling.input import axes, offers
 from holdfast.core.scheduling.input.columns import Mask
 from holdfast.core.scheduling.input.offers import Rows
 from holdfast.core.scheduling.input.problem import Problem
@@ -48,7 +48,7 @@ def missing(
 def _listed(rows: Rows, mask: Mask, most: int) -> Mask:
     """The rows of the cheapest types, as many as a claim lists: only these count (S-69, S-101)."""
     found = np.flatnonzero(mask)
-    if len(np.unique(rows.row_type[found])) <= most:
+    if len(axes.distinct(rows.row_type[found])) <= most:
         return mask
     cheapest = rows.row_type[rows.ordered(found)]
     types = list(dict.fromkeys(cheapest.tolist()))[:most]

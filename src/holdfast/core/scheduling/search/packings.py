@@ -139,9 +139,10 @@ def _worth_of_resources(p: Problem, variants: Variants, masks: list[Mask]) -> Fl
 def _cheapest(rows: Rows, mask: Mask) -> Ints:
     """The cheapest row with a known price for each entry of `allocatable`."""
     known = np.flatnonzero(mask & (rows.cost > UNKNOWN_COST))
-    by_price = known[np.argsort(rows.cost[known], kind="stable")]
-    _, first = np.unique(rows.allocatable_index[by_price], return_index=True)
-    return np.sort(by_price[first])
+    dearest_first = known[np.argsort(rows.cost[known], kind="stable")][::-1]
+    cheapest = np.full(len(rows.allocatable), -1, dtype=np.int64)
+    cheapest[rows.allocatable_index[dearest_first]] = dearest_first  # the last one stays
+    return np.sort(cheapest[cheapest >= 0])
 
 
 def _sizes(p: Problem, t: int) -> Ints:
@@ -162,7 +163,7 @@ def _caps(p: Problem, sizes: list[Ints], average_millis: float, largest_millis: 
     if not unreserved or most <= 0:
         return []
     caps: list[int] = []
-    for size in np.unique(np.concatenate(unreserved)).tolist():
+    for size in sorted(set(np.concatenate(unreserved).tolist())):
         if average_millis <= size < largest_millis and (not caps or 2 * size >= 3 * caps[-1]):
             caps.append(size)
     return caps[:most]

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from holdfast.core.scheduling.input import axes
 from holdfast.core.scheduling.input.columns import Mask
 from holdfast.core.scheduling.kernel.packing_state import RESERVED, UNRESERVED
 from holdfast.core.scheduling.search.finalize import Nodes
@@ -101,7 +102,9 @@ def _unreserved_beside_slots(inputs: RunInputs, outcome: Outcome, nodes: Nodes) 
         [inputs.problem.templates[t].kind == UNRESERVED for t in nodes.template], dtype=bool
     )
     new = outcome.log_node >= outcome.existing
-    unreserved = np.unique(outcome.log_class[new][is_unreserved[outcome.log_node[new] - outcome.existing]])
+    unreserved = axes.distinct(
+        outcome.log_class[new][is_unreserved[outcome.log_node[new] - outcome.existing]]
+    )
     has_free_slots, few = bool(nodes.free.any()), inputs.state.c_pending.sum() <= _FEW_PODS
     for c in unreserved.tolist():
         found[c] = (has_free_slots or (few and _groups(inputs, c))) and _fits_slot(inputs, c)
