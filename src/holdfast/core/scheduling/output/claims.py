@@ -76,6 +76,7 @@ class _Writer:
         self._loads: list[list[int]] = outcome.n_load[outcome.existing :].tolist()
         self._written: dict[tuple[int, int, int], _Written] = {}
         self._pinned: dict[int, Requirements] = {}
+        self._sums: dict[tuple[int, ...], Resources] = {}
 
     def claim(self, i: int, pods: list[str]) -> PlannedClaim:
         p, nodes = self._problem, self._nodes
@@ -146,9 +147,14 @@ class _Writer:
 
     def _requests(self, i: int, overhead: Resources) -> Resources:
         """The requests of the pods and the DaemonSets."""
-        amounts = zip(self._problem.resources.names, self._loads[i], strict=False)
-        of_pods = Resources(tuple((name, amount) for name, amount in amounts if amount))
-        return resources.add(of_pods, overhead) if overhead.amounts else of_pods
+        key = (id(overhead), *self._loads[i])
+        found = self._sums.get(key)
+        if found is None:
+            amounts = zip(self._problem.resources.names, self._loads[i], strict=False)
+            of_pods = Resources(tuple((name, amount) for name, amount in amounts if amount))
+            found = resources.add(of_pods, overhead) if overhead.amounts else of_pods
+            self._sums[key] = found
+        return found
 
 
 def _without_broken_min_values(wanted: Requirements) -> Requirements:
