@@ -407,10 +407,12 @@ def pareto(rows: Ints) -> Ints:
 
 def larger_than_before(rows: Ints) -> Mask:
     """[row] whether no earlier row covers it."""
-    as_large = np.ones((len(rows), len(rows)), dtype=bool)  # [a, b] whether a covers b
-    for column in rows.T:
-        as_large &= column[:, None] >= column
-    return np.logical_not(np.triu(as_large, 1).any(axis=0))
+    found = np.zeros(len(rows), dtype=bool)
+    left = np.arange(len(rows))
+    while len(left):  # the first one left is not covered; few rows are not
+        found[left[0]] = True
+        left = left[(rows[left] > rows[left[0]]).any(axis=1)]
+    return found
 
 
 def _doubled(array: NDArray[A]) -> NDArray[A]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.input.problem import Problem
@@ -107,10 +108,9 @@ class _Writer:
             written = self._written[key] = self._write(t, shape, rows)
         return written
 
-    def _write(self, t: int, shape: int, rows: tuple[int, ...]) -> _Written:
+    def _write(self, t: int, shape: int, found: NDArray[np.intp]) -> _Written:
         p = self._problem
         template = p.templates[t]
-        found = np.array(rows)
         of_rows = template.rows.row_type[found]
         types = list(dict.fromkeys(of_rows.tolist()))[: p.settings.max_instance_types]
         is_listed = np.zeros(len(template.rows.types), dtype=bool)

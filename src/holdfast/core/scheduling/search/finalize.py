@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.core.scheduling.input import axes, offers
 from holdfast.core.scheduling.input.columns import UNKNOWN_COST, Mask
@@ -28,7 +29,7 @@ class Nodes:
 
     template: list[int]
     row: list[int]  # in the rows of its template
-    rows: list[tuple[int, ...]]  # every row that fits, cheapest first
+    rows: list[NDArray[np.intp]]  # every row that fits, cheapest first
     free: Ints  # free slots, by reservation
     price_nano: int  # of unreserved nodes with a known price, an hour
     cost_nano: int  # for comparing packings: the price with surcharges and the cost of each node
@@ -62,19 +63,19 @@ class Chooser:
     _masks: list[Mask] = field(default_factory=list)
     _mask_of: dict[tuple[int, int], int] = field(default_factory=dict)  # by template and shape, in `_masks`
     _mask_for: dict[tuple[int, Requirements], int] = field(default_factory=dict)
-    _ordered: dict[tuple[int, bytes], tuple[int, ...]] = field(default_factory=dict)
+    _ordered: dict[tuple[int, bytes], NDArray[np.intp]] = field(default_factory=dict)
 
-    def rows(self, template: int, shape: int, load: Ints) -> tuple[int, ...]:
+    def rows(self, template: int, shape: int, load: Ints) -> NDArray[np.intp]:
         """The rows of a template that a node of this shape and load can be, cheapest first."""
         fits = self.problem.templates[template].rows.fits_allocatable(load)
         return self._of(template, shape, fits, np.packbits(fits).tobytes())
 
-    def rows_of_all(self, outcome: Outcome) -> list[tuple[int, ...]]:
+    def rows_of_all(self, outcome: Outcome) -> list[NDArray[np.intp]]:
         """The rows of every new node, of the template it was opened with."""
         templates = outcome.n_template[outcome.existing :]
         shapes = outcome.n_shape[outcome.existing :].tolist()
         loads = outcome.n_load[outcome.existing :]
-        found: list[tuple[int, ...]] = [()] * len(shapes)
+        found = [np.empty(0, dtype=np.intp)] * len(shapes)
         for t in axes.distinct(templates).tolist():
             allocatable = self.problem.templates[t].rows.allocatable
             for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
@@ -83,7 +84,7 @@ class Chooser:
                     fits &= allocatable[:, resource] >= loads[some, resource, None]
                 packed = np.packbits(fits, axis=1)
                 width, keys = packed.shape[1], packed.tobytes()
-                known: dict[tuple[int, bytes], tuple[int, ...]] = {}
+                known: dict[tuple[int, bytes], NDArray[np.intp]] = {}
                 for j, i in enumerate(some.tolist()):
                     key = shapes[i], keys[j * width : (j + 1) * width]
                     if key not in known:
@@ -91,15 +92,15 @@ class Chooser:
                     found[i] = known[key]
         return found
 
-    def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> tuple[int, ...]:
+    def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> NDArray[np.intp]:
         mask = self._mask_of.get((template, shape))
         if mask is None:
             mask = self._mask_of[template, shape] = self._mask(template, shape)
         known = self._ordered.get((mask, packed))
         if known is None:
             of = self.problem.templates[template].rows
-            found = np.flatnonzero(self._masks[mask] & fits[of.allocatable_index])
-            known = self._ordered[mask, packed] = tuple(of.ordered(found))
+            known = of.cheapest_first(self._masks[mask] & fits[of.allocatable_index])
+            self._ordered[mask, packed] = known
         return known
 
     def _mask(self, template: int, shape: int) -> int:
@@ -125,8 +126,8 @@ def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
     free = outcome.r_free.copy()
     template = outcome.n_template[outcome.existing :].tolist()
     found = chooser.rows_of_all(outcome)
-    assert all(found), "a node that was packed has a row that fits"
-    row = [rows[0] for rows in found]
+    assert all(map(len, found)), "a node that was packed has a row that fits"
+    row = [int(rows[0]) for rows in found]
     nodes = Nodes(template, row, found, free, 0, 0, 0)
     _settle_slots(p, outcome, nodes)
     _use_free_slots(p, outcome, nodes, chooser)
@@ -143,13 +144,13 @@ def _settle_slots(p: Problem, outcome: Outcome, nodes: Nodes) -> None:
     }
     for i, reservation in held.items():
         of = p.templates[nodes.template[i]].rows
-        nodes.row[i] = next(row for row in nodes.rows[i] if of.reservation[row] == reservation)
+        nodes.row[i] = next(row for row in nodes.rows[i].tolist() if of.reservation[row] == reservation)
     moved = True
     while moved:  # this ends, since every move is to a better slot
         moved = False
         for i in held:
             of = p.templates[nodes.template[i]].rows
-            for row in nodes.rows[i]:
+            for row in nodes.rows[i].tolist():
                 if row == nodes.row[i]:
                     break
                 if nodes.free[of.reservation[row]] > 0:
@@ -174,10 +175,16 @@ def _use_free_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser
         of = p.templates[slots].rows
         unsuited = _clashing_types(p, outcome, slots, n)
         rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
-        rows = tuple(row for row in rows if of.type(row).name not in unsuited) if unsuited else rows
+        if unsuited:
+            rows = rows[[of.type(row).name not in unsuited for row in rows.tolist()]]
         most = outcome.shapes.s_max_capacity[outcome.n_shape[n]]  # at most what the limits were charged
         row = next(
-            (r for r in rows if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()), None
+            (
+                r
+                for r in rows.tolist()
+                if nodes.free[of.reservation[r]] > 0 and (of.capacity[r] <= most).all()
+            ),
+            None,
         )
         if row is not None:
             nodes.free[of.reservation[row]] -= 1

@@ -24,7 +24,7 @@ def spread(p: Problem, nodes: Nodes) -> None:
             alike[t, id(rows)].append(i)
     open_ = []
     for (t, _), found in alike.items():
-        tied = _tied(p.templates[t].rows, nodes.rows[found[0]])
+        tied = _tied(p.templates[t].rows, nodes.rows[found[0]].tolist())
         if len(tied) == 1:
             there[p.pools[p.templates[t].pool].name][next(iter(tied))] += len(found)
         else:
@@ -48,7 +48,7 @@ def _nodes_by_zone(p: Problem) -> defaultdict[str, Counter[str]]:
     return found
 
 
-def _tied(rows: Rows, ordered: tuple[int, ...]) -> dict[str, int]:
+def _tied(rows: Rows, ordered: list[int]) -> dict[str, int]:
     """By zone, the rows at the cost of the first one, of its instance type and capacity type."""
     first = ordered[0]
     kinds = rows.columns.capacity_type[rows.picked]
