@@ -8,6 +8,8 @@ import gc
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -16,7 +18,7 @@ from bench import workloads
 from holdfast import names
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.input.columns import CatalogCache
-from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.input.request import Packing, SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.pods import PodView
@@ -51,6 +53,27 @@ def main() -> None:
         )
     slots()
     existing(fake, real)
+    print("\n| default packing, real types, fresh process: pods | s |\n| --- | --- |")
+    for size in (200, 1_000, 5_000, 10_000):
+        print(
+            f"| {size:,} | {statistics.median(in_fresh_process(size) for _ in range(RUNS)):.3f} |", flush=True
+        )
+
+
+def in_fresh_process(size: int) -> float:
+    """Seconds of the first plan of a process, from pod objects to claims, with everything imported."""
+    command = [sys.executable, "-c", f"from bench import bench_planner; bench_planner.plan_once({size})"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def plan_once(size: int) -> None:
+    pods, real = workloads.mix(size), workloads.getting_started(workloads.real_types())
+    gc.collect()
+    gc.disable()
+    began = time.perf_counter()
+    solve(asking(real, packing=Packing.COST)(workloads.views(pods)))
+    print(time.perf_counter() - began)
 
 
 def slots() -> None:
