@@ -3,6 +3,7 @@
 `solve` builds it once for each request. All packings share it, and nothing changes it afterwards.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class Problem:
     def last_rung(self, c: int) -> Rung:
         """What a class requires, without preferences."""
         return self.ladders[self.ladder_of[c]].rungs[-1]
+
+    @functools.cached_property
+    def priorities(self) -> list[int]:
+        """Those of the pods, highest first."""
+        return sorted({one.priority for one in self.classes}, reverse=True)
 
     @property
     def well_known(self) -> frozenset[str]:

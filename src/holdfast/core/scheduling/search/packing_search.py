@@ -55,7 +55,7 @@ class PackingResult:
     def unplaced(self) -> tuple[int, ...]:
         """How many pods are unplaced, by priority from the highest to the lowest."""
         classes = self.outcome.problem.classes
-        by_priority = dict.fromkeys(sorted({one.priority for one in classes}, reverse=True), 0)
+        by_priority = dict.fromkeys(self.outcome.problem.priorities, 0)
         for c in np.flatnonzero(self.outcome.unplaced).tolist():
             by_priority[classes[c].priority] += int(self.outcome.unplaced[c])
         return tuple(by_priority.values())

@@ -45,13 +45,13 @@ def _cheapest_shape(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: i
     old = shapes.all[ps.n_shape[n]]
     rows = p.templates[old.template].rows
     assert old.mask is not None
-    fitting = np.flatnonzero(old.mask & rows.fitting(ps.n_load[n]))
+    fitting = old.mask & rows.fitting(ps.n_load[n])
     if ps.n_reservation[n] >= 0:
-        fitting = fitting[rows.reservation[fitting] == ps.n_reservation[n]]
+        fitting &= rows.reservation == ps.n_reservation[n]
     first, end = p.domains.first[key], p.domains.first[key + 1]
     possible = shapes.s_domains[ps.n_shape[n], first:end].astype(bool)
     table = rows.in_domain(p.domains.keys[key], p.domains.domains[key])
-    for row in rows.ordered(fitting):
+    for row in rows.cheapest_first(fitting):
         here = possible if table is None else possible & table[row]
         if here.any():
             shape = shapes.in_domain(int(ps.n_shape[n]), key, first + int(np.argmax(here)))
