@@ -1,5 +1,7 @@
 """Conversion of pods to shapes, the fields that decide where a pod may run, and reasons to reject a pod."""
 
+import itertools
+import random
 from typing import Any
 
 import pytest
@@ -78,6 +80,41 @@ def test_pods_that_differ_only_in_labels_share_their_requests() -> None:
     one, two = (pod(n, {"labels": {"pod-index": n}}) for n in ("0", "1"))
     assert convert(one).shape.requests is convert(two).shape.requests
     assert [dict(convert(p).shape.labels) for p in (one, two)] == [{"pod-index": "0"}, {"pod-index": "1"}]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_shapes_are_one_object_and_are_those_of_a_new_converter(seed: int) -> None:
+    """Whatever the order in which sizes, labels and selectors come, and however a size is written."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": names.ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+        "matchLabelKeys": ["app"],
+    }
+    made = [
+        pod(
+            f"p-{number}",
+            {"labels": {"app": app, **({"index": str(number)} if own_label else {})}},
+            containers=[{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}],
+            nodeSelector=selector,
+            topologySpreadConstraints=[spread] if spreads else [],
+        )
+        for number, (app, cpu, selector, own_label, spreads) in enumerate(
+            itertools.product(
+                "ab",
+                ("1", "1000m", "2", "250m", 1),
+                ({}, {"x": "1", "y": "2"}, {"y": "2", "x": "1"}),
+                (False, True),
+                (False, True),
+            )
+        )
+    ]
+    random.Random(seed).shuffle(made)
+    pod_converter = converter()
+    shapes = [pod_converter.convert(one).shape for one in made]
+    assert shapes == [converter().convert(one).shape for one in made]
+    assert len({id(shape) for shape in shapes}) == len(set(shapes))
 
 
 def test_labels_in_match_label_keys_are_not_shared_between_pods() -> None:
