@@ -86,6 +86,8 @@ def test_slot_is_taken_if_more_claims_wait_than_slots_are_free() -> None:
     assert waiting_replacements.taken(snapshot_with(1, first), "cr-1") is None
     assert waiting_replacements.taken(snapshot_with(1, first, second), "cr-1") == first
     assert waiting_replacements.taken(snapshot_with(0, first), "cr-2") is None
+    of_another = waits("z", reservation_id="cr-2")
+    assert waiting_replacements.taken(snapshot_with(0, first, of_another), "cr-2") is None
     assert waiting_replacements.taken(snapshot_with(0), "cr-1") is None
     assert (
         waiting_replacements.taken(snapshot_with(0, waits("a", reservation_id="cr-9")), "cr-9") is not None
