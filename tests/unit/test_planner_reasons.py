@@ -482,6 +482,13 @@ def test_a_pod_without_a_slot_has_a_reason_for_each_reservation(
     assert (reason.code, reason.sentence) == (code, sentence)
 
 
+def test_a_reservation_of_an_offering_that_the_cloud_does_not_report_is_named() -> None:
+    only_reserved = requirement.of(names.CAPACITY_TYPE, Operator.IN, [names.RESERVED])
+    (unplaced,) = solve(solve_request(types=fake_types(9, [FREE]), wanted=[only_reserved])).unplaced
+    (reason,) = unplaced.reasons
+    assert reason.sentence == "reservation cr-1 is not among the reservations that the cloud reports"
+
+
 def test_an_invalid_pod_has_the_reason_invalid() -> None:
     wrong = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}, "containers": [{"name": "main"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pinned"}, "spec": wrong}
