@@ -83,7 +83,7 @@ def overdue(cluster: DisruptionInput, bound_s: int, lag_s: int) -> tuple[Overdue
         waited_s = cluster.now_s - claim.instance_gone_s
         is_taken = taken(cluster.snapshot, claim.reservation_id) is not None
         is_counted = cluster.snapshot.counts_read_s >= claim.instance_gone_s + lag_s
-        is_certain = is_taken and is_counted and _may_launch_otherwise(cluster.snapshot, claim)
+        is_certain = is_counted and _may_launch_otherwise(cluster.snapshot, claim)
         if waited_s < bound_s and not is_certain:
             continue
         if is_taken or waited_s >= 2 * bound_s:
