@@ -132,4 +132,4 @@ lock: $(READY) ## resolve the dependencies again into requirements/*.txt
 		--output-file requirements/wheel.txt requirements/wheel.in
 
 clean: ## remove the virtual environment and caches
-	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist $(KERNEL)

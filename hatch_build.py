@@ -24,9 +24,7 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         command = build_kernel.compiler()
         if command is None:
-            self.app.display_warning(
-                "no C compiler: plans are made by the plain Python kernel, which is slower"
-            )
+            self.app.display_warning(build_kernel.NO_COMPILER)
             return
         folder = Path(self.root, "src", _PACKAGE)
         if version == "editable":

@@ -26,6 +26,9 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "src/holdfast/core/scheduling/kernel"
 LIBRARY: Final = "kernel.so"
+NO_COMPILER: Final = (
+    "no C compiler ($CC, cc, gcc, clang): plans are made by the plain Python kernel, which is slower"
+)
 _STATE: Final = "packing_state"
 # A module comes after those whose functions it calls.
 _MODULES: Final = ("capacity", "spare_capacity", "lists", "slots", "topology", "fitting", "placing")
@@ -467,9 +470,7 @@ def main() -> int:
         return 0
     command = compiler()
     if command is None:
-        print(
-            "no C compiler ($CC, cc, gcc, clang): plans are made by the plain Python kernel, which is slower"
-        )
+        print(NO_COMPILER)
         return 0
     build(options.output, command, checked=options.checked)
     return 0

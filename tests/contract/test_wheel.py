@@ -6,9 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
-import build_kernel
+from kernels import needs_compiler
 
 LIBRARY = "holdfast/core/scheduling/kernel/kernel.so"
 LOADED = """
@@ -43,7 +41,7 @@ def loaded(wheel: Path, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.skipif(build_kernel.compiler() is None, reason="there is no C compiler")
+@needs_compiler
 def test_a_wheel_contains_the_compiled_kernel(tmp_path: Path) -> None:
     wheel = build(tmp_path / "wheels")
     assert "py3-none-manylinux_2_17_" in wheel.name

@@ -10,11 +10,10 @@ import build_kernel
 from checker import check, generate
 from holdfast.cli.plan import plan_documents
 from holdfast.core.scheduling.kernel import compiled
-from kernels import plan_with_plain_kernel
+from kernels import needs_compiler, plan_with_plain_kernel
 
 BATCH = 50
 SEEDS = range(4000, 6000, BATCH)
-needs_compiler = pytest.mark.skipif(build_kernel.compiler() is None, reason="there is no C compiler")
 
 CHECKED = """
 import sys

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import build_kernel
+from kernels import needs_compiler
 
 STATE = """
 from typing import Final, NamedTuple
@@ -27,7 +28,6 @@ class PackingState(NamedTuple):
     grid: Ints
     words: Words
 """
-needs_compiler = pytest.mark.skipif(build_kernel.compiler() is None, reason="there is no C compiler")
 
 
 def kernel(folder: Path, body: str) -> Path:

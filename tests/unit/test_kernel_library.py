@@ -10,9 +10,8 @@ import build_kernel
 from holdfast.core.scheduling.kernel import compiled, packing_state
 from holdfast.core.scheduling.kernel.packing_state import PackingState
 from holdfast.core.scheduling.solve import solve
+from kernels import needs_compiler
 from planner_builders import fake_types, pods, pool, request, shape
-
-needs_compiler = pytest.mark.skipif(build_kernel.compiler() is None, reason="there is no C compiler")
 
 
 @pytest.fixture(autouse=True)
