@@ -29,6 +29,14 @@ def bounded_requests(amounts: Sequence[int]) -> Sequence[int]:
     return [max(-MOST, min(PLENTY, amount)) for amount in amounts]
 
 
+def in_order(indexes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The different indexes, in the order in which they first occur."""
+    first = np.full(int(indexes.max(initial=-1)) + 1, len(indexes), dtype=np.intp)
+    first[indexes[::-1]] = np.arange(len(indexes))[::-1]  # of equal indexes the last assignment holds
+    order = np.argsort(first)
+    return order[: np.count_nonzero(first < len(indexes))]
+
+
 def distinct(indexes: NDArray[np.int64]) -> NDArray[np.intp]:
     """The different indexes, sorted: faster than np.unique, which also loads another part of numpy."""
     return np.flatnonzero(np.bincount(indexes))

@@ -79,6 +79,8 @@ class Columns:
     capacity_type: Ints  # [offering] index in names.CAPACITY_TYPES
     allocatable_type: Ints  # [allocatable] index in `types`
     _allocatable: tuple[Resources, ...]  # offerings of a type share one unless they override it
+    _requirements: tuple[Requirements, ...]  # of offerings; nearly all offerings share one of a few
+    _requirements_index: Ints  # [offering] index in `_requirements`
     type_names: tuple[str, ...]
     _by_name: dict[str, Ints] = field(default_factory=dict)
     _codes: dict[str, Codes] = field(default_factory=dict)
@@ -108,9 +110,8 @@ class Columns:
         found = self._codes.get(key)
         if found is None:
             of_types = [t.requirements.by_key.get(key) for t in self.types]
-            found = self._codes[key] = Codes(
-                *_encoded(of_types), *_encoded([o.requirements.by_key.get(key) for o in self.offerings])
-            )
+            codes, offerings = _encoded([one.by_key.get(key) for one in self._requirements])
+            found = self._codes[key] = Codes(*_encoded(of_types), codes[self._requirements_index], offerings)
         return found
 
     def values(self, key: str, wanted: Requirement, offerings: Mask | None = None) -> set[str]:
@@ -167,39 +168,56 @@ class CatalogCache:
 
 
 def columns(types: tuple[InstanceType, ...]) -> Columns:
-    pairs = [(i, t, o) for i, t in enumerate(types) for o in t.offerings]
-    index: dict[tuple[object, ...], int] = {}
-    allocatable: list[Resources] = []
-    allocatable_type, allocatable_index = [], []
-    for i, t, o in pairs:
-        key = (i, o.capacity_override.amounts, o.overhead_override.amounts)
-        position = index.setdefault(key, len(allocatable))
-        if position == len(allocatable):
-            allocatable.append(t.allocatable_of(o))
-            allocatable_type.append(i)
-        allocatable_index.append(position)
-    order = sorted(range(len(pairs)), key=[t.order_key(o) for _, t, o in pairs].__getitem__)
-    rank = np.empty(len(pairs), dtype=np.int64)
-    rank[order] = np.arange(len(pairs))
-    offerings = tuple(o for _, _, o in pairs)
-    return Columns(
+    offerings = tuple(o for t in types for o in t.offerings)
+    type_of = np.repeat(np.arange(len(types)), [len(t.offerings) for t in types])
+    allocatable, allocatable_type, allocatable_index = _allocatable(types)
+    requirements = {id(o.requirements): o.requirements for o in offerings}
+    index = {key: i for i, key in enumerate(requirements)}
+    kinds = {kind: i for i, kind in enumerate(names.CAPACITY_TYPES)}
+    capacity_type = np.array([kinds[o.capacity_type] for o in offerings], dtype=np.int64)
+    reserved = capacity_type == kinds[names.RESERVED]
+    cost = np.array([o.cost_nano_usd_per_hour or UNKNOWN_COST for o in offerings], dtype=np.int64)
+    found = Columns(
         types=types,
         offerings=offerings,
-        type_of=np.array([i for i, _, _ in pairs], dtype=np.int64),
+        type_of=type_of,
         allocatable_index=np.array(allocatable_index, dtype=np.int64),
-        reserved=np.array([o.capacity_type == names.RESERVED for o in offerings], dtype=bool),
+        reserved=reserved,
         healthy=np.array([o.healthy for o in offerings], dtype=bool),
         launchable=np.array([o.launchable for o in offerings], dtype=bool),
-        rank=rank,
+        rank=np.empty(len(offerings), dtype=np.int64),
         price=np.array([o.price_nano_usd_per_hour or 0 for o in offerings], dtype=np.int64),
-        cost=np.array([o.cost_nano_usd_per_hour or UNKNOWN_COST for o in offerings], dtype=np.int64),
-        capacity_type=np.array(
-            [names.CAPACITY_TYPES.index(o.capacity_type) for o in offerings], dtype=np.int64
-        ),
+        cost=cost,
+        capacity_type=capacity_type,
         allocatable_type=np.array(allocatable_type, dtype=np.int64),
         _allocatable=tuple(allocatable),
+        _requirements=tuple(requirements.values()),
+        _requirements_index=np.array([index[id(o.requirements)] for o in offerings], dtype=np.int64),
         type_names=tuple(t.name for t in types),
     )
+    # The order of prices.order_key: slots first; a known cost, or by cpu and memory where it is unknown.
+    cpu, memory = found.capacity(resources.CPU)[type_of], found.capacity(resources.MEMORY)[type_of]
+    unknown = cost == UNKNOWN_COST
+    order = np.lexsort((np.where(unknown, memory, 0), np.where(unknown, cpu, cost), unknown, ~reserved))
+    found.rank[order] = np.arange(len(offerings))
+    return found
+
+
+def _allocatable(types: tuple[InstanceType, ...]) -> tuple[list[Resources], list[int], list[int]]:
+    """The different allocatables, the type of each, and by offering the index of its own."""
+    allocatable: list[Resources] = []
+    allocatable_type: list[int] = []
+    of_offering: list[int] = []
+    for i, t in enumerate(types):
+        index: dict[tuple[object, object], int] = {}
+        for o in t.offerings:
+            key = o.capacity_override.amounts, o.overhead_override.amounts
+            position = index.setdefault(key, len(allocatable))
+            if position == len(allocatable):
+                allocatable.append(t.allocatable_of(o))
+                allocatable_type.append(i)
+            of_offering.append(position)
+    return allocatable, allocatable_type, of_offering
 
 
 def _encoded(found: Sequence[Requirement | None]) -> tuple[NDArray[np.int32], Values]:

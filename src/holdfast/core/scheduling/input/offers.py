@@ -71,10 +71,9 @@ class Rows:
         """The rows of a mask, cheapest first. They are sorted once for all masks."""
         return self._by_rank[mask[self._by_rank]]
 
-    def ordered(self, rows: Ints) -> list[int]:
+    def ordered(self, rows: Ints) -> NDArray[np.intp]:
         """These rows, cheapest first."""
-        found: list[int] = rows[np.argsort(self.rank[rows])].tolist()
-        return found
+        return rows[np.argsort(self.rank[rows])]
 
     def fitting(self, load: Ints) -> Mask:
         """The rows that hold a load."""
@@ -109,15 +108,15 @@ class Rows:
         return any(u is not None for u in (*codes.types.all, *codes.offerings.all))
 
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
-        """[row, domain]: whether a node of the row can be in the domain; None if no row defines the key."""
+        """[domain, row]: whether a node of the row can be in the domain; None if no row defines the key."""
         if key not in self._domains:
             codes = self.columns.codes(key)
             if not self.defines(key):
                 self._domains[key] = None
             else:
                 by_type, by_row = codes.types.having(domains), codes.offerings.having(domains)
-                table = by_type[codes.of_type[self.row_type]]
-                self._domains[key] = table & by_row[codes.of_offering[self.picked]]
+                table = by_type[codes.of_type[self.row_type]] & by_row[codes.of_offering[self.picked]]
+                self._domains[key] = np.ascontiguousarray(table.T)
         return self._domains[key]
 
 
@@ -208,7 +207,6 @@ def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: Domain
             if asked is not None:  # a custom label of the NodePool
                 possible[begin:end] = [asked.has(d) for d in axis.domains[k]]
             continue
-        reachable = table[mask].any(axis=0) if mask.any() else np.zeros(end - begin, dtype=bool)
         allowed = [asked is None or asked.has(d) for d in axis.domains[k]]
-        possible[begin:end] = reachable & np.array(allowed)
+        possible[begin:end] = (table & mask).any(axis=1) & np.array(allowed)
     return possible

@@ -28,6 +28,7 @@ from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
 EXISTING_TEMPLATE: Final = -1
+_AT_ONCE: Final = 64  # rows that are compared with all others together
 _ARRAYS: Final = (
     "s_domains", "s_rows", "s_max_allocatable", "frontier", "s_priced", "priced_allocatable", "s_slots", "s_reserved", "slot_reservation", "slot_allocatable", "s_max_capacity", "s_min_values", "s_excluded",
     "next_keys", "next_values", "cut_keys", "cut_values",
@@ -112,6 +113,7 @@ class Shapes:
         self._priced = priced
         self._index: dict[tuple[int, Requirements, bytes], int] = {}
         self._frontiers: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self._priced_of: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.s_domains: Bytes = np.zeros((64, axis.size), dtype=np.uint8)
         self.s_rows: Ints = np.zeros((64, 2), dtype=np.int64)
         self.s_max_allocatable: Ints = np.zeros((64, resources), dtype=np.int64)
@@ -322,7 +324,7 @@ class Shapes:
             self.s_slots[index] = self._slots(t.rows, found)
             self.s_reserved[index, t.rows.reservation[found]] = 1
         elif self._priced:
-            self.s_priced[index] = self._prices(t.rows, found)
+            self.s_priced[index] = self._prices(t.rows, mask)
         known = self._frontiers.get((index_of_rows(t), packed))
         if known is None:
             known = self._add_frontier(
@@ -340,12 +342,16 @@ class Shapes:
         self._frontier_rows = end
         return first, end
 
-    def _prices(self, rows: Rows, found: NDArray[np.intp]) -> tuple[int, int]:
+    def _prices(self, rows: Rows, mask: Mask) -> tuple[int, int]:
         """Allocatable of unreserved rows, cheapest first, without those that a cheaper one covers."""
-        allocatable = rows.allocatable[
-            list(dict.fromkeys(rows.allocatable_index[rows.ordered(found)].tolist()))
-        ]
-        largest = allocatable[larger_than_before(allocatable)]
+        ordered = axes.in_order(rows.allocatable_index[rows.cheapest_first(mask)])
+        key = id(rows), ordered.tobytes()  # often equal in several zones
+        if key not in self._priced_of:
+            allocatable = rows.allocatable[ordered]
+            self._priced_of[key] = self._add_priced(allocatable[larger_than_before(allocatable)])
+        return self._priced_of[key]
+
+    def _add_priced(self, largest: Ints) -> tuple[int, int]:
         first, end = self._priced_rows, self._priced_rows + len(largest)
         while end > len(self.priced_allocatable):
             self.priced_allocatable = _doubled(self.priced_allocatable)
@@ -408,10 +414,21 @@ def pareto(rows: Ints) -> Ints:
 def larger_than_before(rows: Ints) -> Mask:
     """[row] whether no earlier row covers it."""
     found = np.zeros(len(rows), dtype=bool)
-    left = np.arange(len(rows))
-    while len(left):  # the first one left is not covered; few rows are not
-        found[left[0]] = True
-        left = left[(rows[left] > rows[left[0]]).any(axis=1)]
+    amounts, left = np.ascontiguousarray(rows.T), np.arange(len(rows))
+    while len(left):  # few rows are not covered, and most are covered by one of the first
+        some = min(_AT_ONCE, len(left))
+        is_covered = np.triu(_covers(amounts[:, :some], amounts[:, :some]), 1).any(axis=0)
+        found[left[:some]] = ~is_covered
+        uncovered = ~_covers(amounts[:, :some][:, ~is_covered], amounts[:, some:]).any(axis=0)
+        amounts, left = amounts[:, some:][:, uncovered], left[some:][uncovered]
+    return found
+
+
+def _covers(some: Ints, others: Ints) -> Mask:
+    """[i, j] whether the first are at least as large as the others in every resource; both are [resource, i]."""
+    found = np.ones((some.shape[1], others.shape[1]), dtype=bool)
+    for one, other in zip(some, others, strict=True):
+        found &= one[:, None] >= other
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.scheduling.input import axes
 from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.kernel.packing_state import RESERVED
 from holdfast.core.scheduling.output.plan import Placed, PlannedClaim
@@ -112,12 +113,13 @@ class _Writer:
         p = self._problem
         template = p.templates[t]
         of_rows = template.rows.row_type[found]
-        types = list(dict.fromkeys(of_rows.tolist()))[: p.settings.max_instance_types]
+        types = axes.in_order(of_rows)[: p.settings.max_instance_types].tolist()
         is_listed = np.zeros(len(template.rows.types), dtype=bool)
         is_listed[types] = True
         listed = found[is_listed[of_rows]]
-        reserved = sorted(set(template.rows.reservation[listed].tolist()))
-        ids = tuple(p.reservation_ids[i] for i in reserved if i >= 0)  # sorted, as their indexes are
+        ids: tuple[str, ...] = ()
+        if template.kind == RESERVED:  # sorted, as their indexes are
+            ids = tuple(p.reservation_ids[i] for i in axes.distinct(template.rows.reservation[listed]))
         type_names = tuple(map(template.rows.columns.type_names.__getitem__, types))
         extra = self._pins(type_names, template.rows.capacity_types(listed), ids)
         wanted = self._pinned_shape(shape).add(*extra)

@@ -93,12 +93,12 @@ class Topology:
         name = axis.keys[key]
         asked, table = wanted.by_key.get(name), rows.in_domain(name, axis.domains[key])
         if table is None:
-            table = np.full((len(rows), len(axis.domains[key])), asked is not None)
+            table = np.full((len(axis.domains[key]), len(rows)), asked is not None)
         if asked is not None:
-            table = table & np.array([asked.has(d) for d in axis.domains[key]], dtype=bool)
-        passing: Mask = np.asarray((table & allowed).any(axis=1))
+            table = table & np.array([asked.has(d) for d in axis.domains[key]], dtype=bool)[:, None]
+        passing: Mask = np.asarray((table & allowed[:, None]).any(axis=0))
         if not any(one.needs_label for one in of_key):
-            passing |= ~np.asarray(table.any(axis=1))
+            passing |= ~np.asarray(table.any(axis=0))
         return passing
 
     def _counted(self, group: int, key: int, inside: Domains, *, itself: bool) -> Ints:

@@ -4,7 +4,7 @@ Called by `packing_search` for every packing. Two rules: a free slot that fits i
 or on spot, and no reservation gets more nodes than it has free slots.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +19,6 @@ from holdfast.core.scheduling.kernel.packing_state import RESERVED, UNRESERVED, 
 from holdfast.core.scheduling.search.run import Outcome
 from holdfast.model import resources
 from holdfast.model.requirements import Requirements
-
-_AT_ONCE = 512  # nodes that are compared with all types together
 
 
 @dataclass
@@ -56,54 +54,59 @@ class Nodes:
 
 @dataclass
 class Chooser:
-    """Caches the rows in order by shape and by what fits: most nodes of all packings are alike."""
+    """Finds the rows that a node can be, cheapest first. Most nodes of all packings are alike, so everything is cached."""
 
     problem: Problem
     shapes: Shapes
-    _masks: list[Mask] = field(default_factory=list)
-    _mask_of: dict[tuple[int, int], int] = field(default_factory=dict)  # by template and shape, in `_masks`
-    _mask_for: dict[tuple[int, Requirements], int] = field(default_factory=dict)
-    _ordered: dict[tuple[int, bytes], NDArray[np.intp]] = field(default_factory=dict)
-
-    def rows(self, template: int, shape: int, load: Ints) -> NDArray[np.intp]:
-        """The rows of a template that a node of this shape and load can be, cheapest first."""
-        fits = self.problem.templates[template].rows.fits_allocatable(load)
-        return self._of(template, shape, fits, np.packbits(fits).tobytes())
+    _bits: dict[int, list[dict[int, int]]] = field(default_factory=dict)  # by template, resource and amount
+    _rows: dict[tuple[int, int, int], NDArray[np.intp]] = field(default_factory=dict)
+    _suitable: list[tuple[NDArray[np.intp], Ints]] = field(default_factory=list)  # with `allocatable_index`
+    _index: dict[tuple[int, int], int] = field(default_factory=dict)  # by template and shape, in `_suitable`
+    _index_for: dict[tuple[int, Requirements], int] = field(default_factory=dict)
+    _fitting: dict[tuple[int, int], NDArray[np.intp]] = field(default_factory=dict)
 
     def rows_of_all(self, outcome: Outcome) -> list[NDArray[np.intp]]:
         """The rows of every new node, of the template it was opened with."""
-        templates = outcome.n_template[outcome.existing :]
-        shapes = outcome.n_shape[outcome.existing :].tolist()
-        loads = outcome.n_load[outcome.existing :]
-        found = [np.empty(0, dtype=np.intp)] * len(shapes)
-        for t in axes.distinct(templates).tolist():
-            allocatable = self.problem.templates[t].rows.allocatable
-            for some in np.array_split(of := np.flatnonzero(templates == t), 1 + len(of) // _AT_ONCE):
-                fits = np.ones((len(some), len(allocatable)), dtype=bool)
-                for resource in range(allocatable.shape[1]):
-                    fits &= allocatable[:, resource] >= loads[some, resource, None]
-                packed = np.packbits(fits, axis=1)
-                width, keys = packed.shape[1], packed.tobytes()
-                known: dict[tuple[int, bytes], NDArray[np.intp]] = {}
-                for j, i in enumerate(some.tolist()):
-                    key = shapes[i], keys[j * width : (j + 1) * width]
-                    if key not in known:
-                        known[key] = self._of(t, shapes[i], fits[j], key[1])
-                    found[i] = known[key]
-        return found
+        of = (outcome.n_template, outcome.n_shape, outcome.n_load)
+        return list(map(self.rows, *(array[outcome.existing :].tolist() for array in of)))
 
-    def _of(self, template: int, shape: int, fits: Mask, packed: bytes) -> NDArray[np.intp]:
-        mask = self._mask_of.get((template, shape))
-        if mask is None:
-            mask = self._mask_of[template, shape] = self._mask(template, shape)
-        known = self._ordered.get((mask, packed))
+    def rows(self, template: int, shape: int, load: Sequence[int]) -> NDArray[np.intp]:
+        """The rows of a template that a node of this shape and load can be, cheapest first."""
+        bits = self._fitting_bits(template, load)
+        known = self._rows.get((template, shape, bits))
         if known is None:
-            of = self.problem.templates[template].rows
-            known = of.cheapest_first(self._masks[mask] & fits[of.allocatable_index])
-            self._ordered[mask, packed] = known
+            known = self._rows[template, shape, bits] = self._find(template, shape, bits)
         return known
 
-    def _mask(self, template: int, shape: int) -> int:
+    def _fitting_bits(self, template: int, load: Sequence[int]) -> int:
+        """A bit for each entry of the template's `allocatable`: whether the load fits. Loads have few different amounts of
+        each resource, and numbers are combined faster than arrays."""
+        of_template = self._bits.get(template)
+        if of_template is None:
+            of_template = self._bits[template] = [{} for _ in load]
+        found = -1
+        for resource, amount in enumerate(load):
+            bits = of_template[resource].get(amount)
+            if bits is None:
+                fits = self.problem.templates[template].rows.allocatable[:, resource] >= amount
+                bits = of_template[resource][amount] = int.from_bytes(np.packbits(fits).tobytes(), "big")
+            found &= bits
+        return found
+
+    def _find(self, template: int, shape: int, bits: int) -> NDArray[np.intp]:
+        index = self._index.get((template, shape))
+        if index is None:
+            index = self._index[template, shape] = self._suitable_index(template, shape)
+        known = self._fitting.get((index, bits))
+        if known is None:
+            rows, allocatable_index = self._suitable[index]
+            count = len(self.problem.templates[template].rows.allocatable)
+            packed = np.frombuffer(bits.to_bytes(-(-count // 8), "big"), dtype=np.uint8)
+            fits = np.unpackbits(packed, count=count).view(bool)
+            known = self._fitting[index, bits] = rows[fits[allocatable_index]]
+        return known
+
+    def _suitable_index(self, template: int, shape: int) -> int:
         """All rows that satisfy the shape, including those that a packing left out.
 
         A node of a NodePool with limits keeps the rows it was opened with: larger ones might exceed the limits.
@@ -111,13 +114,18 @@ class Chooser:
         p, of_shape = self.problem, self.shapes.all[shape]
         limited = p.pools[p.templates[template].pool].limits.amounts
         if limited and of_shape.template == template and of_shape.mask is not None:
-            self._masks.append(of_shape.mask)
-            return len(self._masks) - 1
+            return self._add(template, of_shape.mask)
         wanted = self.shapes.pinned_requirements(shape)
-        if (template, wanted) not in self._mask_for:
-            self._mask_for[template, wanted] = len(self._masks)
-            self._masks.append(offers.satisfying(p.templates[template].rows, wanted))
-        return self._mask_for[template, wanted]
+        if (template, wanted) not in self._index_for:
+            mask = offers.satisfying(p.templates[template].rows, wanted)
+            self._index_for[template, wanted] = self._add(template, mask)
+        return self._index_for[template, wanted]
+
+    def _add(self, template: int, mask: Mask) -> int:
+        of = self.problem.templates[template].rows
+        rows = of.cheapest_first(mask)
+        self._suitable.append((rows, of.allocatable_index[rows]))
+        return len(self._suitable) - 1
 
 
 def choose(chooser: Chooser, outcome: Outcome) -> Nodes:
@@ -174,7 +182,7 @@ def _use_free_slots(p: Problem, outcome: Outcome, nodes: Nodes, chooser: Chooser
         n = outcome.existing + i
         of = p.templates[slots].rows
         unsuited = _clashing_types(p, outcome, slots, n)
-        rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n])
+        rows = chooser.rows(slots, int(outcome.n_shape[n]), outcome.n_load[n].tolist())
         if unsuited:
             rows = rows[[of.type(row).name not in unsuited for row in rows.tolist()]]
         most = outcome.shapes.s_max_capacity[outcome.n_shape[n]]  # at most what the limits were charged

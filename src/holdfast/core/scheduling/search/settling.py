@@ -52,7 +52,7 @@ def _cheapest_shape(p: Problem, ps: PackingState, shapes: Shapes, n: int, key: i
     possible = shapes.s_domains[ps.n_shape[n], first:end].astype(bool)
     table = rows.in_domain(p.domains.keys[key], p.domains.domains[key])
     for row in rows.cheapest_first(fitting):
-        here = possible if table is None else possible & table[row]
+        here = possible if table is None else possible & table[:, row]
         if here.any():
             shape = shapes.in_domain(int(ps.n_shape[n]), key, first + int(np.argmax(here)))
             if shape >= 0 and not min_values.gaps(p, shapes, shape, ps.n_load[n]):

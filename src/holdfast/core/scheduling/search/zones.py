@@ -5,8 +5,10 @@ counts on among those of equal cost, so that the failure of one zone does not af
 """
 
 import heapq
-import itertools
 from collections import Counter, defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.scheduling.input.offers import Rows
@@ -24,7 +26,7 @@ def spread(p: Problem, nodes: Nodes) -> None:
             alike[t, id(rows)].append(i)
     open_ = []
     for (t, _), found in alike.items():
-        tied = _tied(p.templates[t].rows, nodes.rows[found[0]].tolist())
+        tied = _tied(p.templates[t].rows, nodes.rows[found[0]])
         if len(tied) == 1:
             there[p.pools[p.templates[t].pool].name][next(iter(tied))] += len(found)
         else:
@@ -48,12 +50,12 @@ def _nodes_by_zone(p: Problem) -> defaultdict[str, Counter[str]]:
     return found
 
 
-def _tied(rows: Rows, ordered: list[int]) -> dict[str, int]:
+def _tied(rows: Rows, ordered: NDArray[np.intp]) -> dict[str, int]:
     """By zone, the rows at the cost of the first one, of its instance type and capacity type."""
-    first = ordered[0]
-    kinds = rows.columns.capacity_type[rows.picked]
+    costs = rows.cost[ordered]
+    equal = ordered[: np.argmin(costs == costs[0]) or len(ordered)]
+    types, kinds = rows.row_type[equal], rows.columns.capacity_type[rows.picked[equal]]
     found: dict[str, int] = {}
-    for row in itertools.takewhile(lambda row: rows.cost[row] == rows.cost[first], ordered):
-        if rows.row_type[row] == rows.row_type[first] and kinds[row] == kinds[first]:
-            found.setdefault(rows.offering(row).zone, row)
+    for row in equal[(types == types[0]) & (kinds == kinds[0])].tolist():
+        found.setdefault(rows.offering(row).zone, row)
     return found
