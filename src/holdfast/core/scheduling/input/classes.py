@@ -95,11 +95,11 @@ def ladders(
     found: list[Ladder] = []
     of_classes = []
     for c in classes:
-        terms = c.shape.terms
-        identity = tuple(map(id, terms))
+        namespace, _, *terms = c.shape
+        identity = id(namespace), *map(id, terms)
         known = by_identity.get(identity)
         if known is None:
-            known = by_identity[identity] = by_value.setdefault(terms, len(found))
+            known = by_identity[identity] = by_value.setdefault(c.shape.terms, len(found))
             if known == len(found):
                 rungs = tuple(ladder(c.shape, policy, tolerate_preferences=tolerate_preferences))
                 found.append(Ladder(c.shape, _with_group(c.shape, rungs)))
