@@ -91,7 +91,7 @@ class Clients:
         self._lock = threading.Lock()  # making one is not safe in two threads at once
 
     def get(self, service: str) -> Any:
-        """Blocks while boto3 creates the client, so call it in the executor."""
+        """Blocks while botocore creates the client, so call it in the executor."""
         with self._lock:
             if service not in self._clients:
                 self._clients[service] = self._make(service)
