@@ -15,7 +15,7 @@ TESTS ?= tests
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile mutants oracle sim peers test test-all wheel data generate lock clean
+.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -92,6 +92,9 @@ demo: $(READY) ## show the controllers at work, in the terminal (DEMO='--speed 6
 
 wheel: $(READY) ## build wheels for Linux on x86-64 and arm64 into dist/
 	$(BIN)/python scripts/build_wheels.py
+
+image: $(READY) ## build the container image with buildah, podman or docker (IMAGE='--base X --run-base Y --tag Z -- more flags')
+	$(BIN)/python scripts/build_image.py $(IMAGE)
 
 peers: $(READY) ## build the real programs that tests compare with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py
