@@ -211,7 +211,7 @@ class Cloud(Protocol):
         """Tags the instance with its claim and node, keeps existing tags, and returns annotations for the claim that
         record it. A claim with these annotations needs no call. Idempotent."""
 
-    async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
+    async def record_capacity(self, claim: Object, node_class: Object, capacity: Resources) -> None:
         """Records the actual capacity of a claim's node for later catalogs. It is cached in memory only, so after a
         restart every node is recorded again."""
 

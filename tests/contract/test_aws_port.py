@@ -98,7 +98,7 @@ def test_smallest_observed_memory_of_a_type_replaces_the_estimate(
     assert estimate < 8 * GIB
     claim = claim_of(env.one(node_class, ON_DEMAND, types=("m5.large",)))
     for observed, expected in ((estimate + 300, 300), (estimate + 100, 100), (estimate + 200, 100)):
-        run(env.cloud.learn(claim, node_class, resources.of({resources.MEMORY: observed})))
+        run(env.cloud.record_capacity(claim, node_class, resources.of({resources.MEMORY: observed})))
         assert memory(env) == estimate + expected
     other_images = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
     assert memory(env, **other_images) == estimate
@@ -111,7 +111,7 @@ def test_memory_of_a_node_with_an_old_image_is_ignored(env: LaunchEnvironment) -
     estimate = memory(env)
     old = claim_of(env.one(env.resolve(env.node_class()), ON_DEMAND, types=("m5.large",)))
     newer = env.resolve(env.node_class(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
-    run(env.cloud.learn(old, newer, resources.of({resources.MEMORY: GIB})))
+    run(env.cloud.record_capacity(old, newer, resources.of({resources.MEMORY: GIB})))
     assert memory(env, amiSelectorTerms=[{"alias": "bottlerocket@latest"}]) == estimate
 
 

@@ -29,7 +29,7 @@ def test_cpu_is_the_default_number_of_vcpus(name: str, vcpus: int) -> None:
     assert capacity_of(real(name))["cpu"] == vcpus * 1000
 
 
-# No mark for aws-7.3.2: the test shows it in part, because capacity is not learned from real nodes yet.
+# No mark for aws-7.3.2: the test shows it in part, because it records no capacity of a real node.
 @pytest.mark.parametrize(
     ("name", "mib"),
     [("m5.large", 8192 - 615), ("t3.micro", 1024 - 77), ("c6g.large", 4096 - 64 - 303)],

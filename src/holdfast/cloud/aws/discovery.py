@@ -195,13 +195,13 @@ class Discovery:
         if not self._setup.isolated_vpc:
             await self._profiles.collect(in_use)
 
-    def learn(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
-        """From a node whose image its class would still launch; the memory of an older image may differ."""
+    def record_capacity(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
+        """Only for a node whose image its class still launches: with an older image the memory may differ."""
         images = _images(node_class)
         instance_type = claim.metadata.labels.get(names.INSTANCE_TYPE)
         if instance_type and claim.status.image_id in images and capacity[resources.MEMORY]:
             now_s = self._clock.monotonic_s()
-            self._memory.learn(instance_type, images, capacity[resources.MEMORY], now_s)
+            self._memory.record(instance_type, images, capacity[resources.MEMORY], now_s)
 
     # --- Inside -----------------------------------------------------------------------------------------
 

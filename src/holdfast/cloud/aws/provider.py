@@ -145,10 +145,10 @@ class Aws:
             await self._instances.tag(claim)
         return _TAGGED
 
-    async def learn(self, claim: Object, node_class: Object, capacity: Resources) -> None:
+    async def record_capacity(self, claim: Object, node_class: Object, capacity: Resources) -> None:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        self.discovery.learn(claim, node_class, capacity)
+        self.discovery.record_capacity(claim, node_class, capacity)
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         assert isinstance(claim, NodeClaim)

@@ -144,5 +144,7 @@ class Tagging:
             and node_class is not None
             and draft.conditions.holds(claim_conditions.INITIALIZED)
         ):
-            await self._cloud.learn(claim, node_class, resources.parse_readable(node.status.capacity))
+            await self._cloud.record_capacity(
+                claim, node_class, resources.parse_readable(node.status.capacity)
+            )
         return None
