@@ -81,7 +81,7 @@ class Tally:
         charges = ec2.ledger.open.values()
         nano_usd_per_hour = sum(one.nano_usd_per_hour for one in charges if one.kind in ("spot", "on-demand"))
         self.cost_usd += nano_usd_per_hour * passed_s / NANO_S
-        running = [one for one in ec2.instances if one.live]
+        running = [one for one in ec2.instances if one.is_pending_or_running]
         self.instances |= {one.id for one in running}
         self.slots_used_s += passed_s * sum(bool(one.reservation_id) for one in running)
         self.lasted_s += passed_s

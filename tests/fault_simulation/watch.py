@@ -177,7 +177,7 @@ class Watch:
         node_deleting = node is None or _node(node.body).metadata.deletion_timestamp is not None
         in_block = instance.lifecycle not in ("", "spot")
         deleted_by_user = claim.metadata.name in self.exempt
-        return instance.live and _has_condition(claim, "Ready") and not (
+        return instance.is_pending_or_running and _has_condition(claim, "Ready") and not (
             deleted_by_user or node_deleting or in_block or instance.silent or instance.impaired
         )  # fmt: skip
 

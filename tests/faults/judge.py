@@ -170,7 +170,7 @@ class Judge:
         """Instances that are pending or running."""
         assert self._cloud is not None
         self._cloud.ec2.advance()
-        return [one for one in self._cloud.ec2.region.instances if one.live]
+        return [one for one in self._cloud.ec2.region.instances if one.is_pending_or_running]
 
     def problems(self) -> list[str]:
         return [*self._pod_problems(), *self._pair_problems(), *self._slot_problems()]

@@ -73,7 +73,7 @@ def test_scale_up_drain_with_real_evictions_and_scale_down(tmp_path: Path) -> No
         await until_running(env, 0)
 
         async def nothing_left() -> bool:
-            instances = [one for one in env.cloud.ec2.region.instances if one.live]
+            instances = [one for one in env.cloud.ec2.region.instances if one.is_pending_or_running]
             return not instances and not (await env.kube.list(Node)).items
 
         await env.until(nothing_left, "no node and no instance is left", within_s=240)
@@ -92,7 +92,7 @@ def test_two_hundred_pods_with_anti_affinity_run_and_two_of_them_are_reserved(
         record_property("memory_mib", round(replica.memory_mib))
         assert replica.memory_mib < 300  # Karpenter's: 444
         reservation = env.cloud.ec2.region.reservations[env.slots]
-        instances = [one for one in env.cloud.ec2.region.instances if one.live]
+        instances = [one for one in env.cloud.ec2.region.instances if one.is_pending_or_running]
         in_slots = {one.id for one in instances if one.reservation_id == reservation.id}
         assert (len(instances), len(in_slots), reservation.available) == (200, 2, 0)
         nodes = (await env.kube.list(Node)).items

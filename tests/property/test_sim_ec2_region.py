@@ -155,7 +155,7 @@ class RandomSteps:
         )
 
     def interrupt(self) -> None:
-        spots = [i.id for i in self.state.instances if i.lifecycle == "spot" and i.live]
+        spots = [i.id for i in self.state.instances if i.lifecycle == "spot" and i.is_pending_or_running]
         if spots:
             control.interrupt_spot(self.state, self.dice.choice(spots))
 

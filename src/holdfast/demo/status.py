@@ -86,7 +86,7 @@ async def read(env: Environment, elapsed_s: float) -> Status:
     on_node: defaultdict[str, list[str]] = defaultdict(list)
     for pod in pods:
         on_node[pod.spec.node_name or ""].append(pod.metadata.name)
-    instances = {one.id: one for one in ec2.instances if one.live}
+    instances = {one.id: one for one in ec2.instances if one.is_pending_or_running}
     nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
     running = [one for one in instances.values() if one.state == "running"]
     return Status(

@@ -13,7 +13,7 @@ from holdfast.sim.cluster import labels, pods
 from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Node, Pod
 from holdfast.sim.cluster.timings import Timings
-from holdfast.sim.ec2.entities import LIVE_STATES, Instance
+from holdfast.sim.ec2.entities import PENDING_OR_RUNNING, Instance
 from holdfast.sim.ec2.service import Ec2
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
@@ -42,7 +42,7 @@ class CloudNodes:
             return None
         if pods.condition(node.status, pods.READY).get("status") == "True" or not instance_id:
             return None
-        if instance is None or instance.state not in (*LIVE_STATES, "shutting-down"):
+        if instance is None or instance.state not in (*PENDING_OR_RUNNING, "shutting-down"):
             await self._engine.kube.delete(node)
             return None
         return _PERIOD_S

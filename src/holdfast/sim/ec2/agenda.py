@@ -17,7 +17,7 @@ ACTIONS: Final[Mapping[str, Callable[[RegionState, str], None]]] = {
     "instance.impair-system": functools.partial(instances.impair, check="system"),
     "instance.end": instances.end,
     "instance.release": instances.release,
-    "instance.forget": instances.forget,
+    "instance.forget": instances.remove,
     "instance.interrupted": instances.interrupted,
     "instance.scheduled": instances.scheduled,
     "reservation.start": reservations.start,

@@ -28,7 +28,9 @@ class Tally:
         self.held: Counter[str] = Counter()  # slots by reservation
         self.inside: dict[str, dict[str, None]] = {}  # by reservation: who runs in it or holds a slot of it
         self.addresses: Counter[str] = Counter()  # in use by subnet
-        self.places: Counter[tuple[str, str]] = Counter()  # account and address of each instance that has one
+        self.private_ips: Counter[tuple[str, str]] = (
+            Counter()
+        )  # account and address of each instance that has one
         self.ids: tuple[str, ...] = ()  # to look at, and what of them is there:
         self.instances: tuple[Instance, ...] = ()
         self.reservations: tuple[Reservation, ...] = ()
@@ -46,7 +48,7 @@ class Tally:
             if reservation := region.reservations.get(key):
                 if not _alike(self._known.get(key), reservation):
                     ids |= self.inside.get(key, {})
-                self._know(reservation)
+                self._record_reservation(reservation)
         for key, block in self._blocks.items():
             if region.now_s >= block.reclaim_s:
                 ids |= self.inside.get(key, {})
@@ -56,9 +58,9 @@ class Tally:
 
     def counts(self) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
         """Without zeros, which are left of what is gone."""
-        return +self.held, +self.addresses, +self.places
+        return +self.held, +self.addresses, +self.private_ips
 
-    def _know(self, reservation: Reservation) -> None:
+    def _record_reservation(self, reservation: Reservation) -> None:
         self._known[reservation.id] = reservation
         self._blocks.pop(reservation.id, None)
         if reservation.kind == CAPACITY_BLOCK and reservation.active:
@@ -82,7 +84,7 @@ class Tally:
                     inside[key] = None
             if instance.state != "terminated":
                 self.addresses[instance.subnet_id] += by * instance.spec.addresses
-                self.places[instance.account, instance.private_ip] += by
+                self.private_ips[instance.account, instance.private_ip] += by
 
 
 class Watch:
@@ -168,7 +170,7 @@ def nothing_runs_in_an_ended_reservation(region: RegionState, tally: Tally) -> N
         if not reservation.active:
             raise BrokenRule(f"{instance.id} is in {reservation.id}, which is {reservation.state}")
         block = reservation.kind == CAPACITY_BLOCK
-        if block and instance.live and region.now_s >= reservation.reclaim_s:
+        if block and instance.is_pending_or_running and region.now_s >= reservation.reclaim_s:
             raise BrokenRule(f"{instance.id} is {instance.state} in {reservation.id} after its reclaim began")
 
 
@@ -184,8 +186,8 @@ def subnets_are_not_overfull(region: RegionState, tally: Tally) -> None:
         subnet, used = region.subnets[instance.subnet_id], tally.addresses[instance.subnet_id]
         if used > subnet.addresses:
             raise BrokenRule(f"{subnet.id} has {subnet.addresses} addresses and {used} in use")
-    places = {(each.account, each.private_ip): None for each in tally.instances}
-    if doubled := [place for place in places if tally.places[place] > 1]:
+    private_ips = {(each.account, each.private_ip): None for each in tally.instances}
+    if doubled := [private_ip for private_ip in private_ips if tally.private_ips[private_ip] > 1]:
         raise BrokenRule(f"addresses in use twice: {doubled}")
 
 
@@ -210,7 +212,8 @@ def instance_health_is_valid(region: RegionState, tally: Tally) -> None:
                 raise BrokenRule(f"{instance.id} fails its check {check!r} since {since_s}")
         event = instance.event
         if event and (
-            event.code not in EVENT_CODES or (instance.live and not event.over and event.at_s < region.now_s)
+            event.code not in EVENT_CODES
+            or (instance.is_pending_or_running and not event.over and event.at_s < region.now_s)
         ):
             raise BrokenRule(f"{instance.id} waits for {event.code} at {event.at_s}")
 

@@ -8,7 +8,7 @@ of its own; times are seconds since the epoch; "" and 0 mean "not there" where E
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-LIVE_STATES: Final = ("pending", "running")  # states in which an instance does work or is about to
+PENDING_OR_RUNNING: Final = ("pending", "running")
 STATE_CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
 
 CHECKS: Final = ("instance", "system", "ebs")  # what EC2 looks at to say whether an instance is well
@@ -145,8 +145,8 @@ class Instance:
     tags: dict[str, str] = field(default_factory=dict)
 
     @property
-    def live(self) -> bool:
-        return self.state in LIVE_STATES
+    def is_pending_or_running(self) -> bool:
+        return self.state in PENDING_OR_RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

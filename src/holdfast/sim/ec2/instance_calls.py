@@ -132,7 +132,7 @@ def terminate(region: RegionState, request: Request) -> dict[str, Any]:
 def reboot(region: RegionState, request: Request) -> dict[str, Any]:
     found = asked(region, request, request.need("InstanceIds"))
     for instance in found:
-        if not instance.live:
+        if not instance.is_pending_or_running:
             raise ApiError(
                 "IncorrectInstanceState",
                 f"The instance '{instance.id}' is not in a state from which it can be rebooted.",

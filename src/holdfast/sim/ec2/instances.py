@@ -1,4 +1,4 @@
-"""The life of an instance: pending, running, shutting-down, terminated, forgotten; and of the slot it holds.
+"""The states of an instance: pending, running, shutting-down, terminated, removed; and of the slot it holds.
 
 The rules: a slot is free again only when its instance is terminated and the release lag has passed, not when the end is
 asked for; an instance that has ended never comes back.
@@ -25,7 +25,7 @@ def boot(region: RegionState, instance_id: str) -> None:
 def impair(region: RegionState, instance_id: str, check: str = "instance") -> None:
     """From now on a status check of it fails."""
     instance = region.instances.get(instance_id)
-    if instance and instance.live:
+    if instance and instance.is_pending_or_running:
         region.put_instance(instance, impaired={check: region.now_s} | instance.impaired)
 
 
@@ -45,7 +45,7 @@ def reboot(region: RegionState, instance: Instance) -> None:
 def scheduled(region: RegionState, instance_id: str) -> None:
     """The time of its event has come. An instance that AWS stops never comes back here: there are no stopped ones."""
     instance = region.instances.get(instance_id)
-    if not instance or not instance.live or not instance.event or instance.event.over:
+    if not instance or not instance.is_pending_or_running or not instance.event or instance.event.over:
         return
     if instance.event.code in REBOOTS:
         reboot(region, instance)
@@ -58,7 +58,7 @@ def scheduled(region: RegionState, instance_id: str) -> None:
 
 def terminate(region: RegionState, instance: Instance, code: str, message: str) -> None:
     """Begins the end. Twice is once."""
-    if instance.live:
+    if instance.is_pending_or_running:
         region.put_instance(instance, state="shutting-down", state_reason=(code, message))
         region.at(region.now_s + region.setup.timings.shutdown_s, "instance.end", instance.id)
 
@@ -111,7 +111,8 @@ def give_back(region: RegionState, lent: Reservation, count: int) -> None:
     )
 
 
-def forget(region: RegionState, instance_id: str) -> None:
+def remove(region: RegionState, instance_id: str) -> None:
+    """From now on it is not described any more."""
     region.instances.drop(instance_id)
 
 

@@ -77,7 +77,9 @@ def _partition(region: RegionState, account: str, group: str) -> int:
     if not count:
         return 0
     used = Counter(
-        each.partition for each in region.instances if each.spec.placement_group == group and each.live
+        each.partition
+        for each in region.instances
+        if each.spec.placement_group == group and each.is_pending_or_running
     )
     return min(range(1, count + 1), key=lambda number: used[number])
 
@@ -89,6 +91,6 @@ def _address(region: RegionState, subnet_id: str) -> str:
     for _ in range(subnet.addresses):
         address = str(ipaddress.IPv4Address(first + region.addresses[subnet_id] % subnet.addresses))
         region.addresses[subnet_id] += 1
-        if not region.usage.places[subnet_id, address]:
+        if not region.usage.private_ips[subnet_id, address]:
             return address
     raise AssertionError(f"{subnet_id} has no address left, and something is launched there")

@@ -100,7 +100,7 @@ class RegionState:
         self._touch(made)
         return made
 
-    def knows(self, account_id: str) -> bool:
+    def has_account(self, account_id: str) -> bool:
         return account_id in self._accounts
 
     def account(self, account_id: str) -> Account:

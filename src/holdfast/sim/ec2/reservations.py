@@ -70,7 +70,11 @@ def end(region: RegionState, reservation: Reservation, state: str) -> None:
 
 
 def inside(region: RegionState, reservation: Reservation) -> list[Instance]:
-    return [each for each in region.instances if each.held_reservation_id == reservation.id and each.live]
+    return [
+        each
+        for each in region.instances
+        if each.held_reservation_id == reservation.id and each.is_pending_or_running
+    ]
 
 
 def fits(
@@ -114,7 +118,7 @@ def join_running(region: RegionState, reservation: Reservation) -> None:
         if reservation.available == 0:
             return
         if (
-            instance.live
+            instance.is_pending_or_running
             and not instance.held_reservation_id
             and _joins(region, instance, reservation, groups)
         ):

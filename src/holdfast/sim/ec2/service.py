@@ -124,7 +124,7 @@ class Ec2:
 
     def _admit(self, operation: str, params: Mapping[str, Any], caller: Caller) -> None:
         region = self.region
-        if not region.knows(caller.account_id):
+        if not region.has_account(caller.account_id):
             raise ApiError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
         if region.faults.strikes_call(faults.Throttled, operation, region.now_s):
             raise throttle.limit_exceeded()

@@ -12,7 +12,7 @@ from holdfast.sim.ec2.entities import Instance
 class Usage:
     def __init__(self) -> None:
         self.addresses: Counter[str] = Counter()  # by subnet
-        self.places: Counter[tuple[str, str]] = Counter()  # subnet and address
+        self.private_ips: Counter[tuple[str, str]] = Counter()  # subnet and address
         self.outside: Counter[tuple[str, str]] = Counter()  # on demand in no reservation: account and type
 
     def change(self, before: Instance | None, after: Instance | None) -> None:
@@ -25,6 +25,6 @@ class Usage:
         if instance.state == "terminated":
             return
         self.addresses[instance.subnet_id] += by * instance.spec.addresses
-        self.places[instance.subnet_id, instance.private_ip] += by
-        if instance.live and not instance.lifecycle and not instance.reservation_id:
+        self.private_ips[instance.subnet_id, instance.private_ip] += by
+        if instance.is_pending_or_running and not instance.lifecycle and not instance.reservation_id:
             self.outside[instance.account, instance.instance_type] += by
