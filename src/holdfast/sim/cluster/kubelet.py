@@ -54,8 +54,8 @@ class Kubelet:
         self.address = instance.private_ip
         self.registered = False
 
-    async def live(self) -> None:
-        """Until it is cancelled: an instance that ends does not say so."""
+    async def run(self) -> None:
+        """Runs until it is cancelled: the kubelet of a terminated instance reports nothing."""
         clock, timings = self._engine.clock, self._timings
         await clock.sleep(timings.boot_s)
         await self._persist(self._register)

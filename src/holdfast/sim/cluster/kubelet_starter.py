@@ -124,6 +124,6 @@ class KubeletStarter:
             region=region.setup.region,
             timings=self._timings,
         )
-        task = asyncio.create_task(kubelet.live())
+        task = asyncio.create_task(kubelet.run())
         self._running[instance.id] = Running(kubelet, task, instance.boots)
         self._by_node[kubelet.node] = kubelet

@@ -34,7 +34,7 @@ class NodeLifecycle:
     async def reconcile(self, key: Key) -> float | None:
         node = self._engine.caches.of(Node).get(key)
         if node is None:
-            self._forget(key[1])
+            self._discard(key[1])
             return None
         left_s = self._silent_in_s(node)
         if left_s <= 0 and pods.condition(node.status, pods.READY).get("status") != "Unknown":
@@ -60,7 +60,7 @@ class NodeLifecycle:
         now_s = self._engine.clock.monotonic_s()
         return self._heard_s.setdefault(node.metadata.name, now_s) + self._timings.grace_s - now_s
 
-    def _forget(self, name: str) -> None:
+    def _discard(self, name: str) -> None:
         self._heard_s.pop(name, None)
         self._since_s = {key: since_s for key, since_s in self._since_s.items() if key[0] != name}
 

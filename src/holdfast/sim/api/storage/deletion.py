@@ -162,7 +162,7 @@ class Deletion:
         if bucket == DEFINITIONS:
             self._resources.define(removed.name, [])
             group, plural = value["spec"]["group"], value["spec"]["names"]["plural"]
-            self._store.forget(f"{group}/{plural}")
+            self._store.remove_bucket(f"{group}/{plural}")
         for place, dependent in self._store.dependents(removed.uid):
             self._disown(place, dependent, removed.uid)
         for uid in removed.owners:

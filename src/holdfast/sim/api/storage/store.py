@@ -66,7 +66,7 @@ class Bucket:
         self._window = window
         self._changes: list[Change] = []
         self._first = 0  # the position of _changes[0]
-        self._forgotten = 0  # the version of the newest change that is no longer in _changes
+        self._discarded_version = 0  # the version of the newest change that is no longer in _changes
         self._sorted: list[Key] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self.closed = False  # its kind is served no more
@@ -82,7 +82,7 @@ class Bucket:
             self.objects[after.key] = after
         self._changes.append(change)
         if len(self._changes) >= 2 * self._window:  # seldom, so that each change costs the same
-            self._forgotten = self._changes[self._window - 1].after.version
+            self._discarded_version = self._changes[self._window - 1].after.version
             del self._changes[: self._window]
             self._first += self._window
         self._wake()
@@ -116,7 +116,7 @@ class Bucket:
         return self._first + len(self._changes)
 
     def changes(self, position: int) -> list[Change]:
-        """What happened from a position on; raises TooOld when some of it is forgotten."""
+        """What happened from a position on; raises TooOld if some of it was discarded."""
         if self.end - position > self._window:
             raise TooOld
         return self._changes[position - self._first :]
@@ -134,7 +134,7 @@ class Bucket:
                 future.set_result(None)
 
     def _since(self, version: int) -> list[Change]:
-        if version < self._forgotten:
+        if version < self._discarded_version:
             raise TooOld
         low, high = 0, len(self._changes)
         while low < high:
@@ -171,8 +171,8 @@ class Store:
     def buckets(self) -> Iterator[tuple[str, Bucket]]:
         yield from list(self._buckets.items())
 
-    def forget(self, name: str) -> None:
-        """A resource that is served no more: its watches end, a new one of that name starts empty."""
+    def remove_bucket(self, name: str) -> None:
+        """Ends the watches of a resource that is no longer served. A new resource of that name starts empty."""
         self.bucket(name).close()
         del self._buckets[name]
 
