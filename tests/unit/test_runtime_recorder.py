@@ -129,7 +129,9 @@ def test_probes_and_metrics_are_served() -> None:
     async def program() -> None:
         metrics = Metrics(DECLARED, strict=True)
         metrics.gauge("test_free_slots", {}, 7)
-        pages = health.probes(live={"controllers": lambda: not_live}, ready={"caches": lambda: not_ready})
+        pages = health.probes(
+            liveness={"controllers": lambda: not_live}, readiness={"caches": lambda: not_ready}
+        )
         async with (
             health.serve(pages, host="127.0.0.1", port=0) as probe_port,
             health.serve(health.metrics_page(metrics), host="127.0.0.1", port=0) as metrics_port,

@@ -196,7 +196,9 @@ def _calls(adapters: Adapters, kube: Client) -> Calls:
 
 @contextlib.asynccontextmanager
 async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
-    probes = health.probes(live={"controllers": app.manager.stuck}, ready={"caches": app.manager.unready})
+    probes = health.probes(
+        liveness={"controllers": app.manager.stuck}, readiness={"caches": app.manager.unready}
+    )
     page = health.metrics_page(app.metrics, refresh=app.refresh_gauges)
     host = program.bind_address
     try:

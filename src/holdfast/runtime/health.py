@@ -15,12 +15,12 @@ _STOP_S: Final = 0.5  # an incomplete request must not delay the exit
 Check = Callable[[], str]  # the problem; empty: healthy
 
 
-def probes(*, live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
+def probes(*, liveness: Mapping[str, Check], readiness: Mapping[str, Check]) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
-        return _response(live)
+        return _response(liveness)
 
     async def readyz(_: web.Request) -> web.Response:
-        return _response(ready)
+        return _response(readiness)
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])

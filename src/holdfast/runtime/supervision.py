@@ -19,7 +19,7 @@ UNEXPECTED: Final = "holdfast_unexpected_errors_total"
 BACKOFF: Final = Backoff(base_s=1, cap_s=300)
 _SAME_WITHIN_S: Final = 3600.0
 _STEADY_S: Final = 600.0  # a task that ran this long restarts with the shortest delay
-_MAX_PLACES: Final = 1000
+_MAX_LOCATIONS: Final = 1000
 
 
 class Unexpected:
@@ -33,16 +33,16 @@ class Unexpected:
     def report(self, where: str, error: BaseException, **about: object) -> None:
         """Counts the error, and logs it with its traceback unless the same line of code failed within the hour."""
         self._recorder.count(UNEXPECTED, {"where": where})
-        now_s, key = self._clock.monotonic_s(), (where, _place(error))
+        now_s, key = self._clock.monotonic_s(), (where, _location(error))
         if now_s - self._logged_s.get(key, -_SAME_WITHIN_S) < _SAME_WITHIN_S:
             return
-        if len(self._logged_s) >= _MAX_PLACES:
+        if len(self._logged_s) >= _MAX_LOCATIONS:
             self._logged_s.clear()
         self._logged_s[key] = now_s
         structlog.get_logger().error("unexpected error", where=where, **about, exc_info=error)
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     """The type of the error and the line that raised it; not its message, which may differ each time."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else repr(error)

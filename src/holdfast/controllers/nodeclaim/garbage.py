@@ -55,10 +55,10 @@ class Garbage:
             for node in tuple(self._nodes.get(instance.provider_id)):
                 with contextlib.suppress(errors.NotFound):
                     await self._kube.delete(node)
-        dead = [one for one in self._without_instance(claims, instances) if await self._is_gone(one)]
-        for claim in dead:
+        to_delete = [one for one in self._without_instance(claims, instances) if await self._is_gone(one)]
+        for claim in to_delete:
             await self._end.end(claim, "garbage_collected")
-        did = f"{len(lost)} instances ended, {len(dead)} claims deleted" if lost or dead else ""
+        did = f"{len(lost)} instances ended, {len(to_delete)} claims deleted" if lost or to_delete else ""
         return RequeueAfter(_EVERY_S, "next comparison of NodeClaims and instances", did)
 
     def _without_claim(self, instances: Sequence[Instance], claims: Sequence[NodeClaim]) -> list[Instance]:
@@ -77,7 +77,7 @@ class Garbage:
         ]
 
     async def _is_gone(self, claim: NodeClaim) -> bool:
-        """Asked of the instance alone: a list may be from before its launch."""
+        """Reads this one instance: a list may be older than its launch."""
         try:
             await self._cloud.instance(claim.status.provider_id or "")
         except (errors.NotFound, errors.NotReady) as error:
