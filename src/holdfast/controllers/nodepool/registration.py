@@ -52,7 +52,7 @@ class RegistrationHealth:
         if verdict is not None:
             found.put(CONDITION, TRUE if verdict.registered else FALSE, verdict.reason, verdict.message)
 
-    def forget(self, key: Key) -> None:
+    def discard(self, key: Key) -> None:
         self._histories.pop(key, None)
 
     def _history(self, pool: NodePool) -> History:

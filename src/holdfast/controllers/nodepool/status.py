@@ -46,7 +46,7 @@ class Status:
     async def reconcile(self, key: Key) -> Done:
         known = self._classes.find(key)
         if known is None:
-            self._registrations.forget(key)
+            self._registrations.discard(key)
             return Done()
         pool, class_name, node_class = known
         found = conditions.edit(pool, now_s=self._clock.now_s())

@@ -49,7 +49,7 @@ class WatchedPods:
         watched.subscribe(self._on_pod)
 
     def subscribe(self, changed_on: Callable[[str], None]) -> None:
-        """Tells the node of every pod that changed from now on, as it was and as it is."""
+        """Calls `changed_on` with the node of each pod that changes from now on, before and after the change."""
         self._changed_on.append(changed_on)
 
     def use(self, context: PodContext, claims: Iterable[Key] | None) -> None:
@@ -60,7 +60,7 @@ class WatchedPods:
         else:
             again = [pod for claim in claims for pod in self._by_claim.get("/".join(claim))]
         for pod in again:
-            self.converter.forget(pod.metadata.uid)
+            self.converter.discard(pod.metadata.uid)
             self._on_pod(None, pod)
 
     async def convert_new(self) -> None:
@@ -91,7 +91,7 @@ class WatchedPods:
         self._changed |= self._passing_waiting
         self._passing_waiting = {}
         for node in self._passing:
-            self._tell(node)
+            self._notify(node)
         self._passing = {}
 
     def _convert(self, most: int) -> None:
@@ -131,15 +131,15 @@ class WatchedPods:
                 for daemon_set in _daemon_set(pod):
                     self._newest.pop(daemon_set, None)
                 if pod.spec.node_name:
-                    self._tell(pod.spec.node_name)
+                    self._notify(pod.spec.node_name)
                 if self._waiting.pop(_full_name(pod), None) is not None:
                     self._sorted = None
         if after is not None:
             self._changed[key_of(after)] = None
         elif before is not None:
-            self.converter.forget(before.metadata.uid)
+            self.converter.discard(before.metadata.uid)
 
-    def _tell(self, node: str) -> None:
+    def _notify(self, node: str) -> None:
         for changed_on in self._changed_on:
             changed_on(node)
 
@@ -167,7 +167,7 @@ class _RememberingConverter(PodConverter):
     def depending(self) -> list[Pod]:
         return list(self._depending.values())
 
-    def forget(self, uid: str) -> None:
+    def discard(self, uid: str) -> None:
         self._views.pop(uid, None)
         self._depending.pop(uid, None)
 

@@ -47,7 +47,7 @@ class PodConverter:
         if context == self._context:
             return
         if context.spreads.constraints != self._context.spreads.constraints:
-            self._forget()  # even a pod that does not depend on its context may get or lose a constraint
+            self._clear()  # even a pod that does not depend on its context may get or lose a constraint
         self._context = context
         for key in self._dependent:
             self._known.pop(key, None)
@@ -65,14 +65,14 @@ class PodConverter:
             parts = (*parts, pod.metadata.owner_references)
         try:
             key = self._encode(parts)
-        except OverflowError:  # a number beyond 64 bits, which only a file can hold: read it, and forget it
+        except OverflowError:  # a number beyond 64 bits, which only a file can hold: not cached
             return pod_shapes.convert(pod, self._context, self._rules)
-        return self._known.get(key) or self._learn(key, parts, pod)
+        return self._known.get(key) or self._convert_and_cache(key, parts, pod)
 
-    def _learn(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
+    def _convert_and_cache(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
         if len(self._known) >= self._remembered_max:
             # Pods come in runs of one shape: to start anew costs one conversion a shape, and no bookkeeping.
-            self._forget()
+            self._clear()
         converted = self._known[key] = self._fresh(parts, pod)
         if not converted.self_contained:
             self._dependent.append(key)
@@ -125,7 +125,7 @@ class PodConverter:
                 return None
         return found
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         for table in (
             self._known,
             self._prototypes,

@@ -109,25 +109,25 @@ class Source(Generic[T]):
 
 
 class Answers(Generic[K, T]):
-    """Answers by their question; each caller sets how old an answer may be."""
+    """Cached answers by question; each caller sets how old an answer may be."""
 
     def __init__(self, clock: ports.Clock) -> None:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._kept: dict[K, tuple[float, T]] = {}
 
-    async def get(self, question: K, ttl_s: Callable[[T], float], ask: Callable[[], Awaitable[T]]) -> T:
+    async def get(self, question: K, ttl_s: Callable[[T], float], fetch: Callable[[], Awaitable[T]]) -> T:
         async with self._lock:
             cached = self._kept.get(question)
             if cached is not None and self._clock.monotonic_s() - cached[0] < ttl_s(cached[1]):
                 return cached[1]
-            asked_s = self._clock.monotonic_s()
-            answer = await ask()
-            self._kept = {q: a for q, a in self._kept.items() if asked_s - a[0] < UNUSED_S}
-            self._kept[question] = (asked_s, answer)
+            began_s = self._clock.monotonic_s()
+            answer = await fetch()
+            self._kept = {q: a for q, a in self._kept.items() if began_s - a[0] < UNUSED_S}
+            self._kept[question] = (began_s, answer)
             return answer
 
-    def forget(self, question: K) -> None:
+    def discard(self, question: K) -> None:
         self._kept.pop(question, None)
 
 

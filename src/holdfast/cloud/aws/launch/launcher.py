@@ -231,7 +231,7 @@ class Launcher:
         except errors.ReservationExhausted as error:
             return fleets.all_full(str(error))
         except errors.NotFound:
-            self.templates.forget(made)
+            self.templates.discard(made)
             await self.templates.ensure(made)
         return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
 

@@ -91,7 +91,7 @@ class Probes:
         except errors.Unauthorized as error:
             return Problem("CreateFleetAuthCheckFailed", str(error))
         except errors.NotFound:  # the template, if it was deleted: it is made again the next time
-            self._store.forget([template])
+            self._store.discard([template])
             raise
 
     async def _run(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:

@@ -54,8 +54,8 @@ class TemplateStore:
         missing = [template for name, template in wanted.items() if name not in self._known]
         await asyncio.gather(*(self._make(template) for template in missing))
 
-    def forget(self, templates: Iterable[Template]) -> None:
-        """EC2 answered that one of these does not exist."""
+    def discard(self, templates: Iterable[Template]) -> None:
+        """Call it when EC2 answers that one of these does not exist."""
         self._known.difference_update(template.name for template in templates)
 
     async def delete_all(self, node_class: str) -> None:

@@ -85,7 +85,7 @@ class Images:
         """A parameter whose image is deprecated or gone by now holds another one: it is read again."""
         for parameter, image_id in ids.items():
             if image_id and (image_id not in images or images[image_id].deprecated):
-                self._parameters.forget(parameter.name)
+                self._parameters.discard(parameter.name)
 
     async def _queries(self, terms: Iterable[AMISelectorTerm]) -> list[Query]:
         """All ids together are one query."""

@@ -87,7 +87,7 @@ class Profiles:
             if now_s - self._unused_s.get(name, now_s) < UNUSED_S or not await self._is_ours(name):
                 continue
             for role in listed.roles:
-                self._checked.forget((listed.path.rstrip("/").rpartition("/")[2], role))
+                self._checked.discard((listed.path.rstrip("/").rpartition("/")[2], role))
             await self._delete(name, listed.roles)
 
     async def _is_ours(self, name: str) -> bool:
