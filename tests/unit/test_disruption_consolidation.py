@@ -271,7 +271,7 @@ def test_single_node_consolidation_alternates_between_nodepools_and_continues_in
         pool("other", (instance_type("tiny", 2, 8, 0.01), *catalog()), ON_DEMAND_ONLY),
     ]
     cluster = disruption_input(*stuck, paid, pools=pools, rules={"default": FREE, "other": FREE})
-    few = Settings(nodes_asked_max=1, together_max=0)
+    few = Settings(nodes_simulated_max=1, together_max=0)
     first = decide(cluster, few)
     assert first.command is None
     assert BlockedCode.NOT_REACHED in codes(first, "b") & codes(first, "c")

@@ -279,7 +279,7 @@ def test_drifted_node_with_a_blocked_pod_waits_while_another_replacement_waits_f
 
 
 def test_drifted_nodes_that_the_pass_does_not_reach_have_a_reason() -> None:
-    few = Settings(nodes_asked_max=1, terminate_first_drift=False)
+    few = Settings(nodes_simulated_max=1, terminate_first_drift=False)
     cluster = cluster_of(reserved_node("a"), reserved_node("b"), facts={"a": DRIFTED, "b": DRIFTED})
     decision = decide(cluster, few)
     assert decision.command is None
@@ -289,7 +289,7 @@ def test_drifted_nodes_that_the_pass_does_not_reach_have_a_reason() -> None:
 
 
 def test_reason_of_a_drifted_node_is_not_replaced_by_the_end_of_the_pass() -> None:
-    few = Settings(nodes_asked_max=0)
+    few = Settings(nodes_simulated_max=0)
     decision = decide(cluster_of(reserved_node("a"), facts={"a": DRIFTED}, rules=at_most("0")), few)
     assert BlockedCode.BUDGET in codes(decision, "a")
 

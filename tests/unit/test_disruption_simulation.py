@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.disruption import simulation
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
-from holdfast.core.disruption.simulation import Answer, Simulator
+from holdfast.core.disruption.simulation import SimulationResult, Simulator
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.solve import solve
@@ -124,22 +124,22 @@ def test_pods_on_an_unsettled_node_count_for_topology_spread() -> None:
 # --- Pods that block a deletion ---------------------------------------------------------------------
 
 
-def answer_for(solve_request: SolveRequest) -> Answer:
+def result_of(solve_request: SolveRequest) -> SimulationResult:
     """The simulation that every disruption method runs before it disrupts the node `old`."""
-    return Simulator(DisruptionInput(solve_request.snapshot), Settings()).ask([OLD])
+    return Simulator(DisruptionInput(solve_request.snapshot), Settings()).simulate([OLD])
 
 
 @pytest.mark.fact("S-104")
 def test_pod_that_is_already_pending_does_not_block_the_deletion_of_a_node() -> None:
     pending = pods(1, shape(99_000))
-    answer = answer_for(request_with(OLD, node("other"), pending=pending, types=fake_types(1)))
-    assert [one.pod for one in answer.plan.unplaced] == ["pod-000000"]
-    assert answer.stuck is None
+    result = result_of(request_with(OLD, node("other"), pending=pending, types=fake_types(1)))
+    assert [one.pod for one in result.plan.unplaced] == ["pod-000000"]
+    assert result.stuck is None
 
 
 @pytest.mark.fact("S-104")
 def test_pod_that_fits_on_no_other_node_blocks_the_deletion_of_its_node() -> None:
-    answer = answer_for(request_with(OLD, types=fake_types(1)))
-    assert [one.pod for one in answer.plan.unplaced] == ["old-000000"]
-    assert answer.stuck is not None
-    assert answer.stuck.subject == "default/old-0"
+    result = result_of(request_with(OLD, types=fake_types(1)))
+    assert [one.pod for one in result.plan.unplaced] == ["old-000000"]
+    assert result.stuck is not None
+    assert result.stuck.subject == "default/old-0"

@@ -39,7 +39,7 @@ class Balance:
         return (saved / self._cost[pool]) / Fraction(trouble, self._trouble[pool])
 
     def why_not(self, found: Sequence[Candidate], command: DisruptionCommand) -> Reason | None:
-        """Every Balanced pool must agree to its share of the command; other pools are not asked."""
+        """Every Balanced pool must approve its share of the command; other pools do not matter."""
         saved = Cost(command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour).scaled
         total = sum((one.cost for one in found), FREE).scaled
         for pool in sorted({one.pool for one in found} & set(self._cost)):

@@ -1,6 +1,6 @@
 """Consolidation: several nodes at once, then one at a time; and whether a set of nodes can be deleted or replaced at a gain.
 
-The planner is asked where the pods of the chosen nodes would run. A command needs a node for every pod, and at most one
+The planner finds out where the pods of the chosen nodes would run. A command needs a node for every pod, and at most one
 node that is launched on demand or on spot; any number may be launched into free slots (D-24). It must pay: the price of
 all nodes falls, or a node leaves a slot for one that is worth less where `slot_release` allows it (D-25, D-30 to D-32). An
 empty node that would stay for the moved pods counts at its price.
@@ -24,7 +24,7 @@ from holdfast.core.disruption.commands import Action, Blockers, DisruptionComman
 from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings
-from holdfast.core.disruption.simulation import Answer, Simulator
+from holdfast.core.disruption.simulation import SimulationResult, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import prices, wording
@@ -70,10 +70,10 @@ class ConsolidationPass:
         return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
     def attempt(self, method: Method, found: Sequence[Candidate]) -> DisruptionCommand | Reason:
-        question = self.release.question(found)
-        answer = self.simulator.ask([one.node for one in found], question)
+        options = self.release.simulation_options(found)
+        result = self.simulator.simulate([one.node for one in found], options)
         command = CommandBuilder(self.candidate_set, self.simulator, self.settings, self.release).command(
-            method, found, answer
+            method, found, result
         )
         if isinstance(command, DisruptionCommand):
             return self.balance.why_not(found, command) or command
@@ -84,7 +84,7 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
     """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
-        # Half of what a pass may ask is left for single nodes.
+        # Half of what a pass may simulate is left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
@@ -181,28 +181,28 @@ class CommandBuilder:
     release: SlotRelease
 
     def command(
-        self, method: Method, found: Sequence[Candidate], answer: Answer
+        self, method: Method, found: Sequence[Candidate], result: SimulationResult
     ) -> DisruptionCommand | Reason:
-        if answer.stuck is not None:
-            return answer.stuck
-        stays = self.release.why_not(found, answer)
+        if result.stuck is not None:
+            return result.stuck
+        stays = self.release.why_not(found, result)
         if stays is not None:
             return stays
         before = sum((one.cost for one in found), FREE)
-        still_paid_nano = sum(self._still_paid(placed.node) for placed in answer.placed)
+        still_paid_nano = sum(self._still_paid(placed.node) for placed in result.placed)
         if still_paid_nano:
             if still_paid_nano >= before.paid_nano:
                 text = "Can't remove: the pods would move to empty nodes that cost as much and would be deleted otherwise"
                 return Reason(BlockedCode.NOT_CHEAPER, text)
             before = Cost(before.paid_nano - still_paid_nano, before.slots_nano)
-        claims = self._claims(method, found, answer.claims, before)
+        claims = self._claims(method, found, result.claims, before)
         if isinstance(claims, Reason):
             return claims
         after = sum((self._cost(claim) for claim in claims), FREE)
         assert not claims or after < before, "a move pays"
         stays = self._saves_too_little(found, before, after)
         if stays is None and not claims:
-            stays = self.simulator.crowded_out([one.node for one in found], answer.movers)
+            stays = self.simulator.crowded_out([one.node for one in found], result.movers)
         if stays is not None:
             return stays
         return DisruptionCommand(
@@ -212,7 +212,7 @@ class CommandBuilder:
             candidates=tuple(one.name for one in found),
             why=_explanation(found, claims, before, after),
             replacements=tuple(Replacement(claim) for claim in claims),
-            placed=answer.placed,
+            placed=result.placed,
             saves_nano_usd_per_hour=before.paid_nano - after.paid_nano,
             frees_nano_usd_per_hour=before.slots_nano - after.slots_nano,
         )
@@ -242,7 +242,7 @@ class CommandBuilder:
         return list(claims)
 
     def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Reason | None:
-        """Where a price is not known, and where a slot is left for a pending pod, nothing is asked for."""
+        """Nothing is required where a price is not known, and where a slot is released for a pending pod."""
         evicted = sum(one.rescheduling - costs.POD for one in found)
         wanted_nano = costs.saving_wanted_nano(evicted, self.settings.saving_per_pod_nano)
         saved_nano = before.paid_nano - after.paid_nano

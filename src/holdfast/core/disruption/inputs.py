@@ -135,7 +135,9 @@ class Settings:
         600  # how long a replacement waits for a slot that is free of its instance and not for us
     )
     together_max: int = 100  # candidates of one multi-node consolidation
-    nodes_asked_max: int = 50_000  # nodes in all simulations of a pass; the next pass continues from there
+    nodes_simulated_max: int = (
+        50_000  # nodes in all simulations of a pass; the next pass continues from there
+    )
     retry_s: int = 300  # how long a method that found nothing is not tried again while nothing changes
 
 

@@ -16,7 +16,7 @@ from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason, MixedPools, Settings
-from holdfast.core.disruption.simulation import Answer, Question, Simulator
+from holdfast.core.disruption.simulation import SimulationOptions, SimulationResult, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input import displaced
 from holdfast.model import wording
@@ -93,31 +93,31 @@ class Rolling:
         return self._replace(one, need)
 
     def _replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
-        answer = self.simulator.ask(
-            [one.node], Question(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
+        result = self.simulator.simulate(
+            [one.node], SimulationOptions(forced=need.forced, avoids_drifted=need.method is Method.DRIFT)
         )
-        unreserved = [claim for claim in answer.claims if claim.reservation_id is None]
-        if answer.stuck is None and not (unreserved and one.is_reserved):
+        unreserved = [claim for claim in result.claims if claim.reservation_id is None]
+        if result.stuck is None and not (unreserved and one.is_reserved):
             held = self.terminate_first(one, need, for_pending=True) if one.facts.reboot_failed else None
-            return held if isinstance(held, DisruptionCommand) else self._replaced(one, need, answer)
-        can_wait = answer.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
+            return held if isinstance(held, DisruptionCommand) else self._replaced(one, need, result)
+        can_wait = result.stuck is not None or self.settings.roll_mixed_pools is MixedPools.WAIT
         why = self.terminate_first(one, need) if can_wait else None
         if isinstance(why, DisruptionCommand):
             return why
-        if answer.stuck is not None:
-            return why if why is not None and why.code is not BlockedCode.PODS_WITHOUT_PLACE else answer.stuck
+        if result.stuck is not None:
+            return why if why is not None and why.code is not BlockedCode.PODS_WITHOUT_PLACE else result.stuck
         if why is not None and why.code in _PASSING:
             return why
-        return self._slot_comes_back(one, need) or self._replaced(one, need, answer)
+        return self._slot_comes_back(one, need) or self._replaced(one, need, result)
 
     def held(self, one: Candidate) -> Replacement | None:
         """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
         is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
         is_bounded = one.facts.grace_period_s is not None
-        answer = self.simulator.ask([one.node], Question(forced=is_bounded))
-        if answer.stuck is None and all(claim.reservation_id is not None for claim in answer.claims):
+        result = self.simulator.simulate([one.node], SimulationOptions(forced=is_bounded))
+        if result.stuck is None and all(claim.reservation_id is not None for claim in result.claims):
             return None
-        if answer.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
+        if result.stuck is None and self.settings.roll_mixed_pools is not MixedPools.WAIT:
             return None
         need = Need(
             Method.DRIFT,
@@ -155,20 +155,20 @@ class Rolling:
         blocked = self._too_many_starting(one, need, id_) if need.within_budgets else None
         if blocked is not None:
             return blocked
-        question = Question(
+        options = SimulationOptions(
             credited=id_,
             avoids_drifted=need.method is Method.DRIFT,
             alone=not for_pending,
             forced=need.forced,
         )
-        answer = self.simulator.ask([one.node], question)
+        result = self.simulator.simulate([one.node], options)
         claims = (
-            tuple(c for c in answer.plan.claims if c.reservation_id == id_) if for_pending else answer.claims
+            tuple(c for c in result.plan.claims if c.reservation_id == id_) if for_pending else result.claims
         )
         slots = [claim.reservation_id for claim in claims]
-        if answer.stuck is not None or None in slots or id_ not in slots:
+        if result.stuck is not None or None in slots or id_ not in slots:
             return no
-        endless = self._drain_never_ends(one, need, answer)
+        endless = self._drain_never_ends(one, need, result)
         if endless is not None:
             return endless
         replacements = tuple(
@@ -184,7 +184,7 @@ class Rolling:
             candidates=(one.name,),
             why=f"{need.text}; no-reserved-capacity: its own slot of {id_} is held for its replacement",
             replacements=replacements,
-            placed=answer.placed,
+            placed=result.placed,
             drain_bound_s=need.drain_bound_s,
         )
 
@@ -209,13 +209,13 @@ class Rolling:
         text = f"No allowed disruptions due to blocking budget (NodePool={one.pool}): nodes of {id_} are not initialized"
         return Reason(BlockedCode.BUDGET, text, (one.pool,))
 
-    def _drain_never_ends(self, one: Candidate, need: Need, answer: Answer) -> Reason | None:
+    def _drain_never_ends(self, one: Candidate, need: Need, result: SimulationResult) -> Reason | None:
         """Pods that fit on no node before the old one terminates stay pending until then. Their disruption
         budgets must allow all of them to be evicted at once, or the drain waits for the slot and the slot for
         the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
             return None
-        without_node = {uid for claim in answer.claims for uid in claim.pods}
+        without_node = {uid for claim in result.claims for uid in claim.pods}
         evictions = Counter(
             budget
             for pod in one.node.pods
@@ -256,8 +256,8 @@ class Rolling:
         text = f"a slot of {id_} is being released; the replacement waits for it until {until} (UTC)"
         return Reason(BlockedCode.WAITS_FOR_SLOT, text, (id_,))
 
-    def _replaced(self, one: Candidate, need: Need, answer: Answer) -> DisruptionCommand:
-        claims = answer.claims
+    def _replaced(self, one: Candidate, need: Need, result: SimulationResult) -> DisruptionCommand:
+        claims = result.claims
         into = ", ".join(
             f"a {c.instance_type} {'in ' + c.reservation_id if c.reservation_id else c.capacity_type}"
             for c in claims
@@ -269,7 +269,7 @@ class Rolling:
             candidates=(one.name,),
             why=f"{need.text}; replaced by {into}" if claims else f"{need.text}; its pods fit on other nodes",
             replacements=tuple(Replacement(claim) for claim in claims),
-            placed=answer.placed,
+            placed=result.placed,
             drain_bound_s=need.drain_bound_s,
         )
 

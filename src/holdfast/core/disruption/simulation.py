@@ -1,4 +1,4 @@
-"""Where pods would run if some nodes were deleted: every disruption method asks the planner through a `Simulator`.
+"""Where pods would run if some nodes were deleted: every disruption method runs the planner through a `Simulator`.
 
 A candidate is planned as a node that is being deleted: its pods are planned for, it takes no pods, and limits do not count
 it, although it runs until its replacement is ready (S-74). Its pods wait for no slot, since they run now. Pods of a
@@ -29,13 +29,13 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 
-_A_QUESTION: Final = 300  # what a question costs whatever it is about, in nodes
+_SIMULATION_COST: Final = 300  # what each simulation costs besides its nodes, in nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SimulationResult:
     plan: Plan
-    movers: frozenset[str]  # uids of the candidates' pods that need another place
+    movers: frozenset[str]  # uids of the candidates' pods that need another node
     stuck: Reason | None  # a mover that found none
 
     @property
@@ -51,8 +51,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked beside the nodes that go."""
+class SimulationOptions:
+    """How a simulation differs from the deletion of the nodes alone."""
 
     consolidating: bool = False  # pods avoid nodes that only just changed (S-25)
     credited: str | None = None  # a reservation that gets back the slot of the node that goes (R-14a)
@@ -68,7 +68,7 @@ class Simulator:
         self.snapshot = snapshot = cluster.snapshot
         self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
         self.targets = Targets(snapshot, self._drifted)
-        self.nodes_asked = 0
+        self.nodes_simulated = 0
         self._settings = settings
         self._cache = cache or columns.CatalogCache()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
@@ -76,15 +76,17 @@ class Simulator:
         self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
 
     def is_spent(self, share: int = 1) -> bool:
-        """Whether a pass has asked as much as it may; with a share, one in so many of it."""
-        return self.nodes_asked * share >= self._settings.nodes_asked_max
+        """Whether a pass has simulated as many nodes as it may. With a share of n: one n-th of them."""
+        return self.nodes_simulated * share >= self._settings.nodes_simulated_max
 
-    def ask(self, nodes: Sequence[NodeView], question: Question | None = None) -> Answer:
-        question = question or Question()
+    def simulate(
+        self, nodes: Sequence[NodeView], options: SimulationOptions | None = None
+    ) -> SimulationResult:
+        options = options or SimulationOptions()
         names = {node.name for node in nodes}
-        snapshot = self._reduced(nodes, alone=question.alone)
-        self.nodes_asked += _A_QUESTION + len(snapshot.nodes)
-        if question.forced:
+        snapshot = self._reduced(nodes, alone=options.alone)
+        self.nodes_simulated += _SIMULATION_COST + len(snapshot.nodes)
+        if options.forced:
             snapshot = _forced(snapshot, names)
         movers = frozenset(
             pod.uid
@@ -93,17 +95,17 @@ class Simulator:
             for pod in node.pods
             if displaced.needs_new_node(pod, snapshot.budgets)
         )
-        if question.credited is not None:
-            snapshot = _credited(snapshot, question.credited)
-        avoided = self._drifted if question.avoids_drifted else ()
-        asked = without(snapshot, names, consolidating=question.consolidating, avoided=avoided)
-        if question.alone:
-            asked = _alone(asked, names)
-        plan = solve(SolveRequest(asked, self._settings.solving), self._cache)
-        return Answer(plan, movers, self._stuck(plan, movers))
+        if options.credited is not None:
+            snapshot = _credited(snapshot, options.credited)
+        avoided = self._drifted if options.avoids_drifted else ()
+        remaining = without(snapshot, names, consolidating=options.consolidating, avoided=avoided)
+        if options.alone:
+            remaining = _alone(remaining, names)
+        plan = solve(SolveRequest(remaining, self._settings.solving), self._cache)
+        return SimulationResult(plan, movers, self._stuck(plan, movers))
 
     def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Reason | None:
-        """Why the movers may need another node although they all have a place in the plan."""
+        """Why the movers may need another node although the plan places all of them."""
         pods = (pod for node in nodes for pod in node.pods if pod.uid in movers)
         found = self.targets.crowded_out({node.name for node in nodes}, pods)
         if found is None:
@@ -149,8 +151,8 @@ def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
 
 
 def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
-    """Without anybody else who looks for a place: what is held for some pods is not for others to take (D-19c). Nor is
-    a node that is not up yet: the pods it comes for may still be on theirs."""
+    """Without all other pods that need a node: a slot that is held for some pods is not for other pods (D-19c). A node that
+    is not initialized gets no pods either: the pods that it is launched for may still run on their old nodes."""
 
     def others(node: NodeView) -> NodeView:
         if not node.initialized:
@@ -172,7 +174,7 @@ def _forced(snapshot: Snapshot, names: set[str]) -> Snapshot:
     return replace(snapshot, nodes=nodes, budgets=())
 
 
-# Only within a simulation: no node has this label, and no claim asks for it.
+# Only within a simulation: no node has this label, and no claim requires it.
 _UNSETTLED: Final = "holdfast.dev/unsettled"
 _SETTLED: Final = requirements.of(requirement.of(_UNSETTLED, Operator.DOES_NOT_EXIST))
 
@@ -190,8 +192,10 @@ def without(
     fresh = (targets.unsettled(snapshot) if consolidating else set()) | set(avoided)
     fresh -= removed
     nodes = tuple(_changed(node, removed, fresh, snapshot) for node in snapshot.nodes)
-    gone = [node for node in snapshot.nodes if node.name in removed]
-    pools = tuple(replace(pool, used=_used(pool, gone), reservation_wait_s=0) for pool in snapshot.node_pools)
+    candidate_nodes = [node for node in snapshot.nodes if node.name in removed]
+    pools = tuple(
+        replace(pool, used=_used(pool, candidate_nodes), reservation_wait_s=0) for pool in snapshot.node_pools
+    )
     return replace(snapshot, nodes=nodes, node_pools=pools)
 
 
@@ -211,11 +215,13 @@ def _changed(node: NodeView, removed: set[str], fresh: set[str], snapshot: Snaps
 def _settled_only(pod: PodView) -> PodView:
     """The requirement is one of the volumes: it is checked on the node, and does not change which nodes count (S-98)."""
     volumes = pod.shape.volumes
-    places = tuple(place.union(_SETTLED) for place in volumes.alternatives or (NO_REQUIREMENTS,))
-    return pod._replace(shape=pod.shape._replace(volumes=replace(volumes, alternatives=places)))
+    alternatives = tuple(
+        alternative.union(_SETTLED) for alternative in volumes.alternatives or (NO_REQUIREMENTS,)
+    )
+    return pod._replace(shape=pod.shape._replace(volumes=replace(volumes, alternatives=alternatives)))
 
 
-def _used(pool: NodePoolView, gone: Collection[NodeView]) -> Resources:
-    ours = [node for node in gone if node.node_pool == pool.name]
+def _used(pool: NodePoolView, removed: Collection[NodeView]) -> Resources:
+    ours = [node for node in removed if node.node_pool == pool.name]
     freed = resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
     return pool.used.subtract(freed)

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.inputs import ReleaseSlots, Settings
-from holdfast.core.disruption.simulation import Answer, Question, Simulator
+from holdfast.core.disruption.simulation import SimulationOptions, SimulationResult, Simulator
 from holdfast.core.reservations import ledger
 from holdfast.model.reasons import BlockedCode, Reason
 
@@ -38,7 +38,7 @@ class SlotRelease:
         pending = {pod.uid for pod in self._snapshot.pending}
         if not pending:
             return frozenset()
-        return frozenset(one.pod for one in self._simulator.ask([]).plan.unplaced if one.pod in pending)
+        return frozenset(one.pod for one in self._simulator.simulate([]).plan.unplaced if one.pod in pending)
 
     def needs_waiting_pod(self, one: Candidate) -> bool:
         """Whether the node stays in its slot unless a pending pod waits for that slot."""
@@ -56,20 +56,20 @@ class SlotRelease:
             return Reason(BlockedCode.NOT_CHEAPER, text, subjects=(entry.reservation.id,))
         return None
 
-    def question(self, found: Sequence[Candidate]) -> Question:
-        """What the planner is asked: where a pending pod is to get the slot, with that slot counted as free."""
+    def simulation_options(self, found: Sequence[Candidate]) -> SimulationOptions:
+        """For a pending pod that is to get the slot, the slot counts as free."""
         leaves = len(found) == 1 and self.needs_waiting_pod(found[0])
-        return Question(
+        return SimulationOptions(
             consolidating=True, credited=self._slot(found[0]) if leaves else None, avoids_drifted=True
         )
 
-    def why_not(self, found: Sequence[Candidate], answer: Answer) -> Reason | None:
+    def why_not(self, found: Sequence[Candidate], result: SimulationResult) -> Reason | None:
         """Why the answer does not justify that nodes leave their slots; None: it does, or none is in a slot."""
         if not any(self.needs_waiting_pod(one) for one in found):
             return None
         slot = self._slot(found[0])
-        its_pods = {uid for claim in answer.plan.claims if claim.reservation_id == slot for uid in claim.pods}
-        if len(found) > 1 or not its_pods & self._waiting or its_pods & answer.movers:
+        its_pods = {uid for claim in result.plan.claims if claim.reservation_id == slot for uid in claim.pods}
+        if len(found) > 1 or not its_pods & self._waiting or its_pods & result.movers:
             return _NOT_WAITED_FOR
         return None
 

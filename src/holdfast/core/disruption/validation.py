@@ -106,8 +106,8 @@ def _still_pays(
         why = consolidation.why_not(candidate_set, one, no_moves, release)
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
-    answer = simulator.ask([one.node for one in found], release.question(found))
-    again = CommandBuilder(candidate_set, simulator, settings, release).command(command.method, found, answer)
+    result = simulator.simulate([one.node for one in found], release.simulation_options(found))
+    again = CommandBuilder(candidate_set, simulator, settings, release).command(command.method, found, result)
     if not isinstance(again, DisruptionCommand):
         return Invalid("scheduling", again.text)
     unworthy = Balance(candidate_set).why_not(found, again)
