@@ -81,9 +81,9 @@ class BuiltTypes:
         before = self._by_type.get(inputs.info.name)
         if before is not None and before[0] == inputs:
             return before[1]
-        made = make(inputs)
-        self._by_type[inputs.info.name] = (inputs, made)
-        return made
+        built = make(inputs)
+        self._by_type[inputs.info.name] = (inputs, built)
+        return built
 
 
 def build(

@@ -49,7 +49,7 @@ def reserved(
     instances of the reservation's tenancy into it."""
     return Offering(
         requirements.of(
-            *_place(names.RESERVED, reservation.zone, zone_id),
+            *_capacity_type_and_zone(names.RESERVED, reservation.zone, zone_id),
             labels.one_of(aws.CAPACITY_RESERVATION_ID, reservation.id),
             labels.one_of(aws.CAPACITY_RESERVATION_TYPE, reservation.kind),
             labels.one_of(aws.CAPACITY_RESERVATION_INTERRUPTIBLE, labels.boolean(reservation.interruptible)),
@@ -69,9 +69,9 @@ def reserved(
 def _unreserved_requirements(capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
     """Cached: all types share them."""
     outside = (labels.one_of(key) for key in aws.RESERVED_CAPACITY_LABELS)
-    return requirements.of(*_place(capacity_type, zone, zone_id), *outside)
+    return requirements.of(*_capacity_type_and_zone(capacity_type, zone, zone_id), *outside)
 
 
-def _place(capacity_type: str, zone: str, zone_id: str | None) -> list[Requirement]:
-    place = [labels.one_of(names.CAPACITY_TYPE, capacity_type), labels.one_of(names.ZONE, zone)]
-    return [*place, labels.one_of(aws.ZONE_ID, zone_id)] if zone_id else place
+def _capacity_type_and_zone(capacity_type: str, zone: str, zone_id: str | None) -> list[Requirement]:
+    found = [labels.one_of(names.CAPACITY_TYPE, capacity_type), labels.one_of(names.ZONE, zone)]
+    return [*found, labels.one_of(aws.ZONE_ID, zone_id)] if zone_id else found

@@ -92,15 +92,15 @@ def network_interfaces(
 def _listed(
     spec: EC2NodeClassSpec, nic: NetworkInterface, groups: Sequence[str], *, ipv6: bool
 ) -> dict[str, Any]:
-    place = {
+    device = {
         "NetworkCardIndex": nic.network_card_index,
         "DeviceIndex": nic.device_index,
         "InterfaceType": nic.interface_type,
     }
     if nic.interface_type == EFA_ONLY:  # it has no address of any kind
-        return {"Groups": list(groups)} | place
+        return {"Groups": list(groups)} | device
     first = nic.network_card_index == 0 and nic.device_index == 0
-    return _ordinary(spec, groups, ipv6=ipv6 and first, first=first) | place
+    return _ordinary(spec, groups, ipv6=ipv6 and first, first=first) | device
 
 
 def _ordinary(spec: EC2NodeClassSpec, groups: Sequence[str], *, ipv6: bool, first: bool) -> dict[str, Any]:

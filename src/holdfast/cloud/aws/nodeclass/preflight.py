@@ -182,13 +182,13 @@ def _impossible(
     if any(wanted.compatible(way.requirements, WELL_KNOWN_LABELS) for way in ways):
         return None
     conflicts = [c for way in ways for c in wanted.incompatibilities(way.requirements, WELL_KNOWN_LABELS)]
-    asked = sorted({str(conflict.existing) for conflict in conflicts if conflict.existing})
+    required = sorted({str(conflict.existing) for conflict in conflicts if conflict.existing})
     offered = "; or ".join(way.words for way in ways) or "nothing that fits together"
     keys = {conflict.key for conflict in conflicts}
     return Finding(
-        _place(pool, keys),
+        _field_path(pool, keys),
         f"can never launch with EC2NodeClass/{node_class.metadata.name}: the NodePool asks for "
-        f"{' and '.join(asked) or 'what it requires'}, the class has {offered}{_hint(node_class, wanted, keys)}",
+        f"{' and '.join(required) or 'what it requires'}, the class has {offered}{_hint(node_class, wanted, keys)}",
     )
 
 
@@ -201,7 +201,7 @@ def _hint(node_class: EC2NodeClass, wanted: Requirements, keys: set[str]) -> str
     return ""
 
 
-def _place(pool: NodePool, keys: set[str]) -> Path:
+def _field_path(pool: NodePool, keys: set[str]) -> Path:
     for index, wire in enumerate(pool.spec.template.spec.requirements):
         if names.LABEL_ALIASES.get(wire.key, wire.key) in keys:
             return (*nodepools.REQUIREMENTS, index)
