@@ -264,8 +264,8 @@ def test_size_and_duration_of_every_batch_are_metrics(env: LaunchEnvironment) ->
     for batcher in ("create_fleet", "describe_instances", "terminate_instances"):
         assert env.records.observed[batching.BATCH_SIZE, (("batcher", batcher),)] == [3]
     for batcher in ("describe_instances", "terminate_instances"):
-        (took_s,) = env.records.observed[batching.BATCH_TIME, (("batcher", batcher),)]
-        assert took_s == pytest.approx(batching.WINDOW_S)
+        (duration_s,) = env.records.observed[batching.BATCH_TIME, (("batcher", batcher),)]
+        assert duration_s == pytest.approx(batching.WINDOW_S)
 
 
 # --- Cleaning up ------------------------------------------------------------------------------------

@@ -88,6 +88,6 @@ class CrashingTransport:
 
 def _operation(call: Callable[[], Any]) -> tuple[str, Mapping[str, Any]]:
     """Name and parameters of the AWS operation; "" if it is not an AWS call."""
-    if isinstance(call, functools.partial) and call.func is calls._ask:
+    if isinstance(call, functools.partial) and call.func is calls._send:
         return call.args[2], call.args[3]
     return "", {}

@@ -40,10 +40,10 @@ def seconds_until_read(*answers: Response | Exception, **settings: Any) -> float
 
 def test_a_read_is_retried() -> None:
     broken = ConnectionResetError("reset")
-    took_s = seconds_until_read(
+    duration_s = seconds_until_read(
         broken, failure(503, "ServiceUnavailable"), TimeoutError(), respond(200, NODE)
     )
-    assert 0.125 + 0.25 + 0.5 <= took_s <= 0.25 + 0.5 + 1
+    assert 0.125 + 0.25 + 0.5 <= duration_s <= 0.25 + 0.5 + 1
 
 
 def test_retry_after_of_the_server_is_respected() -> None:

@@ -186,7 +186,7 @@ class Client:
         )
         path = paths.to_create(eviction)
         # One attempt: the caller waits for a PodDisruptionBudget that does not allow the eviction yet.
-        answer = await self._ask("POST", path, {}, _JSON, msgspec.json.encode(to_wire(eviction)))
+        answer = await self._send_bounded("POST", path, {}, _JSON, msgspec.json.encode(to_wire(eviction)))
         assert isinstance(answer.body, bytes)
         if _is_success(answer):
             return
@@ -233,7 +233,7 @@ class Client:
         failures = 0
         while True:
             try:
-                answer = await self._ask(method, path, query, content_type, body)
+                answer = await self._send_bounded(method, path, query, content_type, body)
                 assert isinstance(answer.body, bytes)
                 if _is_success(answer):
                     return answer.body
@@ -245,7 +245,7 @@ class Client:
                     raise
             await self._clock.sleep(wait_s)
 
-    async def _ask(
+    async def _send_bounded(
         self, method: str, path: str, query: Mapping[str, str], content_type: str = "", body: bytes = b""
     ) -> Answer:
         async with self._concurrency:

@@ -68,9 +68,9 @@ def _status(body: bytes) -> Status:
 
 
 def _retry_after_s(headers: Mapping[str, str], answer: Status) -> float | None:
-    asked = headers.get("retry-after", "")
-    if asked.isdecimal():
-        return float(asked[:_DIGITS])
+    header = headers.get("retry-after", "")
+    if header.isdecimal():
+        return float(header[:_DIGITS])
     if answer.details is not None and answer.details.retry_after_seconds:
         return float(min(answer.details.retry_after_seconds, errors.RETRY_AFTER_MAX_S))
     return None

@@ -103,9 +103,9 @@ class ServerOffset:
     def is_in_doubt(self) -> bool:
         return bool(self._unconfirmed)
 
-    def observe(self, reported_s: int, took_s: float) -> bool:
-        """Records the time in a response that took `took_s`. Returns whether a new offset is adopted."""
-        if took_s > _LONGEST_ANSWER_S:
+    def observe(self, reported_s: int, duration_s: float) -> bool:
+        """Records the time in a response that took `duration_s`. Returns whether a new offset is adopted."""
+        if duration_s > _LONGEST_ANSWER_S:
             return False
         at_s, offset_s = self._clock.monotonic_s(), reported_s - self._clock.now_s()
         self.reported_s = offset_s
@@ -151,9 +151,9 @@ class ProgramClock:
     async def sleep(self, seconds: float) -> None:
         await self.wall.sleep(seconds)
 
-    def observe(self, created_s: int, took_s: float) -> None:
-        """Records the creationTimestamp in a response that took `took_s`."""
-        if self.api_server.observe(created_s, took_s) and abs(self.offset_s) > WARN_FROM_S:
+    def observe(self, created_s: int, duration_s: float) -> None:
+        """Records the creationTimestamp in a response that took `duration_s`."""
+        if self.api_server.observe(created_s, duration_s) and abs(self.offset_s) > WARN_FROM_S:
             structlog.get_logger().warning(
                 "local clock differs from the API server's; using the API server's",
                 ahead_s=-self.offset_s,

@@ -173,10 +173,10 @@ class Controller:
         finally:
             del self._working_since_s[key]
             self.queue.done(key)
-        took_s = self._clock.monotonic_s() - began_s
+        duration_s = self._clock.monotonic_s() - began_s
         self._recorder.count("controller_runtime_reconcile_total", {**self._name, "result": outcome})
-        self._recorder.observe("controller_runtime_reconcile_time_seconds", self._name, took_s)
-        self._log_result(key, outcome, took_s, fields)
+        self._recorder.observe("controller_runtime_reconcile_time_seconds", self._name, duration_s)
+        self._log_result(key, outcome, duration_s, fields)
 
     def _succeeded(self, key: Key, result: Done | RequeueAfter) -> tuple[str, dict[str, Any]]:
         self.queue.succeeded(key)
@@ -215,7 +215,7 @@ class Controller:
             self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
             self._log.info("recovered from an unexpected error", object=_text(key))
 
-    def _log_result(self, key: Key, outcome: str, took_s: float, fields: dict[str, Any]) -> None:
+    def _log_result(self, key: Key, outcome: str, duration_s: float, fields: dict[str, Any]) -> None:
         """Logs one line per reconcile: the action at info, a new error at error level, everything else at debug. Quiet
         errors are debug: a conflict is retried at once, and the adapter logs an outage once for all keys."""
         error = "" if fields.pop("quiet", False) else str(fields.get("error", ""))
@@ -229,7 +229,7 @@ class Controller:
             level, message = "info", did
         if error and is_new:
             level, message = "error", "Reconciler error"  # as controller-runtime logs it
-        line = {"object": _text(key), "result": outcome, "seconds": round(took_s, 6)}
+        line = {"object": _text(key), "result": outcome, "seconds": round(duration_s, 6)}
         getattr(self._log, level)(message, **line, **fields)
 
 

@@ -75,7 +75,7 @@ class Discovery:
         self.unavailable = Unavailable()
         self.hold_downs = HoldDowns()
         self._memory = ObservedMemory()
-        self._asked_s: float | None = None  # when counts were first needed
+        self._needed_s: float | None = None  # when counts were first needed
         self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
         self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
@@ -248,9 +248,9 @@ class Discovery:
         """After a start a class has to wait for the first counts, since a plan must not use an occupied slot; but not
         for ever. Raises the error until FIRST_COUNTS_S have passed; then the class is used without reservations."""
         now_s = self._clock.monotonic_s()
-        if self._asked_s is None:
-            self._asked_s = now_s
-        if now_s - self._asked_s < FIRST_COUNTS_S:
+        if self._needed_s is None:
+            self._needed_s = now_s
+        if now_s - self._needed_s < FIRST_COUNTS_S:
             raise error
         message = (
             f"no count of capacity reservations since {FIRST_COUNTS_S:.0f} s; going on without them: {error}"

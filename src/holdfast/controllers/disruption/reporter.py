@@ -82,10 +82,10 @@ class DisruptionReporter:
         self._recorder = ports.recorder
         self._reported: dict[str, tuple[Blocker, ...]] = {}  # by node
 
-    def decided(self, decision: Decision, took_s: float) -> None:
+    def decided(self, decision: Decision, duration_s: float) -> None:
         command = decision.command
         about = _about(command) if command is not None else {"reason": "", "consolidation_type": ""}
-        self._recorder.observe(EVALUATION, about, took_s)
+        self._recorder.observe(EVALUATION, about, duration_s)
         for one in decision.allowances:
             self._allowance(one)
         self._report_invalid_annotations()

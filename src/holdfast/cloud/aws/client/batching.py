@@ -1,7 +1,7 @@
-"""Many questions of one kind, asked of AWS as one.
+"""Combines many requests of one kind into one call of AWS.
 
-The first request opens a batch and waits a moment; all that is asked meanwhile goes
-along. The rules: a batch has a bound; an error of the whole call reaches everybody who asked.
+The first request opens a batch. It is sent after a moment, with all requests that were added meanwhile. The rules: a
+batch has a bound; an error of the call is raised to all callers of the batch.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ BATCH_TIME: Final = "karpenter_cloudprovider_batcher_batch_time_seconds"
 class Batcher(Generic[V]):
     def __init__(
         self,
-        ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]],
+        call: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]],
         *,
         clock: ports.Clock,
         recorder: ports.Recorder,
         name: str,
         most: int,
     ) -> None:
-        """`ask` answers for all ids at once; an id that it leaves out is not found."""
-        self._ask = ask
+        """`call` reads all ids at once; an id that is not in its result is not found."""
+        self._call = call
         self._clock = clock
         self._recorder = recorder
         self._name = name
@@ -47,7 +47,7 @@ class Batcher(Generic[V]):
                 self._opened_s = self._clock.monotonic_s()
                 self._start(self._after_a_while())
             elif len(self._open) == self._most:
-                self._start(self._flush(self._taken()))
+                self._start(self._flush(self._close_batch()))
         return await asyncio.shield(waiting)
 
     def _start(self, work: Awaitable[None]) -> None:
@@ -57,11 +57,11 @@ class Batcher(Generic[V]):
 
     async def _after_a_while(self) -> None:
         await self._clock.sleep(WINDOW_S)
-        await self._flush(self._taken())
+        await self._flush(self._close_batch())
 
-    def _taken(self) -> dict[str, asyncio.Future[V]]:
-        taken, self._open = self._open, {}
-        return taken
+    def _close_batch(self) -> dict[str, asyncio.Future[V]]:
+        batch, self._open = self._open, {}
+        return batch
 
     async def _flush(self, batch: dict[str, asyncio.Future[V]]) -> None:
         if not batch:
@@ -70,7 +70,7 @@ class Batcher(Generic[V]):
         self._recorder.observe(BATCH_SIZE, labels, len(batch))
         self._recorder.observe(BATCH_TIME, labels, self._clock.monotonic_s() - self._opened_s)
         try:
-            found = await self._ask(sorted(batch))
+            found = await self._call(sorted(batch))
         except Exception as error:  # noqa: BLE001 - after a defect the callers would wait for ever
             for future in batch.values():
                 _settle(future, error)

@@ -217,9 +217,9 @@ class Calls:
         try:
             may_send = fence.always if operation.startswith(_READS) else self._may_write
             answer = await self.executor.run(
-                functools.partial(_ask, self._clients, service, operation, parameters, may_send)
+                functools.partial(_send, self._clients, service, operation, parameters, may_send)
             )
-            self._tell_time(service, answer, self.clock.monotonic_s() - began_s)
+            self._observe_time(service, answer, self.clock.monotonic_s() - began_s)
             with answers.reading(operation):
                 parsed = parse(answer)
         except errors.HoldfastError as error:
@@ -231,21 +231,21 @@ class Calls:
             self._outage(service).answered()
             return parsed
         finally:
-            asked = {"service": service, "operation": operation}
-            self.recorder.count(CALLS_TOTAL, {**asked, "outcome": outcome})
-            self.recorder.observe(CALL_SECONDS, asked, self.clock.monotonic_s() - began_s)
+            labels = {"service": service, "operation": operation}
+            self.recorder.count(CALLS_TOTAL, {**labels, "outcome": outcome})
+            self.recorder.observe(CALL_SECONDS, labels, self.clock.monotonic_s() - began_s)
 
     def _outage(self, service: str) -> Outage:
         if service not in self._outages:
             self._outages[service] = Outage(f"AWS {service}", self.clock)
         return self._outages[service]
 
-    def _tell_time(self, service: str, answer: Mapping[str, Any], took_s: float) -> None:
+    def _observe_time(self, service: str, answer: Mapping[str, Any], duration_s: float) -> None:
         if service != EC2:
             return
         with contextlib.suppress(*answers.MALFORMED):  # no call depends on the header
             written = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
-            self.ec2_clock.observe(answers.epoch_s(email.utils.parsedate_to_datetime(written)), took_s)
+            self.ec2_clock.observe(answers.epoch_s(email.utils.parsedate_to_datetime(written)), duration_s)
 
 
 def _check_fence(**_: Any) -> None:
@@ -262,7 +262,7 @@ def _session() -> Any:
     return botocore.session.get_session()
 
 
-def _ask(
+def _send(
     clients: Clients, service: str, operation: str, parameters: Mapping[str, Any], may_send: MayWrite
 ) -> Mapping[str, Any]:
     """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""

@@ -42,12 +42,12 @@ class Ec2Clock:
         """A date of EC2 in the program's time."""
         return date_s - self.ahead_s
 
-    def observe(self, reported_s: int, took_s: float) -> None:
-        """EC2 reported its time in an answer that took so long."""
+    def observe(self, reported_s: int, duration_s: float) -> None:
+        """Records the time that EC2 reported in a response that took `duration_s`."""
         self.reported_s = reported_s - self._program.wall.now_s()
-        if abs(self.reported_s) > BOUND_S + took_s:
+        if abs(self.reported_s) > BOUND_S + duration_s:
             self._warn("EC2 reports a time that cannot be true; it is ignored", self.reported_s)
-        elif self._offset.observe(reported_s, took_s) and abs(self.ahead_s) > WARN_FROM_S:
+        elif self._offset.observe(reported_s, duration_s) and abs(self.ahead_s) > WARN_FROM_S:
             self._warn(
                 "the clock of EC2 differs from the API server's; EC2's dates are converted", self.ahead_s
             )

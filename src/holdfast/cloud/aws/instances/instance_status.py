@@ -50,7 +50,7 @@ class Statuses:
         """Of the account's instances those that are not well, each once, by id."""
         found = await self._everything() if self._one_page else None
         if found is None:
-            found = await self._asked(*next(self._turns))
+            found = await self._read_filtered(*next(self._turns))
         by_id = {status.instance_id: status for status in found if status is not None}
         return tuple(by_id[key] for key in sorted(by_id))
 
@@ -63,7 +63,7 @@ class Statuses:
         found, self._one_page = await self._aws.read(calls.EC2, _DESCRIBE, page, MaxResults=PAGE)
         return found if self._one_page else None
 
-    async def _asked(self, name: str, values: Sequence[str]) -> Sequence[InstanceStatus | None]:
+    async def _read_filtered(self, name: str, values: Sequence[str]) -> Sequence[InstanceStatus | None]:
         filters = [{"Name": name, "Values": list(values)}]
         return await self._aws.pages(
             calls.EC2, _DESCRIBE, _LISTED, parse=self._read, Filters=filters, MaxResults=PAGE

@@ -44,8 +44,8 @@ class InstanceProvider:
         recorder: ports.Recorder,
         selected: Selected,
     ) -> None:
-        def batcher(name: str, ask: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]]) -> Batcher[V]:
-            return Batcher(ask, clock=clock, recorder=recorder, name=name, most=ec2_instances.IDS_MAX)
+        def batcher(name: str, call: Callable[[Sequence[str]], Awaitable[Mapping[str, V]]]) -> Batcher[V]:
+            return Batcher(call, clock=clock, recorder=recorder, name=name, most=ec2_instances.IDS_MAX)
 
         self._aws = api
         self._cluster = cluster

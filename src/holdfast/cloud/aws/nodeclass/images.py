@@ -102,7 +102,7 @@ class Images:
         return [*([Query(tuple(sorted(ids)))] if ids else []), *queries]
 
     async def _parameter(self, name: str, ttl_s: float) -> str | None:
-        async def ask() -> str | None:
+        async def fetch() -> str | None:
             try:
                 return await self._aws.read(
                     calls.SSM, "GetParameter", lambda answer: str(answer["Parameter"]["Value"]), Name=name
@@ -110,7 +110,7 @@ class Images:
             except errors.NotFound:
                 return None
 
-        return await self._parameters.get(name, lambda found: ttl_s if found else MISSING_TTL_S, ask)
+        return await self._parameters.get(name, lambda found: ttl_s if found else MISSING_TTL_S, fetch)
 
     async def _find(self, query: Query) -> tuple[Image, ...]:
         return await self._images.get(query, lambda _: IMAGES_TTL_S, lambda: self._describe(query))
