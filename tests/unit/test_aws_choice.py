@@ -50,7 +50,7 @@ def ids(chosen: Choice) -> tuple[str, ...]:
 
 
 def pools(chosen: Choice) -> list[tuple[str, str]]:
-    return [(pick.instance_type.name, pick.offering.zone[-1]) for pick in chosen.picks]
+    return [(option.instance_type.name, option.offering.zone[-1]) for option in chosen.options]
 
 
 @pytest.mark.fact("Q-20", "Q-8", "aws-5.3.1", "aws-14.5")
@@ -89,7 +89,7 @@ def test_reserved_only_claim_without_free_slots_gets_insufficient_capacity() -> 
 def test_reserved_launch_picks_only_reserved_offerings() -> None:
     chosen = choose(types(reservation("cr-1"), reservation("cr-2", zone="us-west-2b")))
     assert ids(chosen) == ("cr-1", "cr-2")
-    assert {pick.offering.capacity_type for pick in chosen.picks} == {"reserved"}
+    assert {option.offering.capacity_type for option in chosen.options} == {"reserved"}
     assert chosen.capacity_type == "reserved"
 
 
@@ -232,7 +232,7 @@ def test_sixty_cheapest_types_are_picked_and_must_satisfy_min_values() -> None:
 
 def test_preferred_zone_comes_first_at_equal_price() -> None:
     chosen = choose(types(), capacity_types("on-demand"), preferred_zone="us-west-2b")
-    assert [(pick.instance_type.name, pick.offering.zone) for pick in chosen.picks] == [
+    assert [(option.instance_type.name, option.offering.zone) for option in chosen.options] == [
         ("m5.large", "us-west-2b"),
         ("m5.large", "us-west-2a"),
         ("m5.xlarge", "us-west-2b"),
@@ -245,4 +245,4 @@ def test_cheaper_zone_comes_before_the_preferred_zone() -> None:
     chosen = choose(
         types(infos=("m5.large",), spot=spot), capacity_types("spot"), preferred_zone="us-west-2b"
     )
-    assert [pick.offering.zone for pick in chosen.picks] == ["us-west-2a", "us-west-2b"]
+    assert [option.offering.zone for option in chosen.options] == ["us-west-2a", "us-west-2b"]

@@ -182,9 +182,9 @@ def test_capacity_blocks_and_interruptible_reservations_set_the_market_type() ->
 def test_types_with_different_max_pods_have_different_templates() -> None:
     found = launch_templates(claim(ON_DEMAND), resolved())
     pods = {
-        pick.instance_type.name: node_config(template)["kubelet"]["config"]["maxPods"]
+        option.instance_type.name: node_config(template)["kubelet"]["config"]["maxPods"]
         for template in found
-        for pick in template.picks
+        for option in template.options
     }
     assert pods == {"m5.large": 29, "m5.xlarge": 58}
 

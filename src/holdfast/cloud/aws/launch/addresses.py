@@ -17,7 +17,7 @@ from holdfast.cloud.aws.launch.fleets import Answer
 from holdfast.cloud.aws.nodeclass.network import Subnet
 from holdfast.model import resources
 
-LAG_S: Final = 120.0  # a reading that began so long after a launch shows what it took
+LAG_S: Final = 120.0  # a reading that began so long after a launch shows the addresses that it uses
 
 
 @dataclass(slots=True)
@@ -40,28 +40,28 @@ class Addresses:
         self._charges = [one for one in self._charges if one.addresses and read_s < one.at_s + LAG_S]
         left = {subnet.id: subnet.free_addresses for subnet in self._subnets.last or ()}
         for one in self._charges:
-            for subnet_id, taken in one.addresses.items():
-                left[subnet_id] = left.get(subnet_id, 0) - taken
+            for subnet_id, used in one.addresses.items():
+                left[subnet_id] = left.get(subnet_id, 0) - used
         return left
 
-    def charge(self, picked: Choice, subnets: Mapping[str, str], count: int) -> Charge:
+    def charge(self, choice: Choice, subnets: Mapping[str, str], count: int) -> Charge:
         """For a launch that may end in any zone of the choice, on the smallest node there."""
         smallest: dict[str, int] = {}
-        for pick in picked.picks:
-            subnet_id = subnets.get(pick.offering.zone)
+        for option in choice.options:
+            subnet_id = subnets.get(option.offering.zone)
             if subnet_id:
-                pods = pick.instance_type.capacity[resources.PODS]
+                pods = option.instance_type.capacity[resources.PODS]
                 smallest[subnet_id] = min(pods, smallest.get(subnet_id, pods))
-        made = Charge({key: pods * count for key, pods in smallest.items()}, self._clock.monotonic_s())
-        self._charges.append(made)
-        return made
+        charge = Charge({key: pods * count for key, pods in smallest.items()}, self._clock.monotonic_s())
+        self._charges.append(charge)
+        return charge
 
 
-def taken(picked: Choice, answer: Answer) -> dict[str, int]:
-    """By subnet, what an answer launched there."""
+def launched_addresses(choice: Choice, answer: Answer) -> dict[str, int]:
+    """The addresses of the launched instances, by subnet."""
     found: Counter[str] = Counter()
     for one in answer.launched:
-        pick = picked.pick(one.instance_type, one.zone)
-        if pick is not None and one.subnet_id:
-            found[one.subnet_id] += pick.instance_type.capacity[resources.PODS]
+        option = choice.option(one.instance_type, one.zone)
+        if option is not None and one.subnet_id:
+            found[one.subnet_id] += option.instance_type.capacity[resources.PODS]
     return dict(found)

@@ -37,7 +37,7 @@ class Bookkeeping:
         self._clock = clock
         self._recorder = recorder
 
-    def asked(self, claims: int) -> None:
+    def observe_batch_size(self, claims: int) -> None:
         """One fleet for so many claims."""
         self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
 
@@ -52,36 +52,36 @@ class Bookkeeping:
         """EC2 refused them again and again, and their counts say that they are free."""
         self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
 
-    def answered(self, picked: Choice, answer: Answer, *, into_target: bool) -> None:
+    def answered(self, choice: Choice, answer: Answer, *, into_target: bool) -> None:
         """`into_target`: direct mode, where a full target does not make the on-demand pool unavailable."""
         for one in answer.launched:
-            pick = picked.pick(one.instance_type, one.zone)
-            if pick is not None and pick.offering.reservation_id is not None:
-                self._hold_downs.succeeded(pick.offering.reservation_id)
+            option = choice.option(one.instance_type, one.zone)
+            if option is not None and option.offering.reservation_id is not None:
+                self._hold_downs.succeeded(option.offering.reservation_id)
         for failure in answer.failures:
-            self._failed(picked, failure, into_target=into_target)
+            self._failed(choice, failure, into_target=into_target)
 
-    def _failed(self, picked: Choice, failure: Failure, *, into_target: bool) -> None:
+    def _failed(self, choice: Choice, failure: Failure, *, into_target: bool) -> None:
         now_s, meaning = self._clock.monotonic_s(), failure.meaning
-        self._count(picked, failure)
+        self._count(choice, failure)
         if meaning is Meaning.NO_ADDRESSES and failure.subnet_id:
             self._unavailable.subnets.add(failure.subnet_id, now_s)
         elif meaning is Meaning.NO_SPOT_ROLE:
             self._unavailable.capacity_types.add(names.SPOT, now_s)
-        elif meaning is Meaning.NO_CAPACITY and picked.capacity_type == names.RESERVED:
-            pick = picked.pick(failure.instance_type or "", failure.zone or "")
-            if pick is not None and pick.offering.reservation_id is not None:
-                self._hold_downs.refused([pick.offering.reservation_id], now_s)
-        elif meaning in _OUT_OF_STOCK and picked.capacity_type != names.RESERVED and not into_target:
-            pool = (failure.instance_type or "", failure.zone or "", picked.capacity_type)
+        elif meaning is Meaning.NO_CAPACITY and choice.capacity_type == names.RESERVED:
+            option = choice.option(failure.instance_type or "", failure.zone or "")
+            if option is not None and option.offering.reservation_id is not None:
+                self._hold_downs.refused([option.offering.reservation_id], now_s)
+        elif meaning in _OUT_OF_STOCK and choice.capacity_type != names.RESERVED and not into_target:
+            pool = (failure.instance_type or "", failure.zone or "", choice.capacity_type)
             self._unavailable.pools.add(pool, now_s)
 
-    def _count(self, picked: Choice, failure: Failure) -> None:
-        pick = picked.pick(failure.instance_type or "", failure.zone or "")
+    def _count(self, choice: Choice, failure: Failure) -> None:
+        option = choice.option(failure.instance_type or "", failure.zone or "")
         about = {
             "zone": failure.zone or "",
-            "zone_id": (pick and pick.zone_id) or "",
-            "capacity_type": picked.capacity_type,
+            "zone_id": (option and option.zone_id) or "",
+            "capacity_type": choice.capacity_type,
             "reason": failure.code,
         }
         self._recorder.count(LAUNCH_FAILURES, about)

@@ -55,7 +55,7 @@ _RESERVED_MARKETS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class LaunchOption:
     """One instance type in one zone."""
 
     instance_type: InstanceType
@@ -67,7 +67,7 @@ class Pick:
 
     @property
     def zone_id(self) -> str | None:
-        """The same for all accounts; None where no subnet tells it."""
+        """The same for all accounts; None where no subnet has it."""
         named = self.offering.requirements.by_key.get(aws.ZONE_ID)
         return named.any_value() if named else None
 
@@ -77,18 +77,18 @@ class Choice:
     """What one fleet request offers EC2 to choose from."""
 
     market: Market
-    picks: tuple[Pick, ...]  # cheapest first
+    options: tuple[LaunchOption, ...]  # cheapest first
 
     @property
     def capacity_type(self) -> str:
-        return self.picks[0].offering.capacity_type
+        return self.options[0].offering.capacity_type
 
     @property
     def reservation_ids(self) -> tuple[str, ...]:
-        return tuple(sorted({p.offering.reservation_id for p in self.picks if p.offering.reservation_id}))
+        return tuple(sorted({p.offering.reservation_id for p in self.options if p.offering.reservation_id}))
 
-    def pick(self, instance_type: str, zone: str) -> Pick | None:
-        found = (p for p in self.picks if (p.instance_type.name, p.offering.zone) == (instance_type, zone))
+    def option(self, instance_type: str, zone: str) -> LaunchOption | None:
+        found = (p for p in self.options if (p.instance_type.name, p.offering.zone) == (instance_type, zone))
         return next(found, None)
 
 
@@ -103,13 +103,13 @@ def choose(
     """InsufficientCapacity when nothing that will do can be had. `free` are counts of reservations that are
     newer than those of the types; without `spot` no spot offering is chosen; `best_effort`: minValues may be
     missed."""
-    picks = [
-        Pick(known, offering)
+    options = [
+        LaunchOption(known, offering)
         for known, offering in wanted.offerings(types, CLOUD_LABELS, free or {})
         if spot or offering.capacity_type != names.SPOT
     ]
-    reserved = [pick for pick in picks if pick.offering.capacity_type == names.RESERVED]
-    chosen = _reserved(reserved) if reserved else _unreserved(picks, wanted)
+    reserved = [option for option in options if option.offering.capacity_type == names.RESERVED]
+    chosen = _reserved(reserved) if reserved else _unreserved(options, wanted)
     if chosen is None:
         raise errors.InsufficientCapacity(
             f"none of the instance types that will do can be had in {wanted.requirements}"
@@ -121,35 +121,35 @@ def choose(
 
 
 def market(reserved: Offering) -> Market | None:
-    """Of a reserved offering; None: a kind of reservation that nothing here knows how to launch into."""
+    """Of a reserved offering; None: a kind of reservation that this module cannot launch into."""
     kind = _label(reserved, aws.CAPACITY_RESERVATION_TYPE)
     return _RESERVED_MARKETS.get((kind, _label(reserved, aws.CAPACITY_RESERVATION_INTERRUPTIBLE)))
 
 
-def _reserved(picks: Iterable[Pick]) -> Choice | None:
-    by_market: dict[Market, list[Pick]] = {}
-    for pick in picks:
-        kind = market(pick.offering)
+def _reserved(options: Iterable[LaunchOption]) -> Choice | None:
+    by_market: dict[Market, list[LaunchOption]] = {}
+    for option in options:
+        kind = market(option.offering)
         if kind is not None:
-            by_market.setdefault(kind, []).append(pick)
+            by_market.setdefault(kind, []).append(option)
     if not by_market:
         return None
     best = min(by_market, key=lambda kind: (by_market[kind][0].order_key, _TIE[kind]))
     return Choice(best, _one_block(by_market[best]) if best is Market.BLOCK else _one_a_pool(by_market[best]))
 
 
-def _one_block(picks: Iterable[Pick]) -> tuple[Pick, ...]:
+def _one_block(options: Iterable[LaunchOption]) -> tuple[LaunchOption, ...]:
     """A request can hold one capacity block: the cheapest, then the one with fewest free slots, then by id."""
-    return (min(picks, key=lambda p: (p.order_key, p.offering.count, p.offering.reservation_id or "")),)
+    return (min(options, key=lambda p: (p.order_key, p.offering.count, p.offering.reservation_id or "")),)
 
 
-def _one_a_pool(picks: Iterable[Pick]) -> tuple[Pick, ...]:
+def _one_a_pool(options: Iterable[LaunchOption]) -> tuple[LaunchOption, ...]:
     """EC2 refuses a pair of type and zone that is there twice."""
-    best: dict[tuple[str, str], Pick] = {}
-    for pick in picks:
-        pool = (pick.instance_type.name, pick.offering.zone)
-        if pool not in best or _has_more_slots(pick.offering, best[pool].offering):
-            best[pool] = pick
+    best: dict[tuple[str, str], LaunchOption] = {}
+    for option in options:
+        pool = (option.instance_type.name, option.offering.zone)
+        if pool not in best or _has_more_slots(option.offering, best[pool].offering):
+            best[pool] = option
     return tuple(best.values())
 
 
@@ -164,18 +164,18 @@ def _label(offering: Offering, key: str) -> str:
 # --- Unreserved: on demand and spot -----------------------------------------------------------------
 
 
-def _unreserved(picks: list[Pick], wanted: ClaimView) -> Choice | None:
+def _unreserved(options: list[LaunchOption], wanted: ClaimView) -> Choice | None:
     if not any(r.min_values for r in wanted.requirements):
-        picks = _without_dear_spot(_without_exotic(picks))
-    spot = [pick for pick in picks if pick.offering.capacity_type == names.SPOT]
+        options = _without_dear_spot(_without_exotic(options))
+    spot = [option for option in options if option.offering.capacity_type == names.SPOT]
     if spot:
         return Choice(Market.SPOT, tuple(spot))
-    return Choice(Market.ON_DEMAND, tuple(picks)) if picks else None
+    return Choice(Market.ON_DEMAND, tuple(options)) if options else None
 
 
-def _without_exotic(picks: list[Pick]) -> list[Pick]:
+def _without_exotic(options: list[LaunchOption]) -> list[LaunchOption]:
     """Bare metal and accelerators only where nothing else will do."""
-    return [pick for pick in picks if not _is_exotic(pick.instance_type)] or picks
+    return [option for option in options if not _is_exotic(option.instance_type)] or options
 
 
 def _is_exotic(instance_type: InstanceType) -> bool:
@@ -183,22 +183,22 @@ def _is_exotic(instance_type: InstanceType) -> bool:
     return _METAL in size or any(instance_type.capacity[name] for name in _EXOTIC)
 
 
-def _without_dear_spot(picks: list[Pick]) -> list[Pick]:
+def _without_dear_spot(options: list[LaunchOption]) -> list[LaunchOption]:
     """Spot that costs more than the cheapest on-demand offering has nothing to recommend it."""
-    on_demand = (pick.order_key for pick in picks if pick.offering.capacity_type == names.ON_DEMAND)
+    on_demand = (option.order_key for option in options if option.offering.capacity_type == names.ON_DEMAND)
     cheapest = min(on_demand, default=None)
     if cheapest is None:
-        return picks
-    return [p for p in picks if p.offering.capacity_type != names.SPOT or p.order_key <= cheapest]
+        return options
+    return [p for p in options if p.offering.capacity_type != names.SPOT or p.order_key <= cheapest]
 
 
 def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choice:
-    """The cheapest types, as many as a request may name; they must still be as different as asked for, unless the
+    """The cheapest types, as many as a request may name; they must still have as many different values as required, unless the
     policy of minValues is BestEffort."""
     types: dict[str, InstanceType] = {}
-    for pick in choice.picks:
+    for option in choice.options:
         if len(types) < TYPES_MAX:
-            types.setdefault(pick.instance_type.name, pick.instance_type)
+            types.setdefault(option.instance_type.name, option.instance_type)
     values = {
         r.key: {value for t in types.values() for value in t.requirements.get(r.key).values}
         for r in wanted
@@ -208,5 +208,5 @@ def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choi
     if gaps:
         words = ", ".join(f"{gap.key}: {gap.found} of {gap.wanted}" for gap in gaps)
         raise errors.InsufficientCapacity(f"too few different values are left to choose from ({words})")
-    picks = [pick for pick in choice.picks if pick.instance_type.name in types]
-    return Choice(choice.market, tuple(picks[:POOLS_MAX]))
+    options = [option for option in choice.options if option.instance_type.name in types]
+    return Choice(choice.market, tuple(options[:POOLS_MAX]))

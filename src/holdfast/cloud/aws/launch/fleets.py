@@ -111,25 +111,26 @@ def _overrides(choice: Choice, template: Template, subnets: Mapping[str, str]) -
     priorities = _priorities(choice)
     return [
         {
-            "InstanceType": pick.instance_type.name,
-            "SubnetId": subnets[pick.offering.zone],
-            "AvailabilityZone": pick.offering.zone,
+            "InstanceType": option.instance_type.name,
+            "SubnetId": subnets[option.offering.zone],
+            "AvailabilityZone": option.offering.zone,
             "ImageId": template.image_id,
-            **priorities.get((pick.instance_type.name, pick.offering.zone), {}),
+            **priorities.get((option.instance_type.name, option.offering.zone), {}),
         }
-        for pick in template.picks
-        if pick.offering.zone in subnets
+        for option in template.options
+        if option.offering.zone in subnets
     ]
 
 
 def _priorities(choice: Choice) -> dict[tuple[str, str], dict[str, float]]:
-    """By type and zone; the lowest is launched first. On demand it is the place in the choice, else the price, if known,
+    """By type and zone; the lowest is launched first. On demand it is the index in the choice, else the price, if known,
     which EC2 looks at in none of the other markets."""
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for place, pick in enumerate(choice.picks):
-        key, price = (pick.instance_type.name, pick.offering.zone), pick.offering.price_nano_usd_per_hour
+    for index, option in enumerate(choice.options):
+        key = (option.instance_type.name, option.offering.zone)
+        price = option.offering.price_nano_usd_per_hour
         if choice.market is Market.ON_DEMAND:
-            found[key] = {"Priority": float(place)}
+            found[key] = {"Priority": float(index)}
         elif price:
             found[key] = {"Priority": price / _NANO}
     return found
@@ -165,8 +166,8 @@ def read(answer: Mapping[str, Any]) -> Answer:
         overrides = _overrides_of(group)
         for instance_id in group["InstanceIds"]:
             instance_type = group.get("InstanceType") or overrides["InstanceType"]
-            place = overrides["AvailabilityZone"], overrides.get("SubnetId", "")
-            launched.append(Launched(answers.instance_id(instance_id), instance_type, *place))
+            location = overrides["AvailabilityZone"], overrides.get("SubnetId", "")
+            launched.append(Launched(answers.instance_id(instance_id), instance_type, *location))
     failures = []
     for error in answer.get("Errors", ()):
         overrides = _overrides_of(error)
@@ -213,14 +214,14 @@ def full_reservations(choice: Choice, failures: Iterable[Failure]) -> tuple[str,
     found: set[str | None] = set()
     for failure in failures:
         if failure.meaning is Meaning.RESERVATION_FULL:
-            pick = choice.pick(failure.instance_type or "", failure.zone or "")
-            found |= {pick.offering.reservation_id} if pick else set(choice.reservation_ids)
+            option = choice.option(failure.instance_type or "", failure.zone or "")
+            found |= {option.offering.reservation_id} if option else set(choice.reservation_ids)
     return tuple(sorted(reservation_id for reservation_id in found if reservation_id))
 
 
 def reservation_of(choice: Choice, found: Launched) -> str | None:
-    pick = choice.pick(found.instance_type, found.zone)
-    return pick.offering.reservation_id if pick else None
+    option = choice.option(found.instance_type, found.zone)
+    return option.offering.reservation_id if option else None
 
 
 def _words(failures: Sequence[Failure]) -> str:

@@ -9,8 +9,8 @@ import dataclasses
 from holdfast import names
 from holdfast.api import aws
 from holdfast.cloud.aws.instances import ec2_instances
-from holdfast.cloud.aws.launch import choice, templates
-from holdfast.cloud.aws.launch.choice import Choice, Market, Pick
+from holdfast.cloud.aws.launch import templates
+from holdfast.cloud.aws.launch.choice import Choice, LaunchOption, Market, market
 from holdfast.cloud.aws.launch.fleets import Launched
 from holdfast.cloud.aws.launch.launch_groups import Member, type_of
 from holdfast.cloud.aws.launch.templates import Template
@@ -21,30 +21,32 @@ from holdfast.model.offerings import InstanceType
 
 
 def instance(
-    found: Launched, member: Member, picked: Choice, made: tuple[Template, ...], *, now_s: int
+    found: Launched, member: Member, choice: Choice, launch_templates: tuple[Template, ...], *, now_s: int
 ) -> Instance:
-    pick = picked.pick(found.instance_type, found.zone)
-    template = next((t for t in made if pick is not None and pick in t.picks), None)
+    option = choice.option(found.instance_type, found.zone)
+    template = next((t for t in launch_templates if option is not None and option in t.options), None)
     labels = {
         names.INSTANCE_TYPE: found.instance_type,
         names.ZONE: found.zone,
-        names.CAPACITY_TYPE: picked.capacity_type,
+        names.CAPACITY_TYPE: choice.capacity_type,
         aws.EC2NODECLASS: member.node_class.metadata.name,
     }
     setting = templates.direct_setting(member.node_class)
     if setting:
         labels[aws.CAPACITY_RESERVATION_SETTING] = setting
-    if pick is not None:
-        labels |= _of_pick(pick) | {aws.INSTANCE_TENANCY: templates.tenancy(member.wanted, pick.offering)}
+    if option is not None:
+        labels |= _option_labels(option) | {
+            aws.INSTANCE_TENANCY: templates.tenancy(member.wanted, option.offering)
+        }
     bare = Instance(
         provider_id=ec2_instances.provider_id(found.zone, found.instance_id),
         instance_type=found.instance_type,
         zone=found.zone,
-        capacity_type=picked.capacity_type,
+        capacity_type=choice.capacity_type,
         state=InstanceState.STARTING,
         launched_s=now_s,
         image_id=template.image_id if template else "",
-        reservation_id=pick.offering.reservation_id if pick else None,
+        reservation_id=option.offering.reservation_id if option else None,
         launch_token=member.request.token,
         lacks=ec2_instances.lacks(template.data["NetworkInterfaces"]) if template else (),
         labels=tuple(labels.items()),
@@ -78,12 +80,12 @@ def _of_type(known: InstanceType) -> dict[str, str]:
     }
 
 
-def _of_pick(pick: Pick) -> dict[str, str]:
-    labels = {aws.ZONE_ID: pick.zone_id} if pick.zone_id else {}
-    reservation_id = pick.offering.reservation_id
+def _option_labels(option: LaunchOption) -> dict[str, str]:
+    labels = {aws.ZONE_ID: option.zone_id} if option.zone_id else {}
+    reservation_id = option.offering.reservation_id
     if reservation_id is None:
         return labels
-    market = choice.market(pick.offering)
-    kind = capacity_reservation.CAPACITY_BLOCK if market is Market.BLOCK else capacity_reservation.DEFAULT
-    interruptible = market is Market.INTERRUPTIBLE
+    its_market = market(option.offering)
+    kind = capacity_reservation.CAPACITY_BLOCK if its_market is Market.BLOCK else capacity_reservation.DEFAULT
+    interruptible = its_market is Market.INTERRUPTIBLE
     return labels | ec2_instances.reservation_labels(reservation_id, kind, interruptible=interruptible)

@@ -1,11 +1,11 @@
 """Launching: from NodeClaims to instances, so that every claim gets one instance or one reason, and never two.
 
 The launching half of `ports.Cloud`. It lists (what earlier calls launched), decides (`choice`, `templates`,
-`fleets`), acts (templates, then CreateFleet) and writes down what it learned (`bookkeeping`). The rules:
+`fleets`), acts (templates, then CreateFleet) and records the results (`bookkeeping`). The rules:
 
 - An instance that an earlier call with the same token launched is adopted before anything is launched, and a
   call that is made again has the same client token (decision 24). A token is spent once an answer was read:
-  after any error but Unreachable and NotReady. So what cannot be asked now is Unreachable, whatever the reason.
+  after any error but Unreachable and NotReady. So a call that cannot be sent now is Unreachable, whatever the reason.
 - When EC2 calls a reservation full, its count is read again at once. While the count shows free
   slots, the launch is tried again. If there are none, another reservation that the claim lists is tried,
   unless it holds a slot of this one: which slot it holds next is for its owner to write down (decision 13).
@@ -28,7 +28,6 @@ from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.cloud.aws.instances.provider import InstanceProvider
 from holdfast.cloud.aws.launch import (
     addresses,
-    choice,
     fleets,
     launch_groups,
     launched_instances,
@@ -36,7 +35,7 @@ from holdfast.cloud.aws.launch import (
     templates,
 )
 from holdfast.cloud.aws.launch.bookkeeping import Bookkeeping
-from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch.choice import Choice, choose
 from holdfast.cloud.aws.launch.fleets import Answer, Launched, Order
 from holdfast.cloud.aws.launch.launch_groups import Group, Member
 from holdfast.cloud.aws.launch.template_store import TemplateStore
@@ -177,7 +176,7 @@ class Launcher:
         """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
         first = launch.group.first
         readiness.check(first.node_class)
-        picked, made = await self._aws.executor.run(lambda: self._decide(launch))
+        choice, launch_templates = await self._aws.executor.run(lambda: self._decide(launch))
         order = Order(
             count=len(launch.left),
             client_token=launch_groups.client_token(launch.group, attempt),
@@ -187,85 +186,89 @@ class Launcher:
             },
             context=fleets.context(first.claim, first.node_class),
         )
-        answer = await self._create(picked, made, first, order)
-        self._books.answered(picked, answer, into_target=_targets(first))
-        repeated = self._tell(launch, answer, picked, made)
-        if not launch.left or repeated or await self._has_free_slots(launch, picked, answer):
+        answer = await self._create(choice, launch_templates, first, order)
+        self._books.answered(choice, answer, into_target=_targets(first))
+        repeated = self._assign(launch, answer, choice, launch_templates)
+        if not launch.left or repeated or await self._has_free_slots(launch, choice, answer):
             return None
         target = _target_ids(first)
-        return lambda: fleets.error(picked, answer.failures, target)
+        return lambda: fleets.error(choice, answer.failures, target)
 
     def _decide(self, launch: _Launch) -> tuple[Choice, tuple[Template, ...]]:
         first = launch.group.first
-        picked = choice.choose(
+        choice = choose(
             first.request.instance_types,
             launch.wanted,
             free=launch.free,
             spot=not _targets(first),
             best_effort=self._context.min_values_best_effort,
         )
-        return picked, templates.templates(picked, first.claim, first.node_class, launch.context)
+        return choice, templates.templates(choice, first.claim, first.node_class, launch.context)
 
-    async def _create(self, picked: Choice, made: Sequence[Template], first: Member, order: Order) -> Answer:
+    async def _create(
+        self, choice: Choice, launch_templates: Sequence[Template], first: Member, order: Order
+    ) -> Answer:
         subnets = fleets.zonal_subnets(
             first.node_class, self._books.blocked_subnets(), self._books.addresses.free()
         )
-        request = fleets.request(picked, made, subnets, order)
-        self._books.asked(order.count)
-        charge = self._books.addresses.charge(picked, subnets, order.count)
+        request = fleets.request(choice, launch_templates, subnets, order)
+        self._books.observe_batch_size(order.count)
+        charge = self._books.addresses.charge(choice, subnets, order.count)
         try:
-            answer = await self._ask(request, made)
+            answer = await self._create_fleet(request, launch_templates)
         except errors.Unreachable:
             raise  # it may have launched: the charge stays
         except errors.HoldfastError:
             charge.addresses = {}
             raise
-        charge.addresses = addresses.taken(picked, answer)
+        charge.addresses = addresses.launched_addresses(choice, answer)
         return answer
 
-    async def _ask(self, request: Mapping[str, Any], made: Sequence[Template]) -> Answer:
+    async def _create_fleet(self, request: Mapping[str, Any], launch_templates: Sequence[Template]) -> Answer:
         """Creates a deleted template again, once (aws-5.1.3)."""
-        await self.templates.ensure(made)
+        await self.templates.ensure(launch_templates)
         try:
             return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
         except errors.ReservationExhausted as error:
             return fleets.all_full(str(error))
         except errors.NotFound:
-            self.templates.discard(made)
-            await self.templates.ensure(made)
+            self.templates.discard(launch_templates)
+            await self.templates.ensure(launch_templates)
         return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
 
-    def _tell(self, launch: _Launch, answer: Answer, picked: Choice, made: tuple[Template, ...]) -> bool:
+    def _assign(
+        self, launch: _Launch, answer: Answer, choice: Choice, launch_templates: tuple[Template, ...]
+    ) -> bool:
         """Gives each claim one instance; garbage collection finds surplus instances by their tags and
         terminates them. Returns whether EC2 repeated an earlier answer: some of its instances belong to other
         claims already."""
         now_s = self._clock.now_s()
         outcomes: dict[int, Outcome] = {}
-        new = [found for found in answer.launched if not self._is_taken(found, launch)]
+        new = [found for found in answer.launched if not self._is_assigned(found, launch)]
         for found, member in zip(new, launch.left, strict=False):
             self._provider.launched(found.instance_id)
-            new_one = launched_instances.instance(found, member, picked, made, now_s=now_s)
+            new_one = launched_instances.instance(found, member, choice, launch_templates, now_s=now_s)
             outcomes[member.index] = self._deal(found.instance_id, new_one)
         launch.settle(outcomes)
         return len(new) < len(answer.launched)
 
-    def _is_taken(self, found: Launched, launch: _Launch) -> bool:
+    def _is_assigned(self, found: Launched, launch: _Launch) -> bool:
         dealt = self._dealt.get(found.instance_id)
         if dealt is not None:
             return all(dealt.claim != member.claim.metadata.name for member in launch.left)
         return ec2_instances.provider_id(found.zone, found.instance_id) in launch.owned
 
-    async def _has_free_slots(self, launch: _Launch, picked: Choice, answer: Answer) -> bool:
+    async def _has_free_slots(self, launch: _Launch, choice: Choice, answer: Answer) -> bool:
         """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
         may not show yet what this very answer launched, so that is taken off."""
-        refused = launch.refused = fleets.full_reservations(picked, answer.failures)
+        refused = launch.refused = fleets.full_reservations(choice, answer.failures)
         if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
             return False
         try:
             counts = await self._counts()
         except errors.HoldfastError:
             return False  # EC2 answered that it is full, and no later answer differs
-        used = Counter(fleets.reservation_of(picked, one) for one in answer.launched)
+        used = Counter(fleets.reservation_of(choice, one) for one in answer.launched)
         now_s = self._clock.now_s()
         launch.free |= {
             one.id: max(0, one.available - used[one.id]) if launches_into(one, now_s) else 0

@@ -21,8 +21,8 @@ from holdfast.cloud.aws.catalog import labels
 from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.client.sources import Answers
-from holdfast.cloud.aws.launch import choice, fleets, template_data, templates
-from holdfast.cloud.aws.launch.choice import Choice
+from holdfast.cloud.aws.launch import fleets, template_data, templates
+from holdfast.cloud.aws.launch.choice import Choice, choose
 from holdfast.cloud.aws.launch.fleets import Order
 from holdfast.cloud.aws.launch.template_store import TemplateStore
 from holdfast.cloud.aws.launch.templates import LaunchContext, Template
@@ -63,46 +63,46 @@ class Probes:
         for capacity_type in (names.ON_DEMAND, names.RESERVED):
             one_type = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
             wanted = ClaimView("probe", None, one_type)
-            choose = functools.partial(choice.choose, types, wanted)
+            decide = functools.partial(choose, types, wanted)
             try:
-                picked = await self._aws.executor.run(choose)
-                template = templates.templates(picked, _claim(node_class), node_class, context)[0]
+                choice = await self._aws.executor.run(decide)
+                template = templates.templates(choice, _claim(node_class), node_class, context)[0]
             except errors.InsufficientCapacity:
                 continue  # there is nothing to try it out with
             except errors.InvalidInput as error:
                 return Problem("UserDataSizeLimitExceeded", str(error))
-            found = await self._try(node_class, Choice(picked.market, template.picks[:1]), template)
+            found = await self._try(node_class, Choice(choice.market, template.options[:1]), template)
             if found is not None:
                 return found
         return None
 
-    async def _try(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:
+    async def _try(self, node_class: EC2NodeClass, choice: Choice, template: Template) -> Problem | None:
         try:
             await self._store.ensure([template])
         except _REFUSED as error:
             return Problem("CreateLaunchTemplateAuthCheckFailed", str(error))
         order = Order(count=1, client_token="", tags=template.tags)
         subnets = fleets.zonal_subnets(node_class)
-        request = fleets.request(picked, [template], subnets, order)
+        request = fleets.request(choice, [template], subnets, order)
         del request["ClientToken"]  # nothing comes of it
         try:
             await self._dry_run("CreateFleet", request)
-            return await self._run(node_class, picked, template)
+            return await self._run(node_class, choice, template)
         except errors.Unauthorized as error:
             return Problem("CreateFleetAuthCheckFailed", str(error))
         except errors.NotFound:  # the template, if it was deleted: it is made again the next time
             self._store.discard([template])
             raise
 
-    async def _run(self, node_class: EC2NodeClass, picked: Choice, template: Template) -> Problem | None:
+    async def _run(self, node_class: EC2NodeClass, choice: Choice, template: Template) -> Problem | None:
         """In each subnet of the zone until one passes."""
-        pick, found = picked.picks[0], None
+        option, found = choice.options[0], None
         for subnet in node_class.status.subnets:
-            if subnet.zone != pick.offering.zone:
+            if subnet.zone != option.offering.zone:
                 continue
             request = {
                 "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
-                "InstanceType": pick.instance_type.name,
+                "InstanceType": option.instance_type.name,
                 "SubnetId": subnet.id,
                 "MinCount": 1,
                 "MaxCount": 1,

@@ -20,7 +20,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws.catalog import capacity, families, node_shape, type_labels
 from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
 from holdfast.cloud.aws.launch import template_data, userdata
-from holdfast.cloud.aws.launch.choice import Choice, Market, Pick
+from holdfast.cloud.aws.launch.choice import Choice, LaunchOption, Market
 from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
 from holdfast.cloud.aws.nodeclass import images
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
@@ -63,7 +63,7 @@ class Template:
 
     name: str
     image_id: str
-    picks: tuple[Pick, ...]
+    options: tuple[LaunchOption, ...]
     data: Mapping[str, Any]  # LaunchTemplateData
     tags: Mapping[str, str]
 
@@ -79,7 +79,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What two picks must have in common to share a template."""
+    """What two options must have in common to share a template."""
 
     image_id: str
     max_pods: int
@@ -100,27 +100,27 @@ def templates(
     if problem:
         raise errors.NotReady(problem.message)
     wanted = claims.view(claim, CLOUD_LABELS)
-    groups: dict[_Group, list[Pick]] = {}
-    for pick in choice.picks:
-        image_id = images.image_for(pick.instance_type, node_class.status.amis)
+    groups: dict[_Group, list[LaunchOption]] = {}
+    for option in choice.options:
+        image_id = images.image_for(option.instance_type, node_class.status.amis)
         if image_id:
             wants_efa = bool(wanted.requests[capacity.EFA])
             group = _Group(
                 image_id=image_id,
-                max_pods=pick.instance_type.capacity[resources.PODS],
-                efas=pick.instance_type.capacity[capacity.EFA] if wants_efa else 0,
-                reservation_id=pick.offering.reservation_id,
-                tenancy=tenancy(wanted, pick.offering),
+                max_pods=option.instance_type.capacity[resources.PODS],
+                efas=option.instance_type.capacity[capacity.EFA] if wants_efa else 0,
+                reservation_id=option.offering.reservation_id,
+                tenancy=tenancy(wanted, option.offering),
                 enclave=wanted.requirements.get(type_labels.NITRO_SANDBOX).values == {"true"},
             )
-            groups.setdefault(group, []).append(pick)
+            groups.setdefault(group, []).append(option)
     if not groups:
         raise errors.InsufficientCapacity(
             f"EC2NodeClass/{node_class.metadata.name} has no image for any of the instance types that will do"
         )
     return tuple(
-        _template(group, tuple(picks), choice, claim, node_class, context)
-        for group, picks in list(groups.items())[:_TEMPLATES_MAX]
+        _template(group, tuple(options), choice, claim, node_class, context)
+        for group, options in list(groups.items())[:_TEMPLATES_MAX]
     )
 
 
@@ -157,7 +157,7 @@ def tenancy(wanted: ClaimView, offering: Offering) -> str:
 
 def _template(
     group: _Group,
-    picks: tuple[Pick, ...],
+    options: tuple[LaunchOption, ...],
     choice: Choice,
     claim: NodeClaim,
     node_class: EC2NodeClass,
@@ -171,7 +171,7 @@ def _template(
     }
     content = json.dumps([data, tags], sort_keys=True).encode()
     number = int.from_bytes(hashlib.sha256(content).digest()[:_NAME_BYTES], "big")
-    return Template(f"{NAME_PREFIX}{number}", group.image_id, picks, data, tags)
+    return Template(f"{NAME_PREFIX}{number}", group.image_id, options, data, tags)
 
 
 def _data(
