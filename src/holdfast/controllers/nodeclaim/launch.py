@@ -216,8 +216,8 @@ class Launch:
 
 
 def _waits(draft: Draft) -> bool:
-    """Whether it may have to wait for its slot. One that was asked for may be the very one that is in it: a crash hid
-    the answer, and the token finds it."""
+    """Whether it may have to wait for its slot. After a launch call, its own instance may be in the slot: a crash hid the
+    answer, and the token finds the instance."""
     return names.WAITS_FOR_INSTANCE in draft.annotations and names.LAUNCH_TOKEN not in draft.annotations
 
 
@@ -227,19 +227,19 @@ def _waiting(draft: Draft, why: str) -> RequeueAfter:
 
 
 class _Suitable:
-    """Caches the last answer: claims of one plan ask for the same, one after the other."""
+    """Caches the last answer: claims of one plan often have the same requirements, one after the other."""
 
     def __init__(self, labels: CloudLabels) -> None:
         self._labels = labels
-        self._asked: tuple[object, ...] = ()
+        self._required: tuple[object, ...] = ()
         self._known: tuple[InstanceType, ...] = ()
         self._answer: tuple[InstanceType, ...] = ()
 
     def types(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-        asked = (claim.spec.requirements, claim.spec.resources)
+        required = (claim.spec.requirements, claim.spec.resources)
         # Compared by value: the catalog is built anew, of parts that are the same.
-        if self._known != known or self._asked != asked:
-            self._asked, self._known, self._answer = asked, known, self._find(claim, known)
+        if self._known != known or self._required != required:
+            self._required, self._known, self._answer = required, known, self._find(claim, known)
         return self._answer
 
     def _find(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:

@@ -20,7 +20,7 @@ _MOST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingLaunch:
     request: LaunchRequest
     answer: "asyncio.Future[tuple[NodeClaim, Instance | Exception]]"
 
@@ -32,15 +32,15 @@ class LaunchBatcher:
         self._clock = ports.clock
         self._ids = ports.ids
         self._claims = caches.of(NodeClaim)
-        self._waiting: list[_Asked] = []
+        self._waiting: list[_PendingLaunch] = []
 
     async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
         """The claim as it is now, with its token, and its instance or why there is none."""
-        asked = _Asked(request, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
+        pending = _PendingLaunch(request, asyncio.get_running_loop().create_future())
+        self._waiting.append(pending)
         if len(self._waiting) == 1:
             await self._gathered()
-        return await asked.answer
+        return await pending.answer
 
     async def _gathered(self) -> None:
         """The first caller makes the call for all, so its error is not lost. It waits while more callers
@@ -56,17 +56,20 @@ class LaunchBatcher:
             for start in range(0, len(waiting), _MOST):
                 await self._call(waiting[start : start + _MOST])
         finally:
-            for asked in waiting:
-                if not asked.answer.done():
-                    asked.answer.set_result(
-                        (_claim(asked.request), errors.Unreachable("the launch call ended without an answer"))
+            for pending in waiting:
+                if not pending.answer.done():
+                    pending.answer.set_result(
+                        (
+                            _claim(pending.request),
+                            errors.Unreachable("the launch call ended without an answer"),
+                        )
                     )
 
-    async def _call(self, asked: list[_Asked]) -> None:
+    async def _call(self, batch: list[_PendingLaunch]) -> None:
         token = self._ids.token()
         ready = []
         for one, request in zip(
-            asked, await asyncio.gather(*(self._stamped(one.request, token) for one in asked)), strict=True
+            batch, await asyncio.gather(*(self._stamped(one.request, token) for one in batch)), strict=True
         ):
             if isinstance(request, LaunchRequest):
                 ready.append(replace(one, request=request))
