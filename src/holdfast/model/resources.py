@@ -107,10 +107,10 @@ def amount(name: str, value: str | float) -> int:
 
 def request(name: str, value: str | float) -> int:
     """One amount of a request, which must not be negative."""
-    asked = amount(name, value)
-    if asked < 0:
+    requested = amount(name, value)
+    if requested < 0:
         raise errors.InvalidInput(f"{name} is {value!r}, and nothing can be less than 0")
-    return asked
+    return requested
 
 
 def is_extended(name: str) -> bool:

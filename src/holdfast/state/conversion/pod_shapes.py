@@ -136,8 +136,10 @@ def requests(pod: wire.Pod) -> Resources:
     if len(spec.containers) == 1 and not (
         spec.init_containers or spec.overhead or spec.resources or status.container_statuses
     ):
-        asked = spec.containers[0].resources
-        return resources.parse_requests({**asked.limits, **asked.requests, resources.PODS: 1})
+        container_resources = spec.containers[0].resources
+        return resources.parse_requests(
+            {**container_resources.limits, **container_resources.requests, resources.PODS: 1}
+        )
     reported = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     return pod_requests(
         [_container(container, reported.get(container.name)) for container in spec.containers],
@@ -165,15 +167,15 @@ def _container(container: wire.Container, status: wire.ContainerStatus | None) -
 
 
 def _pod_level(spec: wire.PodSpec) -> dict[str, str | int | float]:
-    """Requests for the whole pod. Its limits stand in for them where no container asks for anything."""
+    """Requests for the whole pod. Its limits stand in for them where no container requests anything."""
     if spec.resources is None:
         return {}
-    asked = {
+    requested = {
         name
         for container in (*spec.containers, *spec.init_containers)
         for name in (*container.resources.requests, *container.resources.limits)
     }
-    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in asked}
+    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in requested}
     return limits | spec.resources.requests
 
 

@@ -1,8 +1,8 @@
-"""What a pod's volumes ask of a node: attachments, and places where the volumes can be.
+"""What a pod's volumes require of a node: attachments, and the topologies in which the volumes can be attached.
 
-The rule: a volume that will never be there rejects its pod with a reason (S-100); a volume that can be in several
-places gives alternatives, of which one must hold (S-96). What is asked here is asked of the node and never becomes part
-of what the pod itself requires (S-98).
+The rule: a volume that will never exist rejects its pod with a reason (S-100); a volume that can be in several topologies
+gives alternatives, of which one must hold (S-96). These are requirements on the node; they never become part of what the
+pod itself requires (S-98).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +85,7 @@ def needs(
         if driver:
             attachments.add((driver, f"{namespace}/{name}"))
         if not problem:
-            alternatives = _combined(alternatives, _places(claim, known, rules))
+            alternatives = _combined(alternatives, _topologies(claim, known, rules))
     return Volumes(tuple(sorted(attachments)), alternatives), tuple(reasons)
 
 
@@ -153,10 +153,10 @@ def _driver(claim: PersistentVolumeClaim, known: Storage) -> str | None:
     return DRIVERS.get(storage_class.provisioner, storage_class.provisioner) or None
 
 
-def _places(claim: PersistentVolumeClaim, known: Storage, rules: LabelRules) -> tuple[Requirements, ...]:
-    """Where its volume is, or may be made: one of these; empty when it may be anywhere."""
+def _topologies(claim: PersistentVolumeClaim, known: Storage, rules: LabelRules) -> tuple[Requirements, ...]:
+    """The topologies in which its volume is, or can be created; empty: anywhere."""
     if claim.spec.volume_name:
-        return _volume_places(known.volumes[claim.spec.volume_name], rules)
+        return _volume_topologies(known.volumes[claim.spec.volume_name], rules)
     terms = known.classes[claim.spec.storage_class_name or ""].allowed_topologies
     return tuple(
         requirements.of(
@@ -170,7 +170,7 @@ def _places(claim: PersistentVolumeClaim, known: Storage, rules: LabelRules) -> 
     )
 
 
-def _volume_places(volume: PersistentVolume, rules: LabelRules) -> tuple[Requirements, ...]:
+def _volume_topologies(volume: PersistentVolume, rules: LabelRules) -> tuple[Requirements, ...]:
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     terms = [term.match_expressions for term in affinity.node_selector_terms] if affinity else []
     if volume.spec.local is not None or volume.spec.host_path is not None:
