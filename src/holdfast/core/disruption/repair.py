@@ -212,8 +212,8 @@ class Repair:
 
         def key(item: tuple[Candidate, list[UnhealthyCondition]]) -> tuple[int, float, str]:
             one, due = item
-            picked = chosen(due)
-            urgency = ranks[picked.policy.priority] + (now_s - picked.eligible_s) // _STEP_S
+            unhealthy = chosen(due)
+            urgency = ranks[unhealthy.policy.priority] + (now_s - unhealthy.eligible_s) // _STEP_S
             facts = one.facts
             cost = costs.disruption_cost(one.node, now_s, facts.created_s, facts.expire_after_s)
             return -urgency, cost, one.name
@@ -221,10 +221,10 @@ class Repair:
         return sorted(ready, key=key)
 
     def _repair(self, one: Candidate, due: list[UnhealthyCondition]) -> DisruptionCommand | Reason:
-        picked = chosen(due)
+        unhealthy = chosen(due)
         bound_s = drain_bound_s(due, one.facts.grace_period_s)
-        text = f"{picked.condition.type} is {picked.condition.status} ({picked.condition.reason})"
-        if self._reboots(one, picked):
+        text = f"{unhealthy.condition.type} is {unhealthy.condition.status} ({unhealthy.condition.reason})"
+        if self._reboots(one, unhealthy):
             return DisruptionCommand(
                 method=Method.REPAIR,
                 reason=DisruptionReason.UNHEALTHY,
@@ -239,16 +239,16 @@ class Repair:
                 Method.REPAIR,
                 DisruptionReason.UNHEALTHY,
                 text,
-                picked.eligible_s,
+                unhealthy.eligible_s,
                 self.settings.terminate_first_repair,
                 forced=True,
                 drain_bound_s=bound_s,
             ),
         )
 
-    def _reboots(self, one: Candidate, picked: UnhealthyCondition) -> bool:
+    def _reboots(self, one: Candidate, unhealthy: UnhealthyCondition) -> bool:
         """A reserved node is rebooted once for any condition. After two reboots in a day a node is replaced."""
         today = [at_s for at_s in one.facts.reboots_s if at_s > self.candidate_set.cluster.now_s - _DAY_S]
         if len(today) >= _REBOOTS_MAX:
             return False
-        return picked.policy.action is RepairAction.REBOOT or (one.is_reserved and not today)
+        return unhealthy.policy.action is RepairAction.REBOOT or (one.is_reserved and not today)

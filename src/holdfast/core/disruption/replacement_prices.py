@@ -79,11 +79,11 @@ def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Reason:
 
 
 def breaks_min_values(claim: PlannedClaim, pool: NodePoolView) -> bool:
-    asked = [r.key for r in claim.requirements if r.min_values is not None]
-    if not asked:
+    keys = [r.key for r in claim.requirements if r.min_values is not None]
+    if not keys:
         return False
     listed = [t for t in pool.instance_types if t.name in set(claim.instance_types)]
-    values = {key: {v for t in listed for v in t.requirements.get(key).values} for key in asked}
+    values = {key: {v for t in listed for v in t.requirements.get(key).values} for key in keys}
     return bool(claim.requirements.min_values_gaps(values))
 
 

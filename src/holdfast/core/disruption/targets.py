@@ -184,16 +184,16 @@ def _zonal_anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
 
 def _suits(node: NodeView, shape: PodShape) -> bool:
     """As far as labels and taints say; the planner has the last word. One of many nodes that are alike but for their
-    names stands for all, so what a pod says about names is not asked here."""
+    names stands for all, so requirements of a pod on names are not checked here."""
     if first_untolerated(node.taints, (*shape.tolerations, TOLERATE_PREFERENCES)) is not None:
         return False
     own = node.label_requirements.without((names.HOSTNAME,))
-    places = shape.volumes.alternatives or (NO_REQUIREMENTS,)
+    alternatives = shape.volumes.alternatives or (NO_REQUIREMENTS,)
     terms = shape.required_terms or (NO_REQUIREMENTS,)
     return any(
-        own.compatible(_nameless(shape.node_selector.union(term).union(place)))
+        own.compatible(_nameless(shape.node_selector.union(term).union(alternative)))
         for term in terms
-        for place in places
+        for alternative in alternatives
     )
 
 
