@@ -115,16 +115,16 @@ class CloudLabels:
     well_known: frozenset[str]  # Karpenter's own included
     reservation_id: str | None = None  # the key under which a reserved offering names its reservation (R-1)
     reserved: frozenset[str] = frozenset()  # keys that every offering states: a value, or DoesNotExist (R-2)
-    defaults: tuple[tuple[str, str], ...] = ()  # key and value: another value has to be asked for
+    defaults: tuple[tuple[str, str], ...] = ()  # key and value: another value must be required explicitly
 
-    def are_asked_for(self, offered: Requirements, wanted: Requirements) -> bool:
-        """Whether what is wanted names each key under which an offering has another value than the default."""
+    def are_non_defaults_required(self, offered: Requirements, wanted: Requirements) -> bool:
+        """Whether `wanted` has each key for which an offering has another value than the default."""
         return all(key in wanted or offered.get(key).has(value) for key, value in self.defaults)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A NodeClaim: what it asks for, the slot it holds, and how far its launch is.
+    """A NodeClaim: what it requires, the slot it holds, and how far its launch is.
 
     `offerings` answers which offerings the claim can become a node of. The node planned for a claim in flight, the launch,
     the adoption of instances and drift all call it or `suits`, so a claim is launched as what the plan counted on.
@@ -147,11 +147,11 @@ class ClaimView:
     invalid: str = ""  # why its spec cannot be read; such a claim is not launched
 
     def suits_type(self, known: InstanceType) -> bool:
-        """Whether a node of the type can be what is asked for. This depends on no price and no count."""
+        """Whether a node of the type can satisfy the claim. This depends on no price and no count."""
         return self._has_type(known) and self.requests.fits(known.allocatable)
 
     def suits(self, known: InstanceType, offering: Offering, labels: CloudLabels) -> bool:
-        """Whether a node of the offering is what is asked for, available or not."""
+        """Whether a node of the offering satisfies the claim, available or not."""
         return self._has_type(known) and self.suits_offering(known, offering, labels)
 
     def suits_offering(self, known: InstanceType, offering: Offering, labels: CloudLabels) -> bool:
@@ -159,7 +159,7 @@ class ClaimView:
         return (
             self.reservation_id in (None, offering.reservation_id)
             and self.requirements.compatible(offering.requirements, labels.well_known)
-            and labels.are_asked_for(offering.requirements, self.requirements)
+            and labels.are_non_defaults_required(offering.requirements, self.requirements)
             and self.requests.fits(known.allocatable_of(offering))
         )
 

@@ -194,11 +194,11 @@ class Constraints:
 
     def _launched(self, key: str, of_pool: Requirements, wanted: Requirements, columns: Columns) -> set[str]:
         """The domains of nodes that a NodePool can launch for such pods; cached, since NodePools are often alike."""
-        asked = key, of_pool, wanted, id(columns)
-        if asked not in self._launched_by:
+        cache_key = key, of_pool, wanted, id(columns)
+        if cache_key not in self._launched_by:
             rows = columns.compatible_with(of_pool.union(wanted))
-            self._launched_by[asked] = columns.values(key, of_pool.get(key), rows)
-        return self._launched_by[asked]
+            self._launched_by[cache_key] = columns.values(key, of_pool.get(key), rows)
+        return self._launched_by[cache_key]
 
 
 class _Served(NamedTuple):

@@ -27,7 +27,7 @@ class Rows:
     """The offerings of one template. Two rows of one type differ in zone, capacity type or reservation."""
 
     columns: Columns
-    picked: Ints  # [row] index of the offering in `columns`
+    offering_index: Ints  # [row] index of the offering in `columns`
     row_type: Ints  # index in the types of `columns`
     allocatable: Ints  # [i, resource] allocatable minus DaemonSets; rows share them
     allocatable_index: Ints  # [row] index in `allocatable`
@@ -41,7 +41,7 @@ class Rows:
     _domains: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.picked)
+        return len(self.offering_index)
 
     @property
     def types(self) -> tuple[InstanceType, ...]:
@@ -53,14 +53,14 @@ class Rows:
         return self.allocatable[self.allocatable_index]
 
     def offering(self, row: int) -> Offering:
-        return self.columns.offerings[int(self.picked[row])]
+        return self.columns.offerings[int(self.offering_index[row])]
 
     def type(self, row: int) -> InstanceType:
         return self.columns.types[int(self.row_type[row])]
 
     def capacity_types(self, rows: Ints) -> list[str]:
         """The capacity types of these rows."""
-        found = axes.distinct(self.columns.capacity_type[self.picked[rows]])
+        found = axes.distinct(self.columns.capacity_type[self.offering_index[rows]])
         return [names.CAPACITY_TYPES[i] for i in found.tolist()]
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class Rows:
         mask = self._masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            own = codes.offerings.compatible_with(wanted)[codes.of_offering[self.picked]]
+            own = codes.offerings.compatible_with(wanted)[codes.of_offering[self.offering_index]]
             mask = self._masks[wanted] = own & self.of_types(wanted)
         return mask
 
@@ -115,7 +115,7 @@ class Rows:
                 self._domains[key] = None
             else:
                 by_type, by_row = codes.types.having(domains), codes.offerings.having(domains)
-                table = by_type[codes.of_type[self.row_type]] & by_row[codes.of_offering[self.picked]]
+                table = by_type[codes.of_type[self.row_type]] & by_row[codes.of_offering[self.offering_index]]
                 self._domains[key] = np.ascontiguousarray(table.T)
         return self._domains[key]
 
@@ -131,30 +131,30 @@ class Measures:
 
 
 def rows(
-    columns: Columns, picked: Ints, measures: Measures, overhead: Mapping[str, Sequence[Resources]]
+    columns: Columns, offering_index: Ints, measures: Measures, overhead: Mapping[str, Sequence[Resources]]
 ) -> Rows:
-    """The rows of a template: the picked offerings. `overhead` is what DaemonSets request, by capacity type and instance
-    type; empty if there are none."""
+    """The rows of a template: the offerings at `offering_index`. `overhead` is what DaemonSets request, by capacity
+    type and instance type; empty if there are none."""
     reservations, limited = measures.reservations, measures.limited
-    allocatable, allocatable_index = _allocatable(columns, picked, measures.axis, overhead)
-    row_type = columns.type_of[picked]
+    allocatable, allocatable_index = _allocatable(columns, offering_index, measures.axis, overhead)
+    row_type = columns.type_of[offering_index]
     capacity = [columns.capacity(name)[row_type] for name in limited]
     return Rows(
         columns=columns,
-        picked=picked,
+        offering_index=offering_index,
         row_type=row_type,
         allocatable=allocatable,
         allocatable_index=allocatable_index,
         reservation=np.array(
-            [reservations.get(columns.offerings[i].reservation_id or "", -1) for i in picked.tolist()]
+            [reservations.get(columns.offerings[i].reservation_id or "", -1) for i in offering_index.tolist()]
             if reservations
-            else [-1] * len(picked),
+            else [-1] * len(offering_index),
             dtype=np.int64,
         ),
-        rank=columns.rank[picked],
-        price=columns.price[picked],
-        cost=_costs(columns.cost[picked], measures.node_cost_nano),
-        capacity=np.array(capacity, dtype=np.int64).reshape(len(limited), len(picked)).T,
+        rank=columns.rank[offering_index],
+        price=columns.price[offering_index],
+        cost=_costs(columns.cost[offering_index], measures.node_cost_nano),
+        capacity=np.array(capacity, dtype=np.int64).reshape(len(limited), len(offering_index)).T,
     )
 
 
@@ -164,13 +164,13 @@ def _costs(costs: Ints, node_cost_nano: int) -> Ints:
 
 
 def _allocatable(
-    columns: Columns, picked: Ints, axis: ResourceAxis, overhead: Mapping[str, Sequence[Resources]]
+    columns: Columns, offering_index: Ints, axis: ResourceAxis, overhead: Mapping[str, Sequence[Resources]]
 ) -> tuple[Ints, Ints]:
     """[i, resource] allocatable minus DaemonSets, and [row] the index of a row's entry. If DaemonSets select nodes by
     capacity type, each capacity type has its own entries."""
     drivers = [columns.attachable(driver) for driver in axis.drivers]
     own = np.column_stack([*(columns.allocatable(name) for name in axis.names), *drivers])
-    allocatable_index = columns.allocatable_index[picked]
+    allocatable_index = columns.allocatable_index[offering_index]
     if not overhead:
         return own, allocatable_index
     found: dict[tuple[Resources, ...], int] = {}  # index of the copy of `own`, by what DaemonSets request
@@ -183,7 +183,9 @@ def _allocatable(
         less = own.copy()
         less[:, : len(axis.names)] -= taken[columns.allocatable_type]
         allocatable.append(less)
-    return np.vstack(allocatable), allocatable_index + copy_of[columns.capacity_type[picked]] * len(own)
+    return np.vstack(allocatable), allocatable_index + copy_of[columns.capacity_type[offering_index]] * len(
+        own
+    )
 
 
 def satisfying(rows: Rows, wanted: Requirements) -> Mask:
@@ -201,12 +203,12 @@ def possible_domains(found: Rows, mask: Mask, wanted: Requirements, axis: Domain
         begin, end = axis.first[k], axis.first[k + 1]
         if begin == end:
             continue
-        asked = wanted.by_key.get(key)
+        required = wanted.by_key.get(key)
         table = found.in_domain(key, axis.domains[k])
         if table is None:
-            if asked is not None:  # a custom label of the NodePool
-                possible[begin:end] = [asked.has(d) for d in axis.domains[k]]
+            if required is not None:  # a custom label of the NodePool
+                possible[begin:end] = [required.has(d) for d in axis.domains[k]]
             continue
-        allowed = [asked is None or asked.has(d) for d in axis.domains[k]]
+        allowed = [required is None or required.has(d) for d in axis.domains[k]]
         possible[begin:end] = (table & mask).any(axis=1) & np.array(allowed)
     return possible

@@ -178,14 +178,16 @@ def _templates(
             i
             for i in np.flatnonzero(columns.reserved & columns.healthy).tolist()
             if columns.offerings[i].reservation_id in measures.reservations
-            and snapshot.cloud_labels.are_asked_for(columns.offerings[i].requirements, pool.requirements)
+            and snapshot.cloud_labels.are_non_defaults_required(
+                columns.offerings[i].requirements, pool.requirements
+            )
         ]
         unreserved = np.flatnonzero(~columns.reserved & columns.launchable)
-        for kind, picked in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
-            if len(picked):
-                runs = daemon_sets(snapshot, pool, columns, picked)
+        for kind, offering_index in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
+            if len(offering_index):
+                runs = daemon_sets(snapshot, pool, columns, offering_index)
                 overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
-                rows = offers.rows(columns, picked, measures, overhead)
+                rows = offers.rows(columns, offering_index, measures, overhead)
                 if kind == RESERVED:
                     rows.rank = _slot_rank(rows, ledger)
                 least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
@@ -209,13 +211,13 @@ def _daemon_ports(
 
 
 def daemon_sets(
-    snapshot: Snapshot, pool: NodePoolView, columns: Columns, picked: Ints
+    snapshot: Snapshot, pool: NodePoolView, columns: Columns, offering_index: Ints
 ) -> dict[str, list[list[DaemonSetView]]]:
     """By capacity type of these offerings and by instance type: the DaemonSets of its nodes. Empty if there are none."""
     if not snapshot.daemon_sets:
         return {}
     well_known = snapshot.cloud_labels.well_known
-    kinds = [names.CAPACITY_TYPES[i] for i in axes.distinct(columns.capacity_type[picked]).tolist()]
+    kinds = [names.CAPACITY_TYPES[i] for i in axes.distinct(columns.capacity_type[offering_index]).tolist()]
     if not daemons.select_capacity_type(snapshot.daemon_sets):
         found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
     else:
@@ -292,9 +294,9 @@ def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
         return [Op((), rung.tolerations)]
     if shape.volumes.alternatives:
         sets = [
-            wanted.union(place)
+            wanted.union(topology)
             for wanted in rung.wanted
-            for place in shape.volumes.alternatives
-            if wanted.intersects(place)
+            for topology in shape.volumes.alternatives
+            if wanted.intersects(topology)
         ]
     return [Op((one,), rung.tolerations, ports=shape.host_ports) for one in sets] or [Op((), ())]

@@ -184,11 +184,11 @@ class Shapes:
     def satisfies(self, shape: int, op: int, row: tuple[int, int] | None) -> bool:
         """Whether a node of a shape satisfies an op. `row` is the template and the row that the plan counts on for a new
         node; None: the node exists."""
-        old, asked = self.all[shape], self._ops[op]
-        if asked.tolerations is not None and first_untolerated(old.taints, asked.tolerations):
+        old, required = self.all[shape], self._ops[op]
+        if required.tolerations is not None and first_untolerated(old.taints, required.tolerations):
             return False
         undefined = self._well_known if row else frozenset[str]()
-        fitting = [one for one in asked.alternatives if old.requirements.compatible(one, undefined)]
+        fitting = [one for one in required.alternatives if old.requirements.compatible(one, undefined)]
         return bool(fitting) and (row is None or self._row_satisfies(old.requirements, fitting[0], *row))
 
     def _row_satisfies(self, required: Requirements, wanted: Requirements, template: int, row: int) -> bool:

@@ -68,7 +68,9 @@ class Offers:
     def with_resource(self, name: str) -> Mask:
         """The offerings that the NodePool allows and whose nodes have a resource, whatever DaemonSets use of it."""
         columns = self.rows.columns
-        return self.allowed & (columns.allocatable(name)[columns.allocatable_index[self.rows.picked]] > 0)
+        return self.allowed & (
+            columns.allocatable(name)[columns.allocatable_index[self.rows.offering_index]] > 0
+        )
 
     def without_ports(self, ports: Sequence[HostPort]) -> Mask:
         """The offerings on whose nodes no DaemonSet uses one of these ports. An unreserved node may be on demand or spot, so
@@ -105,7 +107,7 @@ class Checks:
         """The indexes of the alternatives that a class requires."""
         return range(len(self.problem.last_rung(c).alternatives))
 
-    def asked(self, c: int, term: int) -> Requirements:
+    def required(self, c: int, term: int) -> Requirements:
         """What a class requires in one alternative, without preferences."""
         return self.problem.last_rung(c).alternatives[term]
 
@@ -155,21 +157,22 @@ class Checks:
 
     def wanted(self, c: int, pool: int, term: int) -> Requirements:
         """The requirements of a node of the NodePool with the pod on it."""
-        return self.problem.pools[pool].requirements.union(self.asked(c, term))
+        return self.problem.pools[pool].requirements.union(self.required(c, term))
 
-    def places(self, c: int, pool: int, term: int) -> list[Requirements] | None:
+    def volume_topologies(self, c: int, pool: int, term: int) -> list[Requirements] | None:
         """The requirements of a node for each topology in which the pod's volumes can be attached; None: no such volumes."""
         alternatives = self.problem.classes[c].shape.volumes.alternatives
         if not alternatives:
             return None
-        asked, of_pool = self.asked(c, term), self.problem.pools[pool].requirements
-        fitting = [asked.union(place) for place in alternatives if asked.intersects(place)]
+        required, of_pool = self.required(c, term), self.problem.pools[pool].requirements
+        fitting = [required.union(topology) for topology in alternatives if required.intersects(topology)]
         return [of_pool.union(one) for one in fitting if of_pool.compatible(one, self.problem.well_known)]
 
     def _of_ladder(self, c: int, pool: int, term: int) -> list[Stage]:
         """The checks that do not depend on the size of the pod; host ports last."""
         p, here, shape = self.problem, self.offers(pool), self.problem.classes[c].shape
-        asked, wanted, places = self.asked(c, term), self.wanted(c, pool, term), self.places(c, pool, term)
+        required, wanted = self.required(c, term), self.wanted(c, pool, term)
+        topologies = self.volume_topologies(c, pool, term)
         of_pool, rows = here.pool.requirements, here.rows
 
         def all_or_none(passes: object) -> Mask:
@@ -178,16 +181,16 @@ class Checks:
         types = all_or_none(passes=True)
         for one in wanted:
             types &= rows.of_types(one)
-        attachable = all_or_none(passes=places is None)
-        for place in places or ():
-            attachable |= offers.satisfying(rows, place)
+        attachable = all_or_none(passes=topologies is None)
+        for topology in topologies or ():
+            attachable |= offers.satisfying(rows, topology)
         untolerated = first_untolerated(here.pool.taints, p.last_rung(c).tolerations)
         terms = shape.required_terms or (NO_REQUIREMENTS,)
         return [
             (Check.POOL, here.allowed),
             (Check.TAINT, all_or_none(untolerated is None)),
             (Check.CONTRADICTION, all_or_none(shape.node_selector.intersects(terms[term]))),
-            (Check.CONFLICT, all_or_none(of_pool.compatible(asked, p.well_known))),
+            (Check.CONFLICT, all_or_none(of_pool.compatible(required, p.well_known))),
             (Check.TYPE, types),
             (Check.OFFERING, offers.satisfying(rows, wanted)),
             (Check.VOLUME_ZONE, attachable),
@@ -231,7 +234,9 @@ def _offers(p: Problem, pool: int, known: dict[int, Rows]) -> Offers:
     usable = ~columns.reserved
     if p.settings.reserved_capacity:
         for i in np.flatnonzero(columns.reserved).tolist():
-            usable[i] = labels.are_asked_for(columns.offerings[i].requirements, of_pool.requirements)
+            usable[i] = labels.are_non_defaults_required(
+                columns.offerings[i].requirements, of_pool.requirements
+            )
     return Offers(
         pool=of_pool,
         rows=rows,

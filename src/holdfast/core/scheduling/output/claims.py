@@ -130,7 +130,7 @@ class _Writer:
             resources.minimum(*(template.overhead[type_] for type_ in types))
             if template.overhead
             else NOTHING,
-            _asks_for_less(self._outcome.shapes.all[shape].requirements, template.requirements),
+            _lowers_min_values(self._outcome.shapes.all[shape].requirements, template.requirements),
         )
 
     def _pinned_shape(self, shape: int) -> Requirements:
@@ -171,6 +171,6 @@ def _without_broken_min_values(wanted: Requirements) -> Requirements:
     return Requirements(by_key)
 
 
-def _asks_for_less(written: Requirements, asked: Requirements) -> bool:
+def _lowers_min_values(written: Requirements, required: Requirements) -> bool:
     """Whether BestEffort lowered minValues of the NodePool (S-68)."""
-    return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in asked)
+    return any((written.get(r.key).min_values or 0) < (r.min_values or 0) for r in required)

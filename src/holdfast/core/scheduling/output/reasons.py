@@ -124,18 +124,18 @@ class PlanExplainer:
         """Which minValues a node of a NodePool, reserved or unreserved, misses with a pod of the class."""
         p, checks = self.checks.problem, self.checks
         wanted, ports = checks.wanted(c, pool, term), p.classes[c].shape.host_ports
-        if not any(asked.min_values for asked in wanted):
+        if not any(required.min_values for required in wanted):
             return None
         template = next(t for t in p.templates if t.pool == pool and t.kind == kind)
         limited = kind == UNRESERVED and p.pools[pool].limits.amounts
         text = None
-        for place in checks.places(c, pool, term) or [wanted]:
-            asked = place.add(*without_types(template, ports))
+        for topology in checks.volume_topologies(c, pool, term) or [wanted]:
+            required = topology.add(*without_types(template, ports))
             usable = None
             if limited:
                 within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
-                usable = offers.satisfying(template.rows, asked) & within
-            gaps = min_values.missing(p, template, asked, checks.request(c), usable)
+                usable = offers.satisfying(template.rows, required) & within
+            gaps = min_values.missing(p, template, required, checks.request(c), usable)
             if not gaps:
                 return None
             gap = gaps[0]
@@ -171,7 +171,7 @@ class PlanExplainer:
 
     def _code_and_text(self, c: int, pool: int, failed: _Failed) -> tuple[ReasonCode, str]:
         checks, p = self.checks, self.checks.problem
-        here, asked = checks.offers(pool), checks.asked(c, failed.term)
+        here, required = checks.offers(pool), checks.required(c, failed.term)
         match failed.check:
             case Check.TAINT:
                 taint = first_untolerated(here.pool.taints, p.last_rung(c).tolerations)
@@ -179,13 +179,15 @@ class PlanExplainer:
             case Check.CONTRADICTION:
                 return ReasonCode.REQUIREMENTS, contradiction(p.classes[c].shape, failed.term)
             case Check.CONFLICT:
-                conflicts = here.pool.requirements.incompatibilities(asked, p.well_known)
+                conflicts = here.pool.requirements.incompatibilities(required, p.well_known)
                 return ReasonCode.REQUIREMENTS, f"incompatible requirements: {conflicts[0]}"
             case Check.POOL | Check.TYPE | Check.OFFERING:
                 return _not_offered(here, failed, checks.wanted(c, pool, failed.term))
             case Check.VOLUME_ZONE:
-                places = wording.either([f"({place})" for place in p.classes[c].shape.volumes.alternatives])
-                text = f"no offering is where the pod's volumes can be attached: {places}"
+                topologies = wording.either(
+                    [f"({topology})" for topology in p.classes[c].shape.volumes.alternatives]
+                )
+                text = f"no offering is where the pod's volumes can be attached: {topologies}"
                 return ReasonCode.VOLUMES, text
             case Check.RESOURCES:
                 return _not_enough(checks, c, here, failed.remaining)
@@ -220,7 +222,7 @@ class PlanExplainer:
             return ReasonCode.TOPOLOGY, f"{UNSATISFIABLE} {' and '.join(excluding)}"
         # Each constraint has a node, but no node satisfies all: a node pinned to a domain can miss minValues.
         several = [one.text for one in found]
-        several += [f"minValues, key={asked.key}" for asked in wanted if asked.min_values]
+        several += [f"minValues, key={required.key}" for required in wanted if required.min_values]
         if several:
             return ReasonCode.TOPOLOGY, f"no node satisfies all of {' and '.join(dict.fromkeys(several))}"
         return ReasonCode.PACKING, "no constraint is in the way, and the packing left the pod out"
@@ -253,7 +255,11 @@ class PlanExplainer:
 def contradiction(shape: PodShape, term: int) -> str:
     """How the nodeSelector of a pod contradicts one of its required terms."""
     required = shape.required_terms[term]
-    pairs = ((asked, required.by_key[asked.key]) for asked in shape.node_selector if asked.key in required)
+    pairs = (
+        (selector, required.by_key[selector.key])
+        for selector in shape.node_selector
+        if selector.key in required
+    )
     one, other = next(pair for pair in pairs if not are_compatible(*pair))
     return f"the pod's nodeSelector contradicts its node affinity: {one} and {other}"
 
@@ -263,28 +269,28 @@ def _not_offered(here: Offers, failed: _Failed, wanted: Requirements) -> tuple[R
     if wanted.get(names.CAPACITY_TYPE).values == {names.RESERVED} and not here.reserved.any():
         return ReasonCode.NO_RESERVATION_SELECTED, "its node class selects no reservation"
     rows, types = here.rows, failed.remaining.copy()
-    for asked in wanted:
-        types &= rows.of_types(asked)
+    for required in wanted:
+        types &= rows.of_types(required)
     if not types.any():
-        keys = _excluding(failed.remaining, [(asked, rows.of_types(asked)) for asked in wanted])
+        keys = _excluding(failed.remaining, [(required, rows.of_types(required)) for required in wanted])
         text = "no instance type has" if rows.types else "the node class has no instance types with"
         return ReasonCode.REQUIREMENTS, f"{text} {keys}"
-    keys = _excluding(types, [(asked, rows.satisfying(asked)) for asked in wanted])
+    keys = _excluding(types, [(required, rows.satisfying(required)) for required in wanted])
     return ReasonCode.OFFERINGS, f"no instance type that suits the pod is offered with {keys}"
 
 
 def _excluding(remaining: Mask, masks: list[tuple[Requirement, Mask]]) -> str:
     """The requirements that exclude all remaining offerings: each alone or, if none does, together."""
-    alone = [asked for asked, mask in masks if not (remaining & mask).any()]
-    some = [asked for asked, mask in masks if (remaining & ~mask).any()]
-    return " and ".join(str(asked) for asked in alone or some or [asked for asked, _ in masks])
+    alone = [required for required, mask in masks if not (remaining & mask).any()]
+    some = [required for required, mask in masks if (remaining & ~mask).any()]
+    return " and ".join(str(required) for required in alone or some or [required for required, _ in masks])
 
 
 def _not_enough(checks: Checks, c: int, here: Offers, remaining: Mask) -> tuple[ReasonCode, str]:
     """Which resource no instance type has enough of. One that no NodePool offers at all has a code of its own, since no
     smaller pod and no other NodePool would do."""
-    asked = checks.problem.classes[c].shape.requests
-    extended = [name for name in asked if asked[name] > 0 and resources.is_extended(name)]
+    requests = checks.problem.classes[c].shape.requests
+    extended = [name for name in requests if requests[name] > 0 and resources.is_extended(name)]
     absent = [name for name in extended if not checks.is_offered(name)]
     if not absent:
         return ReasonCode.RESOURCES, _too_large(checks, c, here, remaining)
@@ -293,29 +299,29 @@ def _not_enough(checks: Checks, c: int, here: Offers, remaining: Mask) -> tuple[
 
 
 def _too_large(checks: Checks, c: int, here: Offers, remaining: Mask) -> str:
-    p, asked = checks.problem, checks.problem.classes[c].shape.requests
+    p, requests = checks.problem, checks.problem.classes[c].shape.requests
     request = without_volumes(p, checks.request(c))
     allocatable = here.rows.row_allocatable[remaining]
     lacking = [
         name for i, name in enumerate(p.resources.names) if not (allocatable[:, i] >= request[i]).any()
     ]
-    text = f"no instance type has enough resources: {wording.amounts(asked, lacking or asked)} is requested"
+    text = f"no instance type has enough resources: {wording.amounts(requests, lacking or requests)} is requested"
     if here.daemon_sets:
         text += " beside DaemonSets"
-    if asked[resources.CPU] >= _MILLION_CORES:
+    if requests[resources.CPU] >= _MILLION_CORES:
         text += "; a million cores are requested: was m, a thousandth, meant instead of M?"
     return text
 
 
-def _not_launched(here: Offers, remaining: Mask, asked: Requirement) -> str:
+def _not_launched(here: Offers, remaining: Mask, required: Requirement) -> str:
     """Which of the allowed capacity types other than reserved are not offered, and which are not available."""
     unreserved = here.allowed & ~here.reserved
     everywhere, suiting = (
         _capacity_types(here.rows, unreserved),
         _capacity_types(here.rows, remaining & unreserved),
     )
-    allowed = [name for name in names.CAPACITY_TYPES if name != names.RESERVED and asked.has(name)]
-    absent = [n for n in allowed if n not in suiting and (not asked.complement or n in everywhere)]
+    allowed = [name for name in names.CAPACITY_TYPES if name != names.RESERVED and required.has(name)]
+    absent = [n for n in allowed if n not in suiting and (not required.complement or n in everywhere)]
     parts = []
     if suiting:
         parts.append(

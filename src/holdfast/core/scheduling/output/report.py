@@ -98,9 +98,9 @@ def _bucket(shape: PodShape, zones: list[tuple[NodePoolView, set[str]]], well_kn
                 wanted, well_known
             ):
                 continue
-            for place in shape.volumes.alternatives or (NO_REQUIREMENTS,):
-                if wanted.intersects(place):
-                    allowed = wanted.union(place).get(names.ZONE)
+            for topology in shape.volumes.alternatives or (NO_REQUIREMENTS,):
+                if wanted.intersects(topology):
+                    allowed = wanted.union(topology).get(names.ZONE)
                     possible |= {zone for zone in of_pool if allowed.has(zone)}
     if len(possible) > 1:
         return FLEXIBLE

@@ -143,8 +143,8 @@ class _NotInSlot:
                     f"has nodes with taint {taint} of NodePool {pool.name}, not tolerated",
                 )
             case Check.VOLUME_ZONE:
-                places = wording.either([f"({place})" for place in shape.volumes.alternatives])
-                return ReasonCode.VOLUMES, f"is not where the pod's volumes can be attached: {places}"
+                topologies = wording.either([f"({topology})" for topology in shape.volumes.alternatives])
+                return ReasonCode.VOLUMES, f"is not where the pod's volumes can be attached: {topologies}"
             case Check.VOLUME_LIMITS:
                 return (
                     ReasonCode.VOLUMES,
@@ -157,8 +157,8 @@ class _NotInSlot:
         if one.check is Check.CONTRADICTION:
             what = contradiction(shape, one.term)
         else:
-            asked = checks.asked(c, one.term)
-            what = str(asked.by_key.get(key, asked))
+            required = checks.required(c, one.term)
+            what = str(required.by_key.get(key, required))
         return _CODES.get(key, ReasonCode.WRONG_RESERVATION), f"does not match what the pod requires: {what}"
 
     def _wrong_key(self, c: int, one: _Best) -> str:
@@ -169,14 +169,14 @@ class _NotInSlot:
                 if one.check is Check.VOLUME_LIMITS
                 else ""
             )
-        keys = self._absent(one, self._checks.asked(c, one.term))
+        keys = self._absent(one, self._checks.required(c, one.term))
         return next((key for key in _CODES if key in keys), min(keys, default=""))
 
-    def _absent(self, one: _Best, asked: Requirements) -> set[str]:
+    def _absent(self, one: _Best, required: Requirements) -> set[str]:
         """The labels of which an offering or its NodePool lacks the required values."""
         here = self._checks.offers(one.pool)
-        conflicts = here.pool.requirements.incompatibilities(asked, self._checks.problem.well_known)
-        absent = {r.key for r in asked if not here.rows.satisfying(r)[one.row]}
+        conflicts = here.pool.requirements.incompatibilities(required, self._checks.problem.well_known)
+        absent = {r.key for r in required if not here.rows.satisfying(r)[one.row]}
         return absent | {conflict.key for conflict in conflicts}
 
     def _lacking(self, c: int, one: _Best) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ class _NotInSlot:
     def _largest(self, c: int, best: dict[int, _Best]) -> dict[tuple[str, ...], CodeAndText]:
         """By the lacking resources, the code and text; they name the largest instance type of those reservations."""
         p, found = self._checks.problem, dict[tuple[str, ...], tuple[tuple[int, ...], str, str]]()
-        asked = p.classes[c].shape.requests
+        requests = p.classes[c].shape.requests
         for one in best.values():
             if one.check is Check.RESOURCES:
                 rows, lacking = self._checks.offers(one.pool).rows, self._lacking(c, one)
@@ -203,7 +203,7 @@ class _NotInSlot:
         return {
             lacking: (
                 ReasonCode.TOO_SMALL,
-                f"is too small for the pod, which requests {wording.amounts(asked, lacking)}: {type_} has {available}",
+                f"is too small for the pod, which requests {wording.amounts(requests, lacking)}: {type_} has {available}",
             )
             for lacking, (_, type_, available) in found.items()
         }

@@ -54,17 +54,17 @@ class Topology:
         which the counts include."""
         p, rungs = self._checks.problem, self._checks.rungs(c)
         rung = 0 if preferred else len(rungs) - 1
-        of, asked = p.constraints, rungs[rung]
+        of, wanted = p.constraints, rungs[rung]
         row = self._first[p.ladder_of[c]] + rung
         found = []
-        for spread, values in zip(asked.spreads, of.spread[row], strict=True):
+        for spread, values in zip(wanted.spreads, of.spread[row], strict=True):
             text = f"{SPREAD}, key={spread.key}, maxSkew={spread.max_skew}"
             found.append(Constraint(text, values[5], self._spread(values, inside), needs_label=True))
-        for term, values in zip(asked.affinity, of.affinity[row], strict=True):
+        for term, values in zip(wanted.affinity, of.affinity[row], strict=True):
             text = f"{AFFINITY}, key={term.key}"
             found.append(Constraint(text, values[3], self._affinity(values, inside), needs_label=True))
         for i, values in enumerate(of.anti_affinity[row]):
-            text = ANTI_AFFINITY if i < len(asked.anti_affinity) else OTHERS_ANTI_AFFINITY
+            text = ANTI_AFFINITY if i < len(wanted.anti_affinity) else OTHERS_ANTI_AFFINITY
             group = self._group(values[0], values[1])
             allowed = self._anti_affinity(values, group, c, inside)
             found.append(Constraint(f"{text}, key={group.key}", values[1], allowed, needs_label=False))
@@ -91,11 +91,11 @@ class Topology:
         if key == HOST:
             return np.full(len(rows), bool(allowed[0]))
         name = axis.keys[key]
-        asked, table = wanted.by_key.get(name), rows.in_domain(name, axis.domains[key])
+        required, table = wanted.by_key.get(name), rows.in_domain(name, axis.domains[key])
         if table is None:
-            table = np.full((len(axis.domains[key]), len(rows)), asked is not None)
-        if asked is not None:
-            table = table & np.array([asked.has(d) for d in axis.domains[key]], dtype=bool)[:, None]
+            table = np.full((len(axis.domains[key]), len(rows)), required is not None)
+        if required is not None:
+            table = table & np.array([required.has(d) for d in axis.domains[key]], dtype=bool)[:, None]
         passing: Mask = np.asarray((table & allowed[:, None]).any(axis=0))
         if not any(one.needs_label for one in of_key):
             passing |= ~np.asarray(table.any(axis=0))

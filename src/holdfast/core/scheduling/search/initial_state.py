@@ -127,7 +127,7 @@ def refresh_shapes(ps: PackingState, shapes: Shapes) -> PackingState:
     return ps._replace(**shapes.arrays())
 
 
-def add_verdict(ps: PackingState, asked: tuple[int, int, int, int], answer: int) -> PackingState:
+def add_verdict(ps: PackingState, key: tuple[int, int, int, int], answer: int) -> PackingState:
     """Stores an answer about minValues; the table grows when it is half full."""
     min_values_answers = ps.min_values_answers
     if 2 * np.count_nonzero(min_values_answers[:, 0] != EMPTY) >= len(min_values_answers):
@@ -135,7 +135,7 @@ def add_verdict(ps: PackingState, asked: tuple[int, int, int, int], answer: int)
         for row in min_values_answers[min_values_answers[:, 0] != EMPTY]:
             grown[capacity_kernel.min_values_index(grown, *row[:4].tolist())] = row
         min_values_answers = grown
-    min_values_answers[capacity_kernel.min_values_index(min_values_answers, *asked)] = (*asked, answer)
+    min_values_answers[capacity_kernel.min_values_index(min_values_answers, *key)] = (*key, answer)
     return ps._replace(min_values_answers=min_values_answers)
 
 
@@ -259,11 +259,13 @@ def _existing_ports(p: Problem, words: int) -> Words:
 
 def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
     """Nodes share a shape if they differ only in labels that no pod and no topology key uses."""
-    asked = {key for op in ops for wanted in op.alternatives for key in wanted.by_key} | set(p.domains.keys)
+    used_keys = {key for op in ops for wanted in op.alternatives for key in wanted.by_key} | set(
+        p.domains.keys
+    )
     index: dict[tuple[object, ...], int] = {}
     found = []
     for node in p.nodes:
-        labels = tuple((key, value) for key, value in node.labels if key in asked)
+        labels = tuple((key, value) for key, value in node.labels if key in used_keys)
         known = index.get((labels, node.taints))
         if known is None:
             known = shapes.existing(requirements.from_labels(dict(labels)), node.taints)

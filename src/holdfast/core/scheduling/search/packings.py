@@ -153,8 +153,8 @@ def _sizes(p: Problem, t: int) -> Ints:
 
 def _average_millis(p: Problem, variants: Variants) -> float:
     """The average cpu request of a pod, in thousandths."""
-    asked: dict[str, float] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
-    return asked.get(resources.CPU, 0) / asked[resources.PODS]
+    demand: dict[str, float] = dict(zip(p.resources.names, variants.demand.tolist(), strict=False))
+    return demand.get(resources.CPU, 0) / demand[resources.PODS]
 
 
 def _caps(p: Problem, sizes: list[Ints], average_millis: float, largest_millis: int, most: int) -> list[int]:

@@ -54,7 +54,7 @@ def _tied(rows: Rows, ordered: NDArray[np.intp]) -> dict[str, int]:
     """By zone, the rows at the cost of the first one, of its instance type and capacity type."""
     costs = rows.cost[ordered]
     equal = ordered[: np.argmin(costs == costs[0]) or len(ordered)]
-    types, kinds = rows.row_type[equal], rows.columns.capacity_type[rows.picked[equal]]
+    types, kinds = rows.row_type[equal], rows.columns.capacity_type[rows.offering_index[equal]]
     found: dict[str, int] = {}
     for row in equal[(types == types[0]) & (kinds == kinds[0])].tolist():
         found.setdefault(rows.offering(row).zone, row)
