@@ -68,9 +68,9 @@ def problems(written: wire.World) -> Iterator[Finding]:
     for n, reservation in enumerate(spec.reservations):
         yield from checks.reservation(reservation, ("spec", "reservations", n))
     for n, capacity in enumerate(spec.capacity):
-        yield from checks.place(capacity.instance_type, capacity.zone, ("spec", "capacity", n))
+        yield from checks.type_and_zone(capacity.instance_type, capacity.zone, ("spec", "capacity", n))
     for n, price in enumerate(spec.prices):
-        yield from checks.place(price.instance_type, price.zone, ("spec", "prices", n))
+        yield from checks.type_and_zone(price.instance_type, price.zone, ("spec", "prices", n))
     for n, fault in enumerate(spec.faults):
         yield from checks.fault(fault, ("spec", "faults", n))
     for field in spec.timings.__struct_fields__:
@@ -90,7 +90,7 @@ class _Checks:
         self._lent = [reservation.lent_from for reservation in spec.reservations if reservation.lent_from]
 
     def reservation(self, written: wire.Reservation, path: Path) -> Iterator[Finding]:
-        yield from self.place(written.instance_type, written.zone, path)
+        yield from self.type_and_zone(written.instance_type, written.zone, path)
         misdated = [
             *_misdated(written.start, (*path, "start")),
             *_misdated(written.end, (*path, "end")),
@@ -105,9 +105,9 @@ class _Checks:
             yield Finding((*path, "end"), "it must be after start")
         named = [] if written.owner_id is None else [(written.owner_id, (*path, "ownerID"))]
         named += [(account, (*path, "sharedWith", n)) for n, account in enumerate(written.shared_with)]
-        for account, place in named:
+        for account, account_path in named:
             if account not in self._accounts:
-                yield Finding(place, f"{account} is not among the accounts of this world")
+                yield Finding(account_path, f"{account} is not among the accounts of this world")
 
         if written.lent_from is not None:
             yield from self._lending(written, (*path, "lentFrom"))
@@ -127,7 +127,7 @@ class _Checks:
         elif self._lent.count(source.id) > 1:
             yield Finding(path, f"{source.id} lends to more than one")
 
-    def place(self, instance_type: str | None, zone: str | None, path: Path) -> Iterator[Finding]:
+    def type_and_zone(self, instance_type: str | None, zone: str | None, path: Path) -> Iterator[Finding]:
         offered = self._region.zones_by_type
         if instance_type is not None and instance_type not in offered:
             yield Finding((*path, "instanceType"), f"{instance_type} is not offered in {self._region.name}")
@@ -138,7 +138,7 @@ class _Checks:
             yield Finding((*path, "zone"), f"{instance_type} is not offered there, but in {where}")
 
     def fault(self, written: wire.Fault, path: Path) -> Iterator[Finding]:
-        yield from self.place(written.instance_type, written.zone, path)
+        yield from self.type_and_zone(written.instance_type, written.zone, path)
         if written.operation is not None and written.operation not in OPERATIONS:
             yield Finding((*path, "operation"), f"{written.operation} is not a call that is simulated")
         if written.reservation is not None and written.reservation not in self._reservations:

@@ -192,9 +192,11 @@ class _Calls:
             if group.id in named:
                 yield f"security-group/{group.id}", group.account, group.tags
         placement = data.get("Placement", {})
-        for place in region.setup.placement_groups:
-            if place.name == placement.get("GroupName") or place.id == placement.get("GroupId"):
-                yield f"placement-group/{place.name}", place.account, place.tags
+        for placement_group in region.setup.placement_groups:
+            if placement_group.name == placement.get("GroupName") or placement_group.id == placement.get(
+                "GroupId"
+            ):
+                yield f"placement-group/{placement_group.name}", placement_group.account, placement_group.tags
         yield from self._reservation(data)
 
     def _reservation(self, data: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:

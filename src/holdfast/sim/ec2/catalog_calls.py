@@ -65,15 +65,15 @@ _USD: Final = 10**9
 
 
 def types(region: RegionState, request: Request) -> dict[str, Any]:
-    asked = request.get("InstanceTypes", ())
-    unknown = [name for name in asked if name not in region.types]
+    requested = request.get("InstanceTypes", ())
+    unknown = [name for name in requested if name not in region.types]
     if unknown:
         raise ApiError(
             "InvalidInstanceType",
             f"The following supplied instance types do not exist: [{', '.join(unknown)}]",
         )
     known = _types(region.setup.region)
-    answers = filters.keep((known[name] for name in asked or known), request, _TYPE_FILTERS, tags="")
+    answers = filters.keep((known[name] for name in requested or known), request, _TYPE_FILTERS, tags="")
     return pages.page(
         answers,
         request,
@@ -91,14 +91,14 @@ def offerings(region: RegionState, request: Request) -> dict[str, Any]:
     for name, zone_ids in region.offered.items():
         match location_type:
             case "region":
-                places = [region.setup.region]
+                locations = [region.setup.region]
             case "availability-zone":
-                places = [account.zone_name(zone_id) for zone_id in zone_ids]
+                locations = [account.zone_name(zone_id) for zone_id in zone_ids]
             case "availability-zone-id":
-                places = list(zone_ids)
+                locations = list(zone_ids)
             case _:
                 raise invalid(f"Invalid value '{location_type}' for LocationType.")
-        answers += [{"InstanceType": name, "LocationType": location_type, "Location": p} for p in places]
+        answers += [{"InstanceType": name, "LocationType": location_type, "Location": p} for p in locations]
     paths = {"instance-type": "InstanceType", "location": "Location"}
     answers = filters.keep(answers, request, paths, tags="")
     return pages.page(
@@ -162,9 +162,9 @@ def zones(region: RegionState, request: Request) -> dict[str, Any]:
         for name, zone_id in region.account(request.account).zone_ids.items()
     ]
     for names, member in (("ZoneNames", "ZoneName"), ("ZoneIds", "ZoneId")):
-        for asked in request.get(names, ()):
-            if asked not in {answer[member] for answer in answers}:
-                raise invalid(f"Invalid availability zone: [{asked}]")
+        for requested in request.get(names, ()):
+            if requested not in {answer[member] for answer in answers}:
+                raise invalid(f"Invalid availability zone: [{requested}]")
         if request.get(names):
             answers = [answer for answer in answers if answer[member] in request.get(names)]
     return {"AvailabilityZones": filters.keep(answers, request, _ZONE_FILTERS, tags="")}

@@ -118,9 +118,9 @@ def _launch(
             "aws:ec2launchtemplate:id": source["LaunchTemplateId"],
             "aws:ec2launchtemplate:version": source["Version"],
         }
-        made = launch.make(region, request, part, tags, batch_id=batch_id, fleet_id=fleet_id)
+        instances = launch.make(region, request, part, tags, batch_id=batch_id, fleet_id=fleet_id)
         group = groups.setdefault((id(part.pool), part.market), _group(region, request, part))
-        group["InstanceIds"] += [instance.id for instance in made]
+        group["InstanceIds"] += [instance.id for instance in instances]
     region.fleets.put(
         Fleet(
             id=fleet_id,

@@ -1,4 +1,4 @@
-"""Reads the launch template configs of a CreateFleet call: which pools are asked for, and how.
+"""Reads the launch template configs of a CreateFleet call: which pools are requested, and how.
 
 Called by `fleet`. The rules: what is wrong with the whole request refuses the call; what is wrong with one
 pool is an error of that pool; the same (type, zone) twice refuses the call, whatever the templates say.
@@ -37,8 +37,8 @@ class Refused:
 
 def read(region: RegionState, request: Request, market: str) -> tuple[list[Pool], list[Refused]]:
     configs = request.need("LaunchTemplateConfigs")
-    asked = sum(len(config.get("Overrides") or [{}]) for config in configs)
-    if len(configs) > _CONFIGS_MAX or asked > _OVERRIDES_MAX:
+    overrides = sum(len(config.get("Overrides") or [{}]) for config in configs)
+    if len(configs) > _CONFIGS_MAX or overrides > _OVERRIDES_MAX:
         raise ApiError("InvalidFleetConfig", "Too many launch template configurations or overrides.")
     pools: list[Pool] = []
     refused: list[Refused] = []
@@ -76,8 +76,8 @@ class _Source:
 
     def overridden(self, override: Mapping[str, Any]) -> Spec:
         changes = {name: override[name] for name in _OVER_TEMPLATE if name in override}
-        if place := override.get("Placement"):
-            changes["Placement"] = {**self.data.get("Placement", {}), **place}
+        if placement := override.get("Placement"):
+            changes["Placement"] = {**self.data.get("Placement", {}), **placement}
         if not changes:
             return self.spec
         return specs.resolve(self.region, self.account.id, {**self.data, **changes})
@@ -97,17 +97,17 @@ class _Reader:
         self.instance_type = override.get("InstanceType") or self.data.get("InstanceType", "")
         if not self.instance_type:
             raise ApiError("InvalidFleetConfig", "The fleet configuration has no instance type.")
-        asked_zone = self._asked_zone()
-        self.subnet = self._subnet(asked_zone)
-        self.zone_id = asked_zone or (self.subnet.zone_id if self.subnet else "")
+        requested_zone = self._requested_zone()
+        self.subnet = self._subnet(requested_zone)
+        self.zone_id = requested_zone or (self.subnet.zone_id if self.subnet else "")
         self.pair = (self.instance_type, self.zone_id or str(override))
 
-    def _asked_zone(self) -> str:
+    def _requested_zone(self) -> str:
         """Its id. A name that the account does not know stays as it is, and is refused later."""
-        for place in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
-            if place.get("AvailabilityZoneId"):
-                return str(place["AvailabilityZoneId"])
-            if name := place.get("AvailabilityZone"):
+        for source in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
+            if source.get("AvailabilityZoneId"):
+                return str(source["AvailabilityZoneId"])
+            if name := source.get("AvailabilityZone"):
                 return self.account.zone_ids.get(name, name)
         return ""
 
@@ -162,14 +162,14 @@ class _Reader:
         in_template = next((i["SubnetId"] for i in interfaces if "SubnetId" in i), "")
         return str(self.override.get("SubnetId", "") or in_template)
 
-    def _subnet(self, asked_zone: str) -> Subnet | None:
+    def _subnet(self, requested_zone: str) -> Subnet | None:
         """The one that is named, else the default one of the zone, else of the first zone."""
         mine = self.account.id
         if self._subnet_id:
             named = self.region.subnets.get(self._subnet_id)
             return named if named and named.account == mine else None
         found = (s for s in self.region.setup.subnets if s.account == mine and s.default)
-        return next((s for s in found if asked_zone in {"", s.zone_id}), None)
+        return next((s for s in found if requested_zone in {"", s.zone_id}), None)
 
 
 def check_type(region: RegionState, instance_type: str, zone_id: str, spec: Spec, market: str) -> None:

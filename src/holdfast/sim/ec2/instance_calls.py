@@ -1,7 +1,7 @@
-"""The calls about instances: describe, terminate, reboot. Called by `service`, and by its neighbours for the asking.
+"""The calls about instances: describe, terminate, reboot. Called by `service`; `select` is called by `status_calls` too.
 
-The rules: groups, the reservation specification and tags are on every instance, since clients read them without
-asking; an id that is unknown fails the whole call; a terminated instance is described for a while.
+The rules: groups, the reservation specification and tags are on every instance, since clients read them in every
+response; an id that is unknown fails the whole call; a terminated instance is described for a while.
 """
 
 from collections.abc import Iterable
@@ -85,7 +85,7 @@ _FILTERS: Final = {
 
 
 def describe(region: RegionState, request: Request) -> dict[str, Any]:
-    found = asked(region, request, request.get("InstanceIds", ()))
+    found = select(region, request, request.get("InstanceIds", ()))
     whole = (render(region, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
     answers = filters.keep(whole, request, _FILTERS)
     return pages.page(
@@ -109,7 +109,7 @@ def _batches(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def terminate(region: RegionState, request: Request) -> dict[str, Any]:
-    found = asked(region, request, request.need("InstanceIds"))
+    found = select(region, request, request.need("InstanceIds"))
     request.proceed()
     changes = []
     for instance in found:
@@ -130,7 +130,7 @@ def terminate(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def reboot(region: RegionState, request: Request) -> dict[str, Any]:
-    found = asked(region, request, request.need("InstanceIds"))
+    found = select(region, request, request.need("InstanceIds"))
     for instance in found:
         if not instance.is_pending_or_running:
             raise ApiError(
@@ -145,12 +145,12 @@ def reboot(region: RegionState, request: Request) -> dict[str, Any]:
 
 def set_reservation(region: RegionState, request: Request) -> dict[str, Any]:
     """ModifyInstanceCapacityReservationAttributes: for stopped instances, which there are none of."""
-    (instance,) = asked(region, request, [request.need("InstanceId")])
+    (instance,) = select(region, request, [request.need("InstanceId")])
     raise ApiError("IncorrectInstanceState", f"The instance '{instance.id}' is not stopped.")
 
 
-def asked(region: RegionState, request: Request, ids: Iterable[str]) -> list[Instance]:
-    """Those, or all of the account's, as old as the call reads them."""
+def select(region: RegionState, request: Request, ids: Iterable[str]) -> list[Instance]:
+    """The instances with these ids, or all instances of the account, as old as the call reads them."""
     ids = tuple(dict.fromkeys(ids))
     for each in ids:
         if not each.startswith("i-"):

@@ -86,8 +86,10 @@ def subnets(region: RegionState, request: Request) -> dict[str, Any]:
         for subnet in region.setup.subnets
         if subnet.account == request.account
     ]
-    asked = _by_id(answers, "SubnetId", request.get("SubnetIds", ()), "InvalidSubnetID.NotFound", "subnet ID")
-    found = filters.keep(asked, request, _SUBNET_FILTERS)
+    selected = _by_id(
+        answers, "SubnetId", request.get("SubnetIds", ()), "InvalidSubnetID.NotFound", "subnet ID"
+    )
+    found = filters.keep(selected, request, _SUBNET_FILTERS)
     return pages.page(found, request, "Subnets", lambda s: str(s["SubnetId"]), ids="SubnetIds")
 
 
@@ -107,18 +109,20 @@ def security_groups(region: RegionState, request: Request) -> dict[str, Any]:
         for group in region.setup.security_groups
         if group.account == request.account
     ]
-    asked = _by_id(answers, "GroupId", request.get("GroupIds", ()), "InvalidGroup.NotFound", "security group")
-    asked = _by_id(
-        asked, "GroupName", request.get("GroupNames", ()), "InvalidGroup.NotFound", "security group"
+    selected = _by_id(
+        answers, "GroupId", request.get("GroupIds", ()), "InvalidGroup.NotFound", "security group"
     )
-    found = filters.keep(asked, request, _GROUP_FILTERS)
+    selected = _by_id(
+        selected, "GroupName", request.get("GroupNames", ()), "InvalidGroup.NotFound", "security group"
+    )
+    found = filters.keep(selected, request, _GROUP_FILTERS)
     return pages.page(found, request, "SecurityGroups", lambda g: str(g["GroupId"]), ids="GroupIds")
 
 
 def images(region: RegionState, request: Request) -> dict[str, Any]:
-    """A deprecated image is described to others than its owner only when it is asked for."""
+    """A deprecated image is described to other accounts than its owner only when it is requested by id or with a flag."""
     visible = [i for i in region.setup.images if i.public or i.owner == request.account]
-    asked = _by_id(
+    selected = _by_id(
         [_image(i) for i in visible],
         "ImageId",
         request.get("ImageIds", ()),
@@ -127,11 +131,13 @@ def images(region: RegionState, request: Request) -> dict[str, Any]:
     )
     owners = {request.account if o == "self" else o for o in request.get("Owners", ())}
     if owners:
-        asked = [i for i in asked if i["OwnerId"] in owners or i.get("ImageOwnerAlias") in owners]
+        selected = [i for i in selected if i["OwnerId"] in owners or i.get("ImageOwnerAlias") in owners]
     if not request.get("IncludeDeprecated") and not request.get("ImageIds"):
-        gone = {i.id for i in visible if 0 < i.deprecated_s <= region.now_s and i.owner != request.account}
-        asked = [i for i in asked if i["ImageId"] not in gone]
-    found = filters.keep(asked, request, _IMAGE_FILTERS)
+        deprecated = {
+            i.id for i in visible if 0 < i.deprecated_s <= region.now_s and i.owner != request.account
+        }
+        selected = [i for i in selected if i["ImageId"] not in deprecated]
+    found = filters.keep(selected, request, _IMAGE_FILTERS)
     return pages.page(
         found,
         request,
@@ -166,16 +172,16 @@ def placement_groups(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def _by_id(
-    answers: list[dict[str, Any]], member: str, asked: Iterable[str], code: str, what: str
+    answers: list[dict[str, Any]], member: str, requested: Iterable[str], code: str, what: str
 ) -> list[dict[str, Any]]:
-    """Those that are asked for by name or id, each of which must be there; all, if none is named."""
-    if not asked:
+    """The requested items, by name or id, each of which must exist; all, if none is named."""
+    if not requested:
         return answers
     known = {answer[member]: answer for answer in answers}
-    for each in asked:
+    for each in requested:
         if each not in known:
             raise ApiError(code, f"The {what} '{each}' does not exist")
-    return [known[each] for each in dict.fromkeys(asked)]
+    return [known[each] for each in dict.fromkeys(requested)]
 
 
 def _image(image: Image) -> dict[str, Any]:

@@ -78,6 +78,6 @@ def _read(request: Request) -> str | None:
 
 
 def _print(request: Request) -> str:
-    asked = {k: v for k, v in request.params.items() if k not in {"NextToken", "MaxResults"}}
-    text = json.dumps([request.operation, request.account, asked], sort_keys=True, default=str)
+    parameters = {k: v for k, v in request.params.items() if k not in {"NextToken", "MaxResults"}}
+    text = json.dumps([request.operation, request.account, parameters], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -94,11 +94,11 @@ class RegionState:
             f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
         )
 
-    def give_id(self, made: str) -> str:
-        """Notes that an id is in use from now on."""
-        self.given[made] = self.given.get(made, 0) + 1
-        self._touch(made)
-        return made
+    def give_id(self, id_: str) -> str:
+        """Records that an id is in use from now on."""
+        self.given[id_] = self.given.get(id_, 0) + 1
+        self._touch(id_)
+        return id_
 
     def has_account(self, account_id: str) -> bool:
         return account_id in self._accounts

@@ -40,14 +40,14 @@ _GONE: Final = ("cancelled", "expired", "failed")
 
 
 def describe(region: RegionState, request: Request) -> dict[str, Any]:
-    asked = request.get("CapacityReservationIds", ())
+    requested = request.get("CapacityReservationIds", ())
     now = region.reservations
     then = now.as_of(region.now_s - request.stale_s) if request.stale_s else now
     visible = {each.id: each for each in then if each.visible_to(request.account)}
-    for each in asked:
+    for each in requested:
         if each not in visible:
             raise _not_found(each)
-    found = [visible[key] for key in (asked or visible)]
+    found = [visible[key] for key in (requested or visible)]
     answers = filters.keep((render(region, request.account, each) for each in found), request, _FILTERS)
     return pages.page(
         answers, request, "CapacityReservations", lambda r: str(r["CapacityReservationId"]),
@@ -76,7 +76,7 @@ def create(region: RegionState, request: Request) -> dict[str, Any]:
     end_s = _end(region, request)
     request.proceed()
     pending_s = region.setup.timings.reservation_pending_s
-    made = control.add_reservation(
+    reservation = control.add_reservation(
         region,
         owner=request.account,
         instance_type=instance_type,
@@ -95,7 +95,7 @@ def create(region: RegionState, request: Request) -> dict[str, Any]:
         end_s=end_s,
         tags=request.tags("capacity-reservation"),
     )
-    return {"CapacityReservation": render(region, request.account, made)}
+    return {"CapacityReservation": render(region, request.account, reservation)}
 
 
 def modify(region: RegionState, request: Request) -> dict[str, Any]:
@@ -181,8 +181,8 @@ def blocks(region: RegionState, request: Request) -> dict[str, Any]:
             raise ApiError(
                 "InvalidCapacityBlockId.NotFound", f"The Capacity Block '{each_id}' does not exist"
             )
-    asked = request.get("CapacityBlockIds") or of_block
-    answers = [_render_block(region, request.account, key, of_block[key]) for key in asked]
+    requested = request.get("CapacityBlockIds") or of_block
+    answers = [_render_block(region, request.account, key, of_block[key]) for key in requested]
     answers = filters.keep(answers, request, _BLOCK_FILTERS)
     return pages.page(
         answers,

@@ -49,12 +49,12 @@ def run(region: RegionState, request: Request) -> dict[str, Any]:
         assert failure is not None
         raise ApiError(failure.code, failure.message)
     batch_id = region.new_id("r")
-    made = [
+    instances = [
         each
         for part in parts
         for each in launch.make(region, request, part, request.tags("instance"), batch_id=batch_id)
     ]
-    answers = [instance_calls.render(region, each) for each in made]
+    answers = [instance_calls.render(region, each) for each in instances]
     return {"ReservationId": batch_id, "OwnerId": request.account, "Groups": [], "Instances": answers}
 
 

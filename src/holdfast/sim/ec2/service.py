@@ -136,13 +136,13 @@ class Ec2:
             raise ApiError("InternalError", "An internal error has occurred", 500)
 
     def _once(self, run: Operation, request: Request) -> dict[str, Any]:
-        """Runs the operation, or answers as it did when it was asked with this token before."""
+        """Runs the operation, or repeats its answer to an earlier request with this token."""
         token = request.get("ClientToken")
         key = (request.account, request.operation, str(token))
-        asked = _fingerprint(request) if token else ""
+        fingerprint = _fingerprint(request) if token else ""
         if token and key in self.region.answers:
             before, stored = self.region.answers[key]
-            if before != asked:
+            if before != fingerprint:
                 raise ApiError(
                     "IdempotentParameterMismatch",
                     "The request uses the same client token as a previous, but non-identical request.",
@@ -154,7 +154,7 @@ class Ec2:
             assert self.region.writes == writes, f"a dry run of {request.operation} wrote"
             raise dry_run()
         if token:
-            self.region.answers[key] = (asked, msgspec.msgpack.encode(answer))
+            self.region.answers[key] = (fingerprint, msgspec.msgpack.encode(answer))
         return answer
 
     def _stale_s(self, operation: str) -> int:
@@ -172,5 +172,5 @@ class Ec2:
 
 
 def _fingerprint(request: Request) -> str:
-    asked = {name: value for name, value in request.params.items() if name != "ClientToken"}
-    return hashlib.blake2b(msgspec.json.encode(asked, order="sorted"), digest_size=16).hexdigest()
+    parameters = {name: value for name, value in request.params.items() if name != "ClientToken"}
+    return hashlib.blake2b(msgspec.json.encode(parameters, order="sorted"), digest_size=16).hexdigest()

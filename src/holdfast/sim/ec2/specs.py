@@ -110,24 +110,24 @@ def in_network(region: RegionState, spec: Spec, subnet: Subnet) -> Spec:
 def _groups(region: RegionState, account: str, data: Mapping[str, Any]) -> tuple[str, ...]:
     mine = [group for group in region.setup.security_groups if group.account == account]
     known = {group.name: group.id for group in mine} | {group.id: group.id for group in mine}
-    asked = [*data.get("SecurityGroupIds", ()), *data.get("SecurityGroups", ())]
+    requested = [*data.get("SecurityGroupIds", ()), *data.get("SecurityGroups", ())]
     for interface in data.get("NetworkInterfaces", ()):
-        asked += interface.get("Groups", ())
-    for group in asked:
+        requested += interface.get("Groups", ())
+    for group in requested:
         if group not in known:
             raise ApiError("InvalidGroup.NotFound", f"The security group '{group}' does not exist")
-    return tuple(dict.fromkeys(known[group] for group in asked))
+    return tuple(dict.fromkeys(known[group] for group in requested))
 
 
 def _placement_group(region: RegionState, account: str, placement: Mapping[str, Any]) -> str:
     """Its name."""
-    asked = placement.get("GroupName", "") or placement.get("GroupId", "")
-    if not asked:
+    requested = placement.get("GroupName", "") or placement.get("GroupId", "")
+    if not requested:
         return ""
     for group in region.setup.placement_groups:
-        if group.account == account and asked in {group.name, group.id}:
+        if group.account == account and requested in {group.name, group.id}:
             return group.name
-    raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{asked}' is unknown.")
+    raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{requested}' is unknown.")
 
 
 def _profile(region: RegionState, given: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ _STATUS_FILTERS: Final = {
 
 
 def describe(region: RegionState, request: Request) -> dict[str, Any]:
-    found = instance_calls.asked(region, request, request.get("InstanceIds", ()))
+    found = instance_calls.select(region, request, request.get("InstanceIds", ()))
     if not request.get("IncludeAllInstances"):
         found = [each for each in found if each.state == "running"]
     answers = filters.keep((_status(region, each) for each in found), request, _STATUS_FILTERS, tags="")

@@ -79,8 +79,8 @@ def describe(region: RegionState, request: Request) -> dict[str, Any]:
     for each in names:
         if each not in {template.name for template in mine}:
             raise _no_name(each)
-    asked = [t for t in mine if (not ids or t.id in ids) and (not names or t.name in names)]
-    found = filters.keep(map(_describe, asked), request, _FILTERS)
+    selected = [t for t in mine if (not ids or t.id in ids) and (not names or t.name in names)]
+    found = filters.keep(map(_describe, selected), request, _FILTERS)
     return pages.page(
         found,
         request,
@@ -92,8 +92,8 @@ def describe(region: RegionState, request: Request) -> dict[str, Any]:
 
 def describe_versions(region: RegionState, request: Request) -> dict[str, Any]:
     template = find(region, request.account, dict(request.params))
-    asked = request.get("Versions") or range(1, len(template.versions) + 1)
-    numbers = sorted({number(template, str(version)) for version in asked})
+    requested = request.get("Versions") or range(1, len(template.versions) + 1)
+    numbers = sorted({number(template, str(version)) for version in requested})
     found = [_describe_version(template, n) for n in numbers]
     found = filters.keep(found, request, _VERSION_FILTERS, tags="")
     return pages.page(
