@@ -42,9 +42,9 @@ def needed(
 
 
 def arn(service: str, caller: Caller, resource: str, *, account: str | None = None) -> str:
-    place = "" if service in _GLOBAL else caller.region
+    region = "" if service in _GLOBAL else caller.region
     owner = caller.account_id if account is None else account
-    return f"arn:{PARTITION}:{service}:{place}:{owner}:{resource}"
+    return f"arn:{PARTITION}:{service}:{region}:{owner}:{resource}"
 
 
 def requested_region(service: str, caller: Caller) -> dict[str, tuple[str, ...]]:
@@ -73,19 +73,23 @@ def _parameter(name: str, caller: Caller) -> str:
 
 def _iam(operation: str, params: Mapping[str, Any], caller: Caller, iam: Iam) -> Iterator[Access]:
     action, here = f"iam:{operation}", requested_region("iam", caller)
-    name, asked = params.get("InstanceProfileName"), _tags(params)
+    name, requested_tags = params.get("InstanceProfileName"), _tags(params)
     if name is None:
         role = params.get("RoleName")
         yield Access(action, arn("iam", caller, f"role/{role}") if role else ANY, here)
         return
     path, tags = iam.profile(name) or (params.get("Path", "/"), {})
     resource = arn("iam", caller, f"instance-profile{path}{name}")
-    context: Context = here | resource_tags(tags) | request_tags(asked)
+    context: Context = here | resource_tags(tags) | request_tags(requested_tags)
     yield Access(action, resource, context)
-    if operation == "CreateInstanceProfile" and asked:
+    if operation == "CreateInstanceProfile" and requested_tags:
         # Karpenter's policy wants its tags on the resource here, and creates profiles with it: so IAM takes the
         # tags of the request for those of the resource.
-        yield Access("iam:TagInstanceProfile", resource, here | resource_tags(asked) | request_tags(asked))
+        yield Access(
+            "iam:TagInstanceProfile",
+            resource,
+            here | resource_tags(requested_tags) | request_tags(requested_tags),
+        )
     if operation == "AddRoleToInstanceProfile":
         yield pass_role(params["RoleName"], caller)
 

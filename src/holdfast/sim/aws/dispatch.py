@@ -19,10 +19,10 @@ _NOT_SIGNED: Final = ApiError("MissingAuthenticationToken", "Request is missing 
 
 def answer(endpoint: Endpoint, request: Request) -> Response:
     """The answer, whatever the request is, with the time of the simulated AWS. Raises LostResponse or Unreached when
-    there is to be none, and NotYet where the endpoint is asked with patience."""
-    made = _answer(endpoint, request)
+    there is to be none, and NotYet where the endpoint makes the caller wait."""
+    response = _answer(endpoint, request)
     date = email.utils.formatdate(endpoint.clock.now_s(), usegmt=True)
-    return dataclasses.replace(made, headers={**made.headers, "Date": date})
+    return dataclasses.replace(response, headers={**response.headers, "Date": date})
 
 
 def _answer(endpoint: Endpoint, request: Request) -> Response:

@@ -43,7 +43,7 @@ class Iam:
     def __init__(self, roles: Iterable[str], clock: ports.Clock) -> None:
         self._roles = frozenset(roles)
         self._clock = clock
-        self._made = self._now()
+        self._created = self._now()
         self._profiles: dict[str, _Profile] = {}
         self._given = 0  # ids
 
@@ -187,7 +187,7 @@ class Iam:
             "RoleId": "AROA" + name.upper().ljust(17, "0")[:17],
             "Path": "/",
             "Arn": f"arn:aws:iam::{account_id}:role/{name}",
-            "CreateDate": self._made,
+            "CreateDate": self._created,
             "AssumeRolePolicyDocument": "%7B%22Version%22%3A%222012-10-17%22%7D",
         }
 

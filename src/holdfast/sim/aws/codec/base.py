@@ -32,8 +32,8 @@ class PerOperation(dict[str, T], Generic[T]):
         self._compiled = compiled
 
     def __missing__(self, name: str) -> T:
-        self[name] = made = self._compiled(self._model.operation_model(name))
-        return made
+        self[name] = compiled = self._compiled(self._model.operation_model(name))
+        return compiled
 
 
 def input_shape(operation: OperationModel) -> Shape:

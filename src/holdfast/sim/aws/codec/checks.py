@@ -13,7 +13,7 @@ from botocore.model import Shape
 from holdfast.sim.aws.codec import shapes
 from holdfast.sim.aws.errors import ApiError
 
-Check = Callable[[Any, str], None]  # the value, and the name of its place
+Check = Callable[[Any, str], None]  # the value, and its path
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ def _structure(shape: Shape, codes: Codes) -> Check:
     members = shapes.Members(shape, lambda _, member: checker(member, codes))
     required = tuple(shape.required_members)
 
-    def check(value: Mapping[str, Any], place: str) -> None:
+    def check(value: Mapping[str, Any], path: str) -> None:
         for name in required:
             if name not in value:
-                raise ApiError(codes.missing, f"The request must contain the parameter {_in(place, name)}")
+                raise ApiError(codes.missing, f"The request must contain the parameter {_in(path, name)}")
         for name, item in value.items():
             check_member = members[name]
             if check_member is not _nothing:
-                check_member(item, _in(place, name))
+                check_member(item, _in(path, name))
 
     return check
 
@@ -56,17 +56,17 @@ def _list(check_item: Check) -> Check:
     if check_item is _nothing:
         return _nothing
 
-    def check(value: list[Any], place: str) -> None:
+    def check(value: list[Any], path: str) -> None:
         for number, item in enumerate(value, start=1):
-            check_item(item, f"{place}.{number}")
+            check_item(item, f"{path}.{number}")
 
     return check
 
 
 def _enum(allowed: frozenset[str], bad_value: str) -> Check:
-    def check(value: str, place: str) -> None:
+    def check(value: str, path: str) -> None:
         if value not in allowed:
-            raise ApiError(bad_value, f"Value ({value}) for parameter {place} is invalid.")
+            raise ApiError(bad_value, f"Value ({value}) for parameter {path} is invalid.")
 
     return check
 
@@ -75,5 +75,5 @@ def _nothing(_: Any, __: str) -> None:
     """There is nothing to check."""
 
 
-def _in(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
+def _in(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -15,7 +15,7 @@ from botocore.model import Shape
 from holdfast.sim.aws.codec import shapes
 from holdfast.sim.aws.errors import ApiError
 
-Decode = Callable[[Any, str], Any]  # the value, and the name of its place
+Decode = Callable[[Any, str], Any]  # the value, and its path
 
 
 def decoder(shape: Shape) -> Decode:
@@ -48,16 +48,16 @@ def encoder(shape: Shape) -> shapes.Convert:
 def _read_structure(shape: Shape) -> Decode:
     compiled: dict[str, tuple[str, Decode]] = {}
 
-    def decode(value: Any, place: str) -> dict[str, Any]:
+    def decode(value: Any, path: str) -> dict[str, Any]:
         if not compiled:  # when first used, since shapes may contain themselves
             compiled.update(
                 (member.serialization.get("name", name), (name, decoder(member)))
                 for name, member in shape.members.items()
             )
-        _expect(value, dict, place)
+        _expect(value, dict, path)
         found = {}
         for key, item in value.items():
-            full = f"{place}.{key}" if place else key
+            full = f"{path}.{key}" if path else key
             if key not in compiled:
                 raise ApiError("ValidationException", f"The parameter {full} is not recognized")
             name, decode_member = compiled[key]
@@ -69,36 +69,36 @@ def _read_structure(shape: Shape) -> Decode:
 
 
 def _read_list(decode_item: Decode) -> Decode:
-    def decode(value: Any, place: str) -> list[Any]:
-        _expect(value, list, place)
-        return [decode_item(item, f"{place}[{index}]") for index, item in enumerate(value)]
+    def decode(value: Any, path: str) -> list[Any]:
+        _expect(value, list, path)
+        return [decode_item(item, f"{path}[{index}]") for index, item in enumerate(value)]
 
     return decode
 
 
 def _read_map(decode_value: Decode) -> Decode:
-    def decode(value: Any, place: str) -> dict[str, Any]:
-        _expect(value, dict, place)
-        return {key: decode_value(item, f"{place}.{key}") for key, item in value.items()}
+    def decode(value: Any, path: str) -> dict[str, Any]:
+        _expect(value, dict, path)
+        return {key: decode_value(item, f"{path}.{key}") for key, item in value.items()}
 
     return decode
 
 
 def _read_scalar(kind: str, types: tuple[type, ...], convert: Callable[[Any], Any]) -> Decode:
-    def decode(value: Any, place: str) -> Any:
+    def decode(value: Any, path: str) -> Any:
         try:
             if isinstance(value, types) and (kind == "boolean" or not isinstance(value, bool)):
                 return convert(value)
         except (ValueError, binascii.Error):
             pass  # the same answer as for a wrong type
-        raise ApiError("SerializationException", f"{place} is not a {kind}")
+        raise ApiError("SerializationException", f"{path} is not a {kind}")
 
     return decode
 
 
-def _expect(value: Any, kind: type, place: str) -> None:
+def _expect(value: Any, kind: type, path: str) -> None:
     if not isinstance(value, kind):
-        raise ApiError("SerializationException", f"{place or 'the body'} is not a {kind.__name__}")
+        raise ApiError("SerializationException", f"{path or 'the body'} is not a {kind.__name__}")
 
 
 def _write_structure(shape: Shape) -> shapes.Convert:

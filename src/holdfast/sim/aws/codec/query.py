@@ -17,7 +17,7 @@ from holdfast.sim.aws.codec import shapes
 from holdfast.sim.aws.errors import ApiError
 
 Tree = dict[str, Any]  # of texts and trees
-Decode = Callable[[Any, str], Any]  # what stands at a place, and the name of the place
+Decode = Callable[[Any, str], Any]  # the value, and its path
 
 _FIELDS_MAX: Final = 20_000  # EC2 takes 1,000 tags or overrides of a few fields each
 
@@ -68,12 +68,12 @@ def fields(body: bytes) -> Tree:
         raise ApiError("MalformedQueryString", str(error)) from None
     for key, value in pairs:
         *parents, leaf = key.split(".")
-        place = root
+        node = root
         for part in parents:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
+            node = node.setdefault(part, {})
+            if not isinstance(node, dict):
                 raise ApiError("MalformedQueryString", f"{key} has a value and parts")
-        place[leaf] = value
+        node[leaf] = value
     return root
 
 
@@ -92,17 +92,17 @@ def decoder(shape: Shape, dialect: Dialect) -> Decode:
 def _structure(shape: Shape, dialect: Dialect) -> Decode:
     compiled: dict[str, tuple[str, Decode]] = {}
 
-    def decode(tree: Any, place: str) -> dict[str, Any]:
+    def decode(tree: Any, path: str) -> dict[str, Any]:
         if not compiled:  # when first used, since shapes may contain themselves
             compiled.update(
                 (dialect.name(member, name), (name, decoder(member, dialect)))
                 for name, member in shape.members.items()
             )
         if not isinstance(tree, dict):
-            raise ApiError(dialect.malformed, f"Value ({tree}) for parameter {place} is not a structure")
+            raise ApiError(dialect.malformed, f"Value ({tree}) for parameter {path} is not a structure")
         found = {}
         for key, value in tree.items():
-            full = f"{place}.{key}" if place else key
+            full = f"{path}.{key}" if path else key
             if key not in compiled:
                 raise ApiError(dialect.unknown, f"The parameter {full} is not recognized")
             name, decode_member = compiled[key]
@@ -115,13 +115,13 @@ def _structure(shape: Shape, dialect: Dialect) -> Decode:
 def _list(shape: Shape, dialect: Dialect) -> Decode:
     decode_item = decoder(shape.member, dialect)
 
-    def decode(tree: Any, place: str) -> list[Any]:
+    def decode(tree: Any, path: str) -> list[Any]:
         if tree == "":  # how an empty list is written
             return []
         if not isinstance(tree, dict):
-            raise ApiError(dialect.malformed, f"Value ({tree}) for parameter {place} is not a list")
+            raise ApiError(dialect.malformed, f"Value ({tree}) for parameter {path} is not a list")
         items = dialect.items(shape, tree)
-        return [decode_item(items[index], f"{place}.{index}") for index in _numbered(items, place, dialect)]
+        return [decode_item(items[index], f"{path}.{index}") for index in _numbered(items, path, dialect)]
 
     return decode
 
@@ -131,32 +131,32 @@ def _map(shape: Shape, dialect: Dialect) -> Decode:
     value_name = str(shape.value.serialization.get("name", "value"))
     decode_value = decoder(shape.value, dialect)
 
-    def decode(tree: Any, place: str) -> dict[str, Any]:
+    def decode(tree: Any, path: str) -> dict[str, Any]:
         entries = tree if shape.serialization.get("flattened") else dialect.only(tree, "entry")
         found = {}
-        for index in _numbered(entries, place, dialect):
+        for index in _numbered(entries, path, dialect):
             entry = entries[index]
             if not isinstance(entry, dict) or set(entry) != {key_name, value_name}:
-                raise ApiError(dialect.malformed, f"{place}.{index} is not a {key_name} and a {value_name}")
-            found[entry[key_name]] = decode_value(entry[value_name], f"{place}.{index}")
+                raise ApiError(dialect.malformed, f"{path}.{index} is not a {key_name} and a {value_name}")
+            found[entry[key_name]] = decode_value(entry[value_name], f"{path}.{index}")
         return found
 
     return decode
 
 
-def _numbered(tree: Any, place: str, dialect: Dialect) -> list[str]:
+def _numbered(tree: Any, path: str, dialect: Dialect) -> list[str]:
     if not isinstance(tree, dict) or not all(index.isdecimal() for index in tree):
-        raise ApiError(dialect.malformed, f"The items of {place} are not numbered")
+        raise ApiError(dialect.malformed, f"The items of {path} are not numbered")
     return sorted(tree, key=int)
 
 
 def _scalar(convert: Callable[[str], Any], kind: str, dialect: Dialect) -> Decode:
-    def decode(text: Any, place: str) -> Any:
+    def decode(text: Any, path: str) -> Any:
         try:
             return convert(text)
         except (AttributeError, KeyError, TypeError, ValueError, binascii.Error):
             raise ApiError(
-                dialect.malformed, f"Value ({text}) for parameter {place} is invalid. It is not a {kind}."
+                dialect.malformed, f"Value ({text}) for parameter {path} is invalid. It is not a {kind}."
             ) from None
 
     return decode

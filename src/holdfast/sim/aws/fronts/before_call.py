@@ -51,10 +51,10 @@ class BeforeCall:
         request_id = self._endpoint.request_id()
         agent = params["headers"].get("User-Agent", "")
         caller = self._endpoint.caller(_access_key(request_signer), agent, request_signer.region_name or "")
-        asked = self._copy(model)(context[_PARAMS])
+        parameters = self._copy(model)(context[_PARAMS])
         codec = protocols.codec(service)
         try:
-            result = self._endpoint.call(service, model.name, asked, caller)
+            result = self._endpoint.call(service, model.name, parameters, caller)
         except ApiError as error:
             return _parsed(model, codec.error(error, request_id), params["url"])
         except HalfResponse as half:

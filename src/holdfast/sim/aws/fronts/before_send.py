@@ -31,7 +31,7 @@ class BeforeSend:
         address = urlsplit(request.url)
         headers = {name.lower(): _text(value) for name, value in request.headers.items()}
         body = request.body or b""
-        asked = Request(
+        received = Request(
             request.method,
             address.path,
             address.query,
@@ -39,7 +39,7 @@ class BeforeSend:
             body.encode() if isinstance(body, str) else body,
         )
         try:
-            response = dispatch.answer(self._endpoint, asked)
+            response = dispatch.answer(self._endpoint, received)
         except (LostResponse, Unreached) as broken:
             raise ConnectionClosedError(endpoint_url=request.url) from broken
         return AWSResponse(request.url, response.status, response.headers, _Body(response.arriving))

@@ -39,7 +39,7 @@ async def serving(endpoint: Endpoint, port: int = 0) -> AsyncIterator[str]:
 
 def application(endpoint: Endpoint) -> web.Application:
     async def handle(request: web.Request) -> web.StreamResponse:
-        asked = Request(
+        received = Request(
             request.method,
             request.raw_path.partition("?")[0],
             request.rel_url.raw_query_string,
@@ -47,7 +47,7 @@ def application(endpoint: Endpoint) -> web.Application:
             await request.read(),
         )
         try:
-            response = await waiting.patiently(endpoint, lambda: dispatch.answer(endpoint, asked))
+            response = await waiting.patiently(endpoint, lambda: dispatch.answer(endpoint, received))
         except (LostResponse, Unreached):
             return _hang_up(request)
         if response.cut:
