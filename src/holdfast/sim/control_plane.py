@@ -23,12 +23,12 @@ async def start_server(
 ) -> Address:
     """A store and a server that lets an administrator in by that token. Without `accounts` pods need none: for who
     runs no controllers."""
-    made = certificates.make(HOST)
-    public = serialization.load_pem_private_key(made.key, password=None).public_key()
+    tls = certificates.make(HOST)
+    public = serialization.load_pem_private_key(tls.key, password=None).public_key()
     written = {
-        "ca.crt": made.authority,
-        "tls.crt": made.certificate,
-        "tls.key": made.key,  # it signs tokens of service accounts as well
+        "ca.crt": tls.authority,
+        "tls.crt": tls.certificate,
+        "tls.key": tls.key,  # it signs tokens of service accounts as well
         "accounts.pub": public.public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         ),
@@ -39,7 +39,7 @@ async def start_server(
         (folder / name).write_bytes(text)
     clients, peers, secure = free_ports(3)
     store = await _start_store(started, folder, clients, peers)
-    address = Address(f"https://{HOST}:{port or secure}", made.authority)
+    address = Address(f"https://{HOST}:{port or secure}", tls.authority)
     flags = [
         f"--etcd-servers={store}",
         f"--bind-address={HOST}",

@@ -93,12 +93,12 @@ class Kubelet:
         )
         status = self._status() | {"conditions": self._conditions(node, ready=False)}
         try:
-            made = await self._engine.kube.create(msgspec.structs.replace(node, status=status))
+            created = await self._engine.kube.create(msgspec.structs.replace(node, status=status))
         except errors.AlreadyExists:  # it was started again
-            made = await self._engine.kube.get(Node, self.node)
-            status = self._status() | {"conditions": self._conditions(made, ready=False)}
-            await self._engine.kube.patch(made, {"status": status}, status=True, only_if_unchanged=True)
-        self._uid = made.metadata.uid
+            created = await self._engine.kube.get(Node, self.node)
+            status = self._status() | {"conditions": self._conditions(created, ready=False)}
+            await self._engine.kube.patch(created, {"status": status}, status=True, only_if_unchanged=True)
+        self._uid = created.metadata.uid
         await self._renew()
         self.registered = True
 
@@ -225,12 +225,12 @@ class Kubelet:
         node = self._mine()
         if node is None:
             return
-        made = Lease(
+        lease = Lease(
             metadata=ObjectMeta(name=self.node, namespace=LEASES, owner_references=_owned_by_node(node)),
             spec={"holderIdentity": self.node, "leaseDurationSeconds": 40, "renewTime": now},
         )
         try:
-            await self._engine.kube.create(made)
+            await self._engine.kube.create(lease)
         except errors.AlreadyExists:
             return
 

@@ -25,8 +25,8 @@ class ReplicaSets:
         wanted = int(owner.spec.get("replicas", 1))
         if owner.metadata.deletion_timestamp is None:
             for _ in range(wanted - len(mine)):
-                made = await self._engine.kube.create(kinds.from_template(owner.spec["template"], owner))
-                mine.append(made)
+                pod = await self._engine.kube.create(kinds.from_template(owner.spec["template"], owner))
+                mine.append(pod)
             for pod in unwanted_first(mine)[: max(0, len(mine) - wanted)]:
                 await self._engine.kube.delete(pod)
                 mine.remove(pod)

@@ -54,7 +54,7 @@ class Spread:
 class Neighbours:
     def __init__(self, pod: Pod, node_infos: list[NodeInfo], spaces: Spaces) -> None:
         self._pod = pod
-        self._places = node_infos
+        self._node_infos = node_infos
         self._spaces = spaces
 
     @cached_property
@@ -85,7 +85,7 @@ class Neighbours:
     def refused_by_anti_affinity(self) -> frozenset[tuple[str, str]]:
         """Keys and domains that pods with an anti-affinity to this one keep it from."""
         found = set()
-        for node_info in self._places:
+        for node_info in self._node_infos:
             for pod_info in node_info.usage.with_anti_affinity.values():
                 for term in _terms(pod_info.pod, "podAntiAffinity", _REQUIRED, self._spaces):
                     domain = term.domain(node_info)
@@ -98,7 +98,9 @@ class Neighbours:
         """Preferred terms with the pods that match in each domain; the weight of an aversion is below zero."""
         liked = list(self._terms("podAffinity", _PREFERRED))
         disliked = [Term(t.key, t.matches, -t.weight) for t in self._terms("podAntiAffinity", _PREFERRED)]
-        return [(term, self._counts(term.key, term.matches, self._places)) for term in (*liked, *disliked)]
+        return [
+            (term, self._counts(term.key, term.matches, self._node_infos)) for term in (*liked, *disliked)
+        ]
 
     @cached_property
     def _constraints(self) -> list[Json]:
@@ -108,7 +110,7 @@ class Neighbours:
         return _terms(self._pod, side, strength, self._spaces)
 
     def _domains(self, term: Term) -> frozenset[str]:
-        return frozenset(self._counts(term.key, term.matches, self._places))
+        return frozenset(self._counts(term.key, term.matches, self._node_infos))
 
     def _counts(
         self, key: str, matches: Callable[[Pod], bool], node_infos: Iterable[NodeInfo]
@@ -131,7 +133,7 @@ class Neighbours:
             meta = pod.metadata
             return meta.namespace == namespace and not pods.is_terminating(pod) and test(meta.labels)
 
-        eligible = [node_info for node_info in self._places if self._is_eligible(constraint, node_info)]
+        eligible = [node_info for node_info in self._node_infos if self._is_eligible(constraint, node_info)]
         key = constraint["topologyKey"]
         counts = {node_info.node.metadata.labels[key]: 0 for node_info in eligible}
         counts.update(self._counts(key, counted, eligible))
@@ -154,7 +156,7 @@ class Neighbours:
     def _with_siblings(self, key: str, max_skew: int) -> Spread:
         owner = kinds.controller_of(self._pod)
         counts: Counter[str] = Counter()
-        for node_info in self._places:
+        for node_info in self._node_infos:
             siblings = node_info.usage.owners[owner.uid] if owner is not None else 0
             counts[node_info.node.metadata.labels.get(key, "")] += siblings
         return Spread(key, max_skew, counts, min(counts.values(), default=0), 1)

@@ -58,8 +58,8 @@ class Volumes:
             },
         )
         try:
-            made = await self._engine.kube.create(volume)
-            await self._engine.kube.patch(made, {"status": {"phase": "Bound"}}, status=True)
+            created = await self._engine.kube.create(volume)
+            await self._engine.kube.patch(created, {"status": {"phase": "Bound"}}, status=True)
         except errors.AlreadyExists:
             pass
         bound = {"metadata": {"annotations": {_BOUND: "yes"}}, "spec": {"volumeName": name}}
@@ -121,7 +121,7 @@ class Attachments:
         }
         for volume_name, driver in wanted.items():
             if volume_name not in there:
-                made = await self._engine.kube.create(
+                created = await self._engine.kube.create(
                     Attachment(
                         metadata=ObjectMeta(name=f"csi-{volume_name}-{node}"[:253]),
                         spec={
@@ -131,7 +131,7 @@ class Attachments:
                         },
                     )
                 )
-                await self._engine.kube.patch(made, {"status": {"attached": True}}, status=True)
+                await self._engine.kube.patch(created, {"status": {"attached": True}}, status=True)
         for volume_name, attachment in there.items():
             if volume_name not in wanted and attachment.metadata.deletion_timestamp is None:
                 await self._engine.kube.delete(attachment)

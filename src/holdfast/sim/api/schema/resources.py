@@ -146,9 +146,9 @@ def _built_in() -> Iterator[Resource]:
     for group in kubernetes.published().groups:
         for version in group["versions"]:
             for raw in version["resources"]:
-                place = (group["name"], version["version"])
-                if place not in _LEFT_OUT and (group["name"], raw["resource"]) not in _LEFT_OUT:
-                    yield _resource(*place, raw)
+                group_version = (group["name"], version["version"])
+                if group_version not in _LEFT_OUT and (group["name"], raw["resource"]) not in _LEFT_OUT:
+                    yield _resource(*group_version, raw)
 
 
 def _resource(group: str, version: str, raw: Mapping[str, Any]) -> Resource:

@@ -59,7 +59,7 @@ class Address:
 @contextlib.asynccontextmanager
 async def serving(front: Front, *, host: str = HOST, port: int = 0) -> AsyncIterator[Address]:
     """Serves a front until the block ends. Port 0 takes one that is free."""
-    made = certificates.make(host)
+    tls = certificates.make(host)
     application = web.Application(client_max_size=MAX_BYTES + 1)
     application.router.add_route("*", "/{path:.*}", _handler(front))
     runner = web.AppRunner(
@@ -72,20 +72,20 @@ async def serving(front: Front, *, host: str = HOST, port: int = 0) -> AsyncIter
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=_server_context(made))
+        site = web.TCPSite(runner, host, port, ssl_context=_server_context(tls))
         await site.start()
         bound = runner.addresses[0][1]
-        yield Address(f"https://{host}:{bound}", made.authority)
+        yield Address(f"https://{host}:{bound}", tls.authority)
     finally:
         await runner.cleanup()
 
 
-def _server_context(made: Certificates) -> ssl.SSLContext:
+def _server_context(tls: Certificates) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with tempfile.TemporaryDirectory() as folder:  # the library reads files only
         certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-        certificate.write_bytes(made.certificate)
-        key.write_bytes(made.key)
+        certificate.write_bytes(tls.certificate)
+        key.write_bytes(tls.key)
         context.load_cert_chain(certificate, key)
     return context
 
@@ -96,7 +96,7 @@ def _handler(front: Front) -> Callable[[web.Request], Awaitable[web.StreamRespon
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             body = b" " * (MAX_BYTES + 1)  # refused by the server, in its own words
-        asked = Request(
+        received = Request(
             method=request.method,
             path=request.rel_url.raw_path,
             query={name: request.query[name] for name in request.query},
@@ -104,7 +104,7 @@ def _handler(front: Front) -> Callable[[web.Request], Awaitable[web.StreamRespon
             body=body,
         )
         try:
-            answer = await front.handle(asked)
+            answer = await front.handle(received)
             return await _send(request, answer)
         except ConnectionResetError:
             _abort(request)

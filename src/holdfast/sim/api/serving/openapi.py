@@ -33,39 +33,42 @@ class Documents:
 
     def answer(self, parts: list[str]) -> Response:
         """/openapi/v3 and the documents below it."""
-        places = {_place(resource) for resource in self._resources.all()}
+        group_versions = {_group_version_path(resource) for resource in self._resources.all()}
         match parts:
             case ["openapi", "v3"]:
-                links = {place: _link(place, self._document(place)) for place in sorted(places)}
+                links = {
+                    group_version: _link(group_version, self._document(group_version))
+                    for group_version in sorted(group_versions)
+                }
                 return answers.plain({"paths": links})
-            case ["openapi", "v3", *rest] if "/".join(rest) in places:
+            case ["openapi", "v3", *rest] if "/".join(rest) in group_versions:
                 return answers.raw(self._document("/".join(rest)))
         raise status.unknown_path()
 
-    def _document(self, place: str) -> bytes:
+    def _document(self, group_version: str) -> bytes:
         if self._generation != self._resources.generation:
             self._written, self._generation = {}, self._resources.generation
-        if place not in self._written:
-            self._written[place] = _document(place, self._resources)
-        return self._written[place]
+        if group_version not in self._written:
+            self._written[group_version] = _document(group_version, self._resources)
+        return self._written[group_version]
 
 
-def _link(place: str, body: bytes) -> Json:
+def _link(group_version: str, body: bytes) -> Json:
     digest = hashlib.sha256(body).hexdigest().upper()
-    return {"serverRelativeURL": f"/openapi/v3/{place}?hash={digest}"}
+    return {"serverRelativeURL": f"/openapi/v3/{group_version}?hash={digest}"}
 
 
-def _place(resource: Resource) -> str:
+def _group_version_path(resource: Resource) -> str:
     return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
 
 
-def _document(place: str, resources: Resources) -> bytes:
-    served = [resource for resource in resources.all() if _place(resource) == place]
+def _document(group_version: str, resources: Resources) -> bytes:
+    served = [resource for resource in resources.all() if _group_version_path(resource) == group_version]
     schemas: dict[str, Json] = {}
     for resource in served:
         for name, schema in _schemas(resource):
             schemas.setdefault(name, schema)
-    paths = {path: item for resource in served for path, item in _paths(place, resource)}
+    paths = {path: item for resource in served for path, item in _paths(group_version, resource)}
     return encode(
         {
             "openapi": "3.0.0",
@@ -76,9 +79,9 @@ def _document(place: str, resources: Resources) -> bytes:
     )
 
 
-def _paths(place: str, resource: Resource) -> Iterator[tuple[str, Json]]:
+def _paths(group_version: str, resource: Resource) -> Iterator[tuple[str, Json]]:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    base = f"/{place}/namespaces/{{namespace}}" if resource.namespaced else f"/{place}"
+    base = f"/{group_version}/namespaces/{{namespace}}" if resource.namespaced else f"/{group_version}"
     if "patch" in resource.verbs:
         operation = {_GVK: kind, "x-kubernetes-action": "patch", "parameters": _PARAMETERS, "responses": {}}
         yield f"{base}/{resource.plural}/{{name}}", {"patch": operation}

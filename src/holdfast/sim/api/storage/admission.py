@@ -32,8 +32,8 @@ def admit(bucket: str, value: Json, store: Store) -> None:
 def qos_class(spec: Json) -> str:
     """How a pod's requests and limits sort it."""
     resources = [container.get("resources") or {} for container in containers(spec)]
-    asked = [r.get(side) or {} for r in resources for side in ("requests", "limits")]
-    if not any(name in one for one in asked for name in _COUNTED):
+    amounts = [r.get(side) or {} for r in resources for side in ("requests", "limits")]
+    if not any(name in one for one in amounts for name in _COUNTED):
         return "BestEffort"
     whole = all(
         (r.get("limits") or {}).get(name) and (r.get("requests") or {}).get(name) == r["limits"][name]

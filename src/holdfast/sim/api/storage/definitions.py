@@ -71,34 +71,36 @@ def _missing(version: Json, at: str) -> Iterator[Cause]:
     ]
     if scale is not None:
         parts.append((".subresources.scale", scale, ("specReplicasPath", "statusReplicasPath")))
-    for place, part, fields in parts:
+    for field_path, part, fields in parts:
         yield from (
-            Cause("FieldValueRequired", f"{at}{place}.{field}") for field in fields if not part.get(field)
+            Cause("FieldValueRequired", f"{at}{field_path}.{field}")
+            for field in fields
+            if not part.get(field)
         )
 
 
 def _of_schema(definition: Json, version: Json, n: int) -> Iterator[Cause]:
     at = f"spec.versions[{n}].schema.openAPIV3Schema"
-    odd = list(_odd_places(version["schema"]["openAPIV3Schema"], at))
+    odd = list(_non_schemas(version["schema"]["openAPIV3Schema"], at))
     if odd:
-        yield from (Cause("FieldValueInvalid", place, "must be an object") for place in odd)
+        yield from (Cause("FieldValueInvalid", field_path, "must be an object") for field_path in odd)
         return
     for path, why in CustomKind(definition, version).compile():
         yield Cause("FieldValueInvalid", f"spec.versions[{n}].{path}", why)
 
 
-def _odd_places(schema: Any, at: str) -> Iterator[str]:
-    """Where something stands that is no schema."""
+def _non_schemas(schema: Any, at: str) -> Iterator[str]:
+    """The paths of values that are no schema."""
     if not isinstance(schema, dict):
         yield at
         return
     properties = schema.get("properties")
     for name, child in (properties or {}).items() if isinstance(properties, dict | None) else ():
-        yield from _odd_places(child, f"{at}.properties[{name}]")
+        yield from _non_schemas(child, f"{at}.properties[{name}]")
     if "items" in schema:
-        yield from _odd_places(schema["items"], f"{at}.items")
+        yield from _non_schemas(schema["items"], f"{at}.items")
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from _odd_places(schema["additionalProperties"], f"{at}.additionalProperties")
+        yield from _non_schemas(schema["additionalProperties"], f"{at}.additionalProperties")
 
 
 def complete(definition: Json, now: str) -> None:

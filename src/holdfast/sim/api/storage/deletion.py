@@ -163,8 +163,8 @@ class Deletion:
             self._resources.define(removed.name, [])
             group, plural = value["spec"]["group"], value["spec"]["names"]["plural"]
             self._store.remove_bucket(f"{group}/{plural}")
-        for place, dependent in self._store.dependents(removed.uid):
-            self._disown(place, dependent, removed.uid)
+        for dependent_bucket, dependent in self._store.dependents(removed.uid):
+            self._disown(dependent_bucket, dependent, removed.uid)
         for uid in removed.owners:
             found = self._store.find(uid)
             if found:
@@ -205,22 +205,22 @@ class Deletion:
         elif CLEANUP in finalizers and bucket == DEFINITIONS:
             self._empty_kind(value, stored)
         elif ORPHAN in finalizers:
-            for place, key in self._store.dependents(stored.uid):
-                dependent = self._store.get(place, key)
+            for dependent_bucket, key in self._store.dependents(stored.uid):
+                dependent = self._store.get(dependent_bucket, key)
                 if dependent:
-                    self._put_without_owner(place, dependent, stored.uid)
+                    self._put_without_owner(dependent_bucket, dependent, stored.uid)
             self._drop_finalizer(bucket, stored, ORPHAN)
         elif FOREGROUND in finalizers and not self._blocking(stored):
             self._drop_finalizer(bucket, stored, FOREGROUND)
 
     def _blocking(self, stored: Stored) -> list[Key]:
-        """The dependents that a foreground deletion waits for, after asking them to go."""
+        """The dependents that a foreground deletion waits for, after deleting them."""
         blocking = []
-        for place, key in self._store.dependents(stored.uid):
-            dependent = self._store.get(place, key)
+        for dependent_bucket, key in self._store.dependents(stored.uid):
+            dependent = self._store.get(dependent_bucket, key)
             if dependent and not dependent.value()["metadata"].get("deletionTimestamp"):
-                self._delete(place, dependent, Options(policy="Foreground"))
-            left = self._store.get(place, key)
+                self._delete(dependent_bucket, dependent, Options(policy="Foreground"))
+            left = self._store.get(dependent_bucket, key)
             references = left.value()["metadata"].get("ownerReferences", ()) if left else ()
             if any(r["uid"] == stored.uid and r.get("blockOwnerDeletion") for r in references):
                 blocking.append(key)

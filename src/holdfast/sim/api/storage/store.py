@@ -215,8 +215,8 @@ class Store:
 
     def find(self, uid: str) -> tuple[str, Stored] | None:
         """The object with that uid, and its bucket."""
-        place = self._uids.get(uid)
-        return place and (place[0], self.bucket(place[0]).objects[place[1]])
+        found = self._uids.get(uid)
+        return found and (found[0], self.bucket(found[0]).objects[found[1]])
 
     def _disown(self, bucket: str, stored: Stored | None) -> None:
         for owner in stored.owners if stored else ():
