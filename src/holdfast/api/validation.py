@@ -37,7 +37,7 @@ class Validator:
         self._schema = jsonschema_rs.Draft4Validator(
             json_schema(self._root), validate_formats=True, formats={"date-time": is_time}, mask=_THIS
         )
-        self._places = tuple(_places(self._root))
+        self._field_paths = tuple(_field_paths(self._root))
 
     def findings(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Finding]:
         """What is wrong with an object, or with the change from an older one. Defaults are applied first."""
@@ -66,9 +66,13 @@ class Validator:
                 yield Finding((*path, name), f"unknown field{self._where_it_belongs(name, path, properties)}")
 
     def _where_it_belongs(self, name: str, path: Path, properties: Schema) -> str:
-        places = [place for place in self._places if place[-1] == name and place[:1] == path[:1]]
-        if places:
-            return f"; it belongs at {text_of(min(places, key=len))}"
+        paths = [
+            field_path
+            for field_path in self._field_paths
+            if field_path[-1] == name and field_path[:1] == path[:1]
+        ]
+        if paths:
+            return f"; it belongs at {text_of(min(paths, key=len))}"
         close = difflib.get_close_matches(name, properties, n=1)
         if close:
             return f"; did you mean {close[0]}?"
@@ -189,10 +193,10 @@ def json_schema(schema: Schema) -> Schema:
     return plain
 
 
-def _places(schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Every field of the schema, to tell where a misplaced one belongs."""
+def _field_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """The path of every field of the schema. A finding about a misplaced field names the right path."""
     for name, child in schema.get("properties", {}).items():
         yield (*path, name)
-        yield from _places(child, (*path, name))
+        yield from _field_paths(child, (*path, name))
     if "items" in schema:
-        yield from _places(schema["items"], (*path, 0))
+        yield from _field_paths(schema["items"], (*path, 0))

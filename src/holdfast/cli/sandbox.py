@@ -72,9 +72,9 @@ def command(
     if isinstance(read, tuple):
         _fail(*read)
     try:
-        with _folder(folder) as made:
+        with _folder(folder) as path:
             plan = Plan(
-                folder=made,
+                folder=path,
                 setup=read.setup,
                 timings=read.timings,
                 control_plane=ControlPlane(control_plane),
@@ -125,24 +125,24 @@ def _of_world(loaded: Loaded, rest: tuple[Raw, ...]) -> _Scenario | tuple[Locate
 
 
 @contextlib.contextmanager
-def _folder(asked: Path | None) -> Iterator[Path]:
+def _folder(requested: Path | None) -> Iterator[Path]:
     """A folder that is removed at the end, unless a program did not start: the error names its log."""
-    if asked is None:
-        made = Path(tempfile.mkdtemp(prefix="holdfast-sandbox-"))
+    if requested is None:
+        path = Path(tempfile.mkdtemp(prefix="holdfast-sandbox-"))
     else:
-        made = asked.absolute()
-        made.mkdir(parents=True, exist_ok=True)
-        if any(made.iterdir()):
-            raise errors.InvalidInput(f"{asked} is not empty")
+        path = requested.absolute()
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise errors.InvalidInput(f"{requested} is not empty")
     keep = False
     try:
-        yield made
+        yield path
     except errors.NotReady:
         keep = True
         raise
     finally:
         if not keep:
-            shutil.rmtree(made)
+            shutil.rmtree(path)
 
 
 # --- Running ----------------------------------------------------------------------------------------

@@ -65,13 +65,15 @@ class _Reading:
         """Every reservation once; one inside an offering may stand for one that is listed."""
         by_id: dict[str, Listed] = {}
         for index, listed in enumerate(spec.reservations):
-            place = _Place(("spec", "reservations", index), listed.instance_type, listed.zone, listed.zone_id)
-            self._define(by_id, listed, place)
+            context = _ReservationContext(
+                ("spec", "reservations", index), listed.instance_type, listed.zone, listed.zone_id
+            )
+            self._define(by_id, listed, context)
         for i, type_ in enumerate(spec.instance_types):
             for j, offering in enumerate(type_.offerings):
                 if offering.reservation is not None:
                     path: Path = ("spec", "instanceTypes", i, "offerings", j)
-                    place = _Place(
+                    context = _ReservationContext(
                         (*path, "reservation"),
                         type_.name,
                         offering.zone,
@@ -79,49 +81,51 @@ class _Reading:
                         price_nano_usd_per_hour=self._price(offering, path),
                         healthy=offering.healthy,
                     )
-                    self._define(by_id, offering.reservation, place)
+                    self._define(by_id, offering.reservation, context)
         return tuple(by_id[key] for key in sorted(by_id))
 
-    def _define(self, by_id: dict[str, Listed], slots: wire.Slots, place: "_Place") -> None:
+    def _define(self, by_id: dict[str, Listed], slots: wire.Slots, context: "_ReservationContext") -> None:
         before = by_id.get(slots.id)
         bare = slots.total is None and slots.available is None
         if before is None and bare:
-            self._find(place.path, "how many slots? set total or available")
+            self._find(context.path, "how many slots? set total or available")
             return
-        here = (place.instance_type, place.zone)
+        here = (context.instance_type, context.zone)
         if before is not None and here != (before.reservation.instance_type, before.reservation.zone):
             other = before.reservation
-            self._find(place.path, f"{slots.id} is listed before, as {other.instance_type} in {other.zone}")
+            self._find(context.path, f"{slots.id} is listed before, as {other.instance_type} in {other.zone}")
             return
-        listed = before if before is not None and bare else self._listed(slots, place)
+        listed = before if before is not None and bare else self._listed(slots, context)
         if listed is None:
             return
         if before is not None and _counts(listed) != _counts(before):
-            self._find(place.path, f"{slots.id} is listed before, and not the same; name it by its id alone")
+            self._find(
+                context.path, f"{slots.id} is listed before, and not the same; name it by its id alone"
+            )
         by_id[slots.id] = replace(
             before or listed,
-            price_nano_usd_per_hour=place.price_nano_usd_per_hour,
-            healthy=place.healthy,
+            price_nano_usd_per_hour=context.price_nano_usd_per_hour,
+            healthy=context.healthy,
         )
 
-    def _listed(self, slots: wire.Slots, place: "_Place") -> Listed | None:
+    def _listed(self, slots: wire.Slots, context: "_ReservationContext") -> Listed | None:
         total = slots.total if slots.total is not None else slots.available
         available = slots.available if slots.available is not None else slots.total
         assert total is not None
         assert available is not None
         if available > total:
-            self._find((*place.path, "available"), f"{available} free slots are more than all {total}")
+            self._find((*context.path, "available"), f"{available} free slots are more than all {total}")
             return None
         start_s, end_s = times.epoch_s_or_none(slots.start), times.epoch_s_or_none(slots.end)
         if start_s is not None and end_s is not None and end_s <= start_s:
-            self._find((*place.path, "end"), "it ends before it starts")
+            self._find((*context.path, "end"), "it ends before it starts")
             return None
         kind = self._kinds[slots.type]
         reservation = Reservation(
             id=slots.id,
             kind=kind.name,
-            instance_type=place.instance_type,
-            zone=place.zone,
+            instance_type=context.instance_type,
+            zone=context.zone,
             owner=slots.owner_id or "",
             total=total,
             available=available,
@@ -135,9 +139,9 @@ class _Reading:
             state_name=slots.state,
         )
         if reservations.ends_unannounced(reservation):
-            self._find(place.path, f"a {kind.name} needs an end")
+            self._find(context.path, f"a {kind.name} needs an end")
             return None
-        return Listed(reservation, slots.tags, slots.instance_match_criteria, place.zone_id)
+        return Listed(reservation, slots.tags, slots.instance_match_criteria, context.zone_id)
 
     def instance_type(self, written: wire.InstanceType, path: Path) -> InstanceType | None:
         before = len(self.findings)
@@ -227,8 +231,8 @@ class _Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a reservation is written, and what it is of."""
+class _ReservationContext:
+    """The path of a reservation in the file, with its instance type and zone."""
 
     path: Path
     instance_type: str

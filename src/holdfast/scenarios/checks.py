@@ -117,14 +117,16 @@ def wrong_pods(reading: Objects, pods: Sequence[Pod], converter: PodConverter) -
 
 def _wrong_amounts(spec: PodSpec, path: Path) -> Iterator[Finding]:
     """Quantities that cannot be read: a pod with one of these is a slip in the file, not a hard case."""
-    asked: list[tuple[Path, ResourceRequirements]] = []
+    declared: list[tuple[Path, ResourceRequirements]] = []
     if spec.resources is not None:
-        asked.append((("resources",), spec.resources))
-    asked += [(("containers", i, "resources"), c.resources) for i, c in enumerate(spec.containers)]
-    asked += [(("initContainers", i, "resources"), c.resources) for i, c in enumerate(spec.init_containers)]
+        declared.append((("resources",), spec.resources))
+    declared += [(("containers", i, "resources"), c.resources) for i, c in enumerate(spec.containers)]
+    declared += [
+        (("initContainers", i, "resources"), c.resources) for i, c in enumerate(spec.init_containers)
+    ]
     amounts: list[tuple[Path, Mapping[str, str | int | float]]] = [(("overhead",), spec.overhead)]
-    amounts += [((*where, "requests"), of.requests) for where, of in asked]
-    amounts += [((*where, "limits"), of.limits) for where, of in asked]
+    amounts += [((*where, "requests"), of.requests) for where, of in declared]
+    amounts += [((*where, "limits"), of.limits) for where, of in declared]
     for where, by_name in amounts:
         for name, written in by_name.items():
             try:

@@ -106,9 +106,9 @@ def build(
     wrong += checks.unreadable(reading, terms)
     if wrong:
         return tuple(wrong)
-    pods, made_claims = _all_pods(reading)
+    pods, template_claims = _all_pods(reading)
     rules = LabelRules(terms.labels.well_known, terms.key_aliases)
-    converter = PodConverter(rules, _pod_context(reading, made_claims, written.spec.scheduler_config))
+    converter = PodConverter(rules, _pod_context(reading, template_claims, written.spec.scheduler_config))
     wrong += checks.wrong_pods(reading, pods, converter)
     if wrong:
         return tuple(wrong)
@@ -155,12 +155,12 @@ def _named(pod: Pod, number: int) -> Pod:
 
 
 def _pod_context(
-    reading: Objects, made_claims: Iterable[storage.PersistentVolumeClaim], config: SchedulerConfig
+    reading: Objects, template_claims: Iterable[storage.PersistentVolumeClaim], config: SchedulerConfig
 ) -> PodContext:
     classes = reading.of(storage.StorageClass)
-    # A claim that is written down goes before one that was made up.
+    # A claim in the files takes precedence over one that is created from a template.
     all_claims = [
-        workloads.stored(c, classes) for c in (*made_claims, *reading.of(storage.PersistentVolumeClaim))
+        workloads.stored(c, classes) for c in (*template_claims, *reading.of(storage.PersistentVolumeClaim))
     ]
     known = volumes.storage(all_claims, reading.of(storage.PersistentVolume), classes)
     makers: list[default_spreads.Maker] = [*reading.of(Deployment), *reading.of(ReplicaSet)]

@@ -38,16 +38,16 @@ def expand(workloads: Iterable[Workload], pods: Sequence[Pod]) -> Expanded:
     workloads = tuple(workloads)
     family = _Family(workloads, pods)
     names = {(namespace_of(pod), pod.metadata.name) for pod in pods}
-    made: list[Pod] = []
+    new_pods: list[Pod] = []
     claims: list[PersistentVolumeClaim] = []
     for workload in workloads:
         if isinstance(workload, ReplicaSet) and family.deployment_of(workload) is not None:
             continue
         for name in _names(workload, family.pods_of(workload), names):
-            made.append(_pod(workload, name, family.template_hash(workload)))
+            new_pods.append(_pod(workload, name, family.template_hash(workload)))
             if isinstance(workload, StatefulSet):
                 claims += _claims(workload, name)
-    return Expanded(tuple(made), tuple(claims))
+    return Expanded(tuple(new_pods), tuple(claims))
 
 
 def namespace_of(obj: Object) -> str:
@@ -151,7 +151,7 @@ class _Family:
         return name if known else None
 
 
-def _names(workload: Workload, existing: Sequence[Pod], taken: set[tuple[str, str]]) -> list[str]:
+def _names(workload: Workload, existing: Sequence[Pod], used_names: set[tuple[str, str]]) -> list[str]:
     """The names of the missing pods: the lowest numbers that no pod has."""
     wanted = min(count(workload), PODS_MAX)
     name, namespace = workload.metadata.name, namespace_of(workload)
@@ -159,9 +159,11 @@ def _names(workload: Workload, existing: Sequence[Pod], taken: set[tuple[str, st
         there = {pod.metadata.name for pod in existing}
         return [one for n in range(wanted) if (one := f"{name}-{n}") not in there]
     missing = max(0, wanted - len(existing))
-    free = (one for n in range(wanted + len(taken)) if (namespace, one := f"{name}-{n}") not in taken)
+    free = (
+        one for n in range(wanted + len(used_names)) if (namespace, one := f"{name}-{n}") not in used_names
+    )
     chosen = [one for one, _ in zip(free, range(missing), strict=False)]
-    taken.update((namespace, one) for one in chosen)
+    used_names.update((namespace, one) for one in chosen)
     return chosen
 
 
