@@ -220,10 +220,10 @@ def _kind_of_unreadable(kind: type[Object]) -> type[Unreadable]:
         "plural": kind.plural,
         "namespaced": kind.namespaced,
     }
-    made = msgspec.defstruct(
+    subclass = msgspec.defstruct(
         f"Unreadable{kind.kind}", [], bases=(Unreadable,), namespace=named, frozen=True, kw_only=True
     )
-    return cast("type[Unreadable]", made)
+    return cast("type[Unreadable]", subclass)
 
 
 def _words(error: BaseException) -> str:

@@ -197,9 +197,9 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
 def _with_keep_alive(address: aiohttp.AddrInfoType) -> socket.socket:
     """A socket that the kernel closes half a minute after the peer stops responding."""
     family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):  # not every system has them
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return sock

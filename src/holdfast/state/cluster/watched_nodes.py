@@ -63,7 +63,7 @@ class WatchedNodes:
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
         self._all = Nodes()
-        self._made_of = (self._views.all(), self._lone.all())
+        self._sources = (self._views.all(), self._lone.all())
         self._nodes.subscribe(self._on_node)
         self._csi_nodes.subscribe(self._on_node)
         self._claims.subscribe(self._on_claim)
@@ -93,9 +93,9 @@ class WatchedNodes:
             self._see_some()
         self._offerings = {}  # of claims that may be launched or deleted by the next snapshot
         views, lone = self._views.all(), self._lone.all()
-        if views is not self._made_of[0] or lone is not self._made_of[1]:
+        if views is not self._sources[0] or lone is not self._sources[1]:
             there = tuple(sorted((*views, *lone), key=lambda node: node.name))
-            self._all, self._made_of = Nodes(there, nodepools.used(there)), (views, lone)
+            self._all, self._sources = Nodes(there, nodepools.used(there)), (views, lone)
         return self._all
 
     # --- What changed ---------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ class WatchedNodes:
         """Nodes first: whether a claim is alone follows from them."""
         for _ in range(_CONVERTED_AT_ONCE):
             if self._changed:
-                self._see_node(_taken_out(self._changed))
+                self._see_node(_pop_first(self._changed))
             elif self._changed_claims:
-                self._see_claim(_taken_out(self._changed_claims))
+                self._see_claim(_pop_first(self._changed_claims))
 
     def _see_node(self, name: str) -> None:
         node, before = self._nodes.get(("", name)), self._views.get(name)
@@ -191,7 +191,7 @@ class WatchedNodes:
         )
 
 
-def _taken_out(changed: dict[str, None]) -> str:
+def _pop_first(changed: dict[str, None]) -> str:
     first = next(iter(changed))
     del changed[first]
     return first
