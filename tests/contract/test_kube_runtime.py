@@ -15,14 +15,14 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.lease import Election, LeaseSettings
 from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.reflector import Reflector
 from holdfast.runtime.writes import Writer
 from kube_servers import KubeServer, Session
 
 
-def recorder(session: Session) -> LiveRecorder:
-    return LiveRecorder(
+def recorder(session: Session) -> KubeRecorder:
+    return KubeRecorder(
         kube=session.kube, metrics=Metrics((), strict=True), clock=session.clock, ids=session.ids
     )
 

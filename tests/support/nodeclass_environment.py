@@ -32,7 +32,7 @@ from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
 from holdfast.sim import time
@@ -85,7 +85,7 @@ class NodeClassEnvironment:
         self.metrics = Metrics(
             counter.METRICS, strict=False
         )  # not strict: the AWS provider has further metrics
-        self.recorder = LiveRecorder(kube=program, metrics=self.metrics, clock=self.clock, ids=self.ids)
+        self.recorder = KubeRecorder(kube=program, metrics=self.metrics, clock=self.clock, ids=self.ids)
         self.aws = LaunchEnvironment(clock=self.clock, recorder=self.recorder, **aws)
         self._program = program
         self._running: list[asyncio.Task[None]] = []

@@ -17,7 +17,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election, LeaseSettings
 from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.results import Done, Key
 from holdfast.runtime.supervision import Supervisor, Unexpected
 from holdfast.runtime.writes import Writer
@@ -55,7 +55,7 @@ class Replica:
         kube = Client(transport=server, clock=clock, ids=ids, settings=settings)
         self.caches = Caches((Node,), clock=clock)
         self.metrics = Metrics((), strict=True)
-        recorder = LiveRecorder(kube=kube, metrics=self.metrics, clock=clock, ids=ids)
+        recorder = KubeRecorder(kube=kube, metrics=self.metrics, clock=clock, ids=ids)
         self.election = Election(
             kube=kube, clock=clock, ids=ids, settings=LeaseSettings("kube-system"), identity=identity
         )

@@ -14,7 +14,7 @@ from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime import health, process
 from holdfast.runtime.compute import InlineCompute, ThreadCompute
 from holdfast.runtime.metrics import MISTAKES, Metric, Metrics
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.sim import time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.serving.faults import Faults, Refuse
@@ -73,7 +73,7 @@ class Environment:
             transport=InProcess(self.faults), clock=clock, ids=ids, settings=ClientSettings(attempts=1)
         )
         self.metrics = Metrics((), strict=True)
-        self.recorder = LiveRecorder(kube=self.kube, metrics=self.metrics, clock=clock, ids=ids)
+        self.recorder = KubeRecorder(kube=self.kube, metrics=self.metrics, clock=clock, ids=ids)
         self.sending = asyncio.create_task(self.recorder.run())
 
     async def messages(self) -> list[str]:

@@ -34,7 +34,7 @@ from holdfast.runtime.clock import ProgramClock, RealClock
 from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.state.conversion import times
 
 KARPENTER_LEASE: Final = "karpenter-leader-election"
@@ -185,7 +185,7 @@ async def _dns_ip(kube: Client) -> str | None:
 def _calls(adapters: Adapters, kube: Client) -> Calls:
     """For calls before the `App` with its metrics exists."""
     metrics = Metrics(aws_metrics.METRICS, strict=False)
-    recorder = LiveRecorder(kube=kube, metrics=metrics, clock=adapters.clock, ids=adapters.ids)
+    recorder = KubeRecorder(kube=kube, metrics=metrics, clock=adapters.clock, ids=adapters.ids)
     return Calls(
         adapters.aws, executor=adapters.executor, clock=adapters.clock, ids=adapters.ids, recorder=recorder
     )

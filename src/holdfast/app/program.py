@@ -72,7 +72,7 @@ from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
 from holdfast.runtime.metrics import Metric, Metrics
 from holdfast.runtime.outages import Outage
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.results import Reconciler
 from holdfast.runtime.supervision import Supervisor, Unexpected, until_first_ends
 from holdfast.runtime.writes import Writer
@@ -159,7 +159,7 @@ class App:
             may_write=leads,
             outage=outage,
         )
-        self.recorder = LiveRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
+        self.recorder = KubeRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
         makers = watched_pod_context.MAKERS if spreads else ()
         kinds: tuple[type[Object], ...] = (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind)

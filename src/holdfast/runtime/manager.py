@@ -17,7 +17,7 @@ from holdfast.ports import Clock, Ids, Kube
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
-from holdfast.runtime.recorder import LiveRecorder
+from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.reflector import Reflector
 from holdfast.runtime.supervision import Supervisor, until_first_ends
 
@@ -33,7 +33,7 @@ class Manager:
         kube: Kube,
         caches: Caches,
         controllers: Sequence[Controller],
-        recorder: LiveRecorder,
+        recorder: KubeRecorder,
         election: Election | None,
         clock: Clock,
         ids: Ids,

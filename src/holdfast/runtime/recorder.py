@@ -27,7 +27,7 @@ _MAX_MESSAGE: Final = 1024  # limit of the API server
 _COMPONENT: Final = "holdfast"
 
 
-class LiveRecorder:
+class KubeRecorder:
     """The Recorder port."""
 
     def __init__(self, *, kube: Kube, metrics: Metrics, clock: Clock, ids: Ids) -> None:
