@@ -66,7 +66,7 @@ class Orphans:
     def __init__(self, engine: Engine, timings: Timings) -> None:
         self._engine = engine
         self._timings = timings
-        self._gone_s: dict[str, float] = {}  # when a node was first missed
+        self._missing_s: dict[str, float] = {}  # when a node was first missed
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Node, lambda node: [("", node.metadata.name)])
         self.worker.watch(Pod, lambda pod: [("", pods.node_of(pod))] if pods.node_of(pod) else ())
@@ -76,17 +76,17 @@ class Orphans:
         node = self._engine.caches.of(Node).get(key)
         found = list(self._engine.pods_by_node.get(name))
         if node is not None:
-            self._gone_s.pop(name, None)
+            self._missing_s.pop(name, None)
             if any(taint["key"] == OUT_OF_SERVICE for taint in labels.taints(node)):
                 for pod in found:
                     if pods.is_terminating(pod):
                         await self._end(pod)
             return None
         if not found:
-            self._gone_s.pop(name, None)
+            self._missing_s.pop(name, None)
             return None
         now_s = self._engine.clock.monotonic_s()
-        left_s = self._gone_s.setdefault(name, now_s) + self._timings.orphan_s - now_s
+        left_s = self._missing_s.setdefault(name, now_s) + self._timings.orphan_s - now_s
         if left_s > 0:
             return left_s
         for pod in found:

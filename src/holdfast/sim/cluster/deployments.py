@@ -74,8 +74,8 @@ class Deployments:
         if (owner.spec.get("strategy") or {}).get("type") == "Recreate":
             for one in old:
                 await self._scale(one, 0)
-            gone = not any(one.status.get("replicas") for one in old)
-            return await self._scale(new, wanted if gone else 0)
+            scaled_down = not any(one.status.get("replicas") for one in old)
+            return await self._scale(new, wanted if scaled_down else 0)
         size = _replicas(new)
         if size > wanted:
             new = await self._scale(new, wanted)

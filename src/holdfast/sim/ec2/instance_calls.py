@@ -174,7 +174,7 @@ def render(region: RegionState, instance: Instance) -> dict[str, Any]:
     subnet = region.subnets[instance.subnet_id]
     groups = [{"GroupId": group, "GroupName": region.group_names[group]} for group in spec.security_groups]
     dns = f"ip-{instance.private_ip.replace('.', '-')}.{region.setup.region}.compute.internal"
-    gone = instance.state == "terminated"
+    terminated = instance.state == "terminated"
     answer: dict[str, Any] = {
         "InstanceId": instance.id,
         "ImageId": spec.image_id,
@@ -189,12 +189,12 @@ def render(region: RegionState, instance: Instance) -> dict[str, Any]:
             "GroupName": spec.placement_group,
             **_group(region, instance),
         },
-        "PrivateDnsName": "" if gone else dns,
+        "PrivateDnsName": "" if terminated else dns,
         "PublicDnsName": "",
         "StateTransitionReason": "",
         "AmiLaunchIndex": 0,
         "Monitoring": {"State": "enabled" if spec.monitoring else "disabled"},
-        "SecurityGroups": [] if gone else groups,
+        "SecurityGroups": [] if terminated else groups,
         "Tags": tag_list(instance.tags),
         "CapacityReservationSpecification": _specification(instance),
         "RootDeviceType": "ebs",
@@ -204,12 +204,12 @@ def render(region: RegionState, instance: Instance) -> dict[str, Any]:
         "EbsOptimized": False,
         "EnaSupport": True,
         "PlatformDetails": spec.platform,
-        "BlockDeviceMappings": [] if gone else _volumes(instance),
-        "NetworkInterfaces": [] if gone else _interfaces(instance, groups, dns, subnet.vpc_id),
+        "BlockDeviceMappings": [] if terminated else _volumes(instance),
+        "NetworkInterfaces": [] if terminated else _interfaces(instance, groups, dns, subnet.vpc_id),
         "MetadataOptions": {"State": "applied"} | spec.metadata,
         "ClientToken": instance.client_token,
     }
-    if not gone:
+    if not terminated:
         answer |= {"SubnetId": subnet.id, "VpcId": subnet.vpc_id, "PrivateIpAddress": instance.private_ip}
     return answer | _optional(instance)
 

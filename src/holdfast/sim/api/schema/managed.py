@@ -175,21 +175,21 @@ def _abandoned(before: frozenset[Path], remaining: frozenset[Path]) -> frozenset
     return frozenset(path for path in before if path not in held)
 
 
-def _without(value: Any, shape: Shape, gone: frozenset[Path], path: Path) -> Any:
+def _without(value: Any, shape: Shape, removed: frozenset[Path], path: Path) -> Any:
     """The value without those fields; what holds nothing any more goes with them."""
-    if not any(other[: len(path)] == path for other in gone) or not fieldsets.merges(value, shape):
+    if not any(other[: len(path)] == path for other in removed) or not fieldsets.merges(value, shape):
         return value
     if isinstance(value, dict):
         remaining = {}
         for name, child in value.items():
             at = (*path, f"f:{name}")
-            if at not in gone:
-                left = _without(child, shape.child(name), gone, at)
+            if at not in removed:
+                left = _without(child, shape.child(name), removed, at)
                 if left or left == child:
                     remaining[name] = left
         return remaining
     items = [(item, (*path, fieldsets.identity(item, shape))) for item in value]
-    return [_without(item, shape.items, gone, at) for item, at in items if at not in gone]
+    return [_without(item, shape.items, removed, at) for item, at in items if at not in removed]
 
 
 def _read(entries: Any) -> Owners:

@@ -113,9 +113,9 @@ def _retained(target: Json, patch: Json) -> Json:
     return {name: value for name, value in target.items() if name in keys}
 
 
-def _delete_items(merged: Json, name: str, gone: Any) -> None:
-    if isinstance(gone, list) and isinstance(merged.get(name), list):
-        merged[name] = [item for item in merged[name] if item not in gone]
+def _delete_items(merged: Json, name: str, removed: Any) -> None:
+    if isinstance(removed, list) and isinstance(merged.get(name), list):
+        merged[name] = [item for item in merged[name] if item not in removed]
 
 
 def _reorder(merged: Json, name: str, order: Any, before: Any, shape: Shape) -> None:

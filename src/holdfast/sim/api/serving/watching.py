@@ -148,8 +148,8 @@ def answer(call: Call, registry: Registry, clock: Clock) -> Response:
     try:
         position = bucket.position(version)
     except TooOld:
-        gone = status.expired(f"too old resource version: {version} ({registry.store.version})")
-        return Response(200, {"content-type": "application/json"}, _only(_error(gone)))
+        expired = status.expired(f"too old resource version: {version} ({registry.store.version})")
+        return Response(200, {"content-type": "application/json"}, _only(_error(expired)))
     return _stream(watch.lines(None, position, bookmark=False))
 
 
