@@ -516,8 +516,8 @@ def subject(**more: Any) -> Subject:
                 names.CAPACITY_TYPE: names.ON_DEMAND,
                 names.NODEPOOL: "default",
             },
-            made_from=Hash("1", "v1"),
-            pool=Hash("1", "v1"),
+            claim_hash=Hash("1", "v1"),
+            pool_hash=Hash("1", "v1"),
             wanted=requirements.of(is_in(names.NODEPOOL, "default")),
             instance_types=catalog(reservations),
             cloud=LABELS,
@@ -533,14 +533,14 @@ def test_first_difference_is_the_drift_reason() -> None:
     assert drift.reason(subject(cloud_says="AMIDrift")) == "AMIDrift"
     assert drift.reason(subject(instance_types=(), cloud_says="AMIDrift")) == drift.INSTANCE_TYPE
     assert drift.reason(subject(wanted=wanted, instance_types=())) == drift.REQUIREMENTS
-    assert drift.reason(subject(made_from=Hash("0", "v1"), wanted=wanted)) == drift.NODE_POOL
-    assert drift.reason(subject(made_from=Hash("0", "v1"), launched=False)) is None
+    assert drift.reason(subject(claim_hash=Hash("0", "v1"), wanted=wanted)) == drift.NODE_POOL
+    assert drift.reason(subject(claim_hash=Hash("0", "v1"), launched=False)) is None
 
 
 @pytest.mark.fact("NC-40")
 def test_hash_of_another_version_and_unknown_type_of_a_young_node_cause_no_drift() -> None:
-    assert drift.reason(subject(made_from=Hash("0", "v0"))) is None
-    assert drift.reason(subject(made_from=Hash(None, None))) is None
+    assert drift.reason(subject(claim_hash=Hash("0", "v0"))) is None
+    assert drift.reason(subject(claim_hash=Hash(None, None))) is None
     assert drift.reason(subject(instance_types=(), age_s=HOUR_S - 1)) is None
 
 

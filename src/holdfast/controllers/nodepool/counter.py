@@ -63,8 +63,8 @@ class Counter:
         counted = {name: resources.text(name, amount) for name, amount in used.amounts if amount}
         if (there, pool.status.nodes) == (counted, used[resources.NODES]):
             return ""
-        gone = dict.fromkeys(there.keys() - counted.keys())
-        status = {"nodes": used[resources.NODES], "resources": {**gone, **counted}}
+        removed = dict.fromkeys(there.keys() - counted.keys())
+        status = {"nodes": used[resources.NODES], "resources": {**removed, **counted}}
         await self._kube.patch(pool, {"status": status}, status=True)
         return f"updated status.resources: {used}"
 

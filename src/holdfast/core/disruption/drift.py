@@ -42,8 +42,8 @@ class Subject:
     launched: bool
     age_s: int
     labels: Mapping[str, str]
-    made_from: Hash
-    pool: Hash
+    claim_hash: Hash
+    pool_hash: Hash
     wanted: Requirements  # what every node of the pool is
     instance_types: tuple[InstanceType, ...]
     cloud: CloudLabels
@@ -55,7 +55,7 @@ def reason(one: Subject) -> str | None:
     """Why it drifted; None: it did not."""
     if not one.launched:
         return None
-    if one.made_from.differs(one.pool):
+    if one.claim_hash.differs(one.pool_hash):
         return NODE_POOL
     if not _labels(one).compatible(one.wanted.without(one.ignored)):
         return REQUIREMENTS
