@@ -18,7 +18,7 @@ from holdfast.model.snapshot import CloudLabels
 from holdfast.state.conversion import pod_states, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.pods import PodConverter
-from holdfast.state.conversion.snapshot import Cluster, PendingDecisions, Supply, Taken
+from holdfast.state.conversion.snapshot import Cluster, PendingDecisions, SnapshotAndRejected, Supply
 from objects import NOW_S, budget, container, csi_node, daemonset, node, nodeclaim, owned, pod
 from planner_builders import fake_types
 
@@ -62,9 +62,11 @@ SUPPLY = Supply(
 )
 
 
-def snapshot_of(cluster: Cluster = CLUSTER, decisions: PendingDecisions = snapshot.NO_DECISIONS) -> Taken:
+def snapshot_of(
+    cluster: Cluster = CLUSTER, decisions: PendingDecisions = snapshot.NO_DECISIONS
+) -> SnapshotAndRejected:
     converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
-    return snapshot.take(
+    return snapshot.build(
         cluster, SUPPLY, converter, now_s=NOW_S, decisions=decisions, is_pending=pod_states.awaits_node
     )
 
@@ -160,7 +162,7 @@ def test_a_nodepool_whose_instance_types_could_not_be_listed_is_left_out() -> No
         counts_read_s=NOW_S,
     )
     converter = PodConverter(LabelRules(WELL_KNOWN_LABELS))
-    result = snapshot.take(pending, supply, converter, now_s=NOW_S, is_pending=pod_states.awaits_node)
+    result = snapshot.build(pending, supply, converter, now_s=NOW_S, is_pending=pod_states.awaits_node)
     assert [one.name for one in result.snapshot.node_pools] == ["a", "b"]
     (claim,) = solve(SolveRequest(result.snapshot)).claims
     assert claim.node_pool == "a"

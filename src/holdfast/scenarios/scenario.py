@@ -116,7 +116,7 @@ def build(
         supply, notes = _supply(reading, values, written, now_s, terms, regions)
     except errors.InvalidInput as error:  # of a region that cannot serve one of the classes
         return (Wrong(written, Finding(("spec", "region"), str(error))),)
-    taken = snapshot.take(
+    built = snapshot.build(
         snapshot.Cluster(
             node_pools=reading.of(NodePool),
             node_claims=reading.of(NodeClaim),
@@ -132,7 +132,7 @@ def build(
         is_pending=pod_states.awaits_node,
         uid_of=full_name,
     )
-    return Scenario(SolveRequest(taken.snapshot, how), taken.rejected, (*notes, *_passed_over(pods)))
+    return Scenario(SolveRequest(built.snapshot, how), built.rejected, (*notes, *_passed_over(pods)))
 
 
 # --- Pods -------------------------------------------------------------------------------------------

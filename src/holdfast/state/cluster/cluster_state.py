@@ -143,7 +143,7 @@ class ClusterState:
         await self._nodes.see_changed()
         await self._claims.see_changed()
         await self._nominated_pods.refresh(self._nodes.all().nodes, self._pods.sorted_out().pending)
-        return self._taken(counted, instances)
+        return self._build(counted, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
         """The newest counts; the last ones, where they cannot be read now."""
@@ -225,7 +225,7 @@ class ClusterState:
     def _of(self, kind: type[K]) -> tuple[K, ...]:
         return tuple(self._caches.of(kind))
 
-    def _taken(self, counted: _Counted, instances: tuple[Instance, ...]) -> SnapshotResult:
+    def _build(self, counted: _Counted, instances: tuple[Instance, ...]) -> SnapshotResult:
         self._pod_context.read()
         cluster = Cluster(
             node_pools=self._of(NodePool),
@@ -240,7 +240,7 @@ class ClusterState:
             instances,
             counted.before,
         )
-        taken = snapshot.assembled(
+        built = snapshot.assemble(
             cluster,
             supply,
             self._pods.converter,
@@ -249,8 +249,8 @@ class ClusterState:
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
-        nominated = held_capacity.tainted(self._nominated_pods.applied(taken.snapshot))
-        return SnapshotResult(nominated, taken.rejected, tuple(self._supplied.unserved))
+        nominated = held_capacity.tainted(self._nominated_pods.applied(built.snapshot))
+        return SnapshotResult(nominated, built.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:
         """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan

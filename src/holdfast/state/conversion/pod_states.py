@@ -76,11 +76,11 @@ def is_provisionable(pod: Pod) -> bool:
     )
 
 
-def is_reschedulable(pod: Pod, made_by: str) -> bool:
+def is_reschedulable(pod: Pod, owner_kind: str) -> bool:
     """Whether another pod takes its place when its node goes (S-3, budgets and do-not-disrupt apart)."""
-    if made_by == STATEFUL_SET:
+    if owner_kind == STATEFUL_SET:
         return is_active(pod) or is_terminating(pod)
-    return is_active(pod) and made_by not in _STAYS_ON_ITS_NODE
+    return is_active(pod) and owner_kind not in _STAYS_ON_ITS_NODE
 
 
 def is_ready(pod: Pod) -> bool:

@@ -145,19 +145,19 @@ def _plain(shape: PodShape) -> Converted:
 
 def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
     """The pod, whose shape that is."""
-    meta, made_by = pod.metadata, pod_states.owner(pod)
+    meta, owner_kind = pod.metadata, pod_states.owner(pod)
     return PodView(
         uid or meta.uid or f"{shape.namespace}/{meta.name}",
         meta.name,
         times.epoch_s(meta.creation_timestamp) if meta.creation_timestamp is not None else 0,
         shape,
         pod.spec.node_name or None,
-        made_by == pod_states.DAEMON_SET,
-        pod_states.is_reschedulable(pod, made_by),
+        owner_kind == pod_states.DAEMON_SET,
+        pod_states.is_reschedulable(pod, owner_kind),
         pod_states.is_ready(pod),
         bool(meta.annotations) and pod_states.is_not_to_be_disrupted(pod, now_s),
         pod_states.is_terminating(pod),
-        made_by == pod_states.MIRROR,
+        owner_kind == pod_states.MIRROR,
         pod.spec.priority or 0,
         pod_states.deletion_cost(pod) if meta.annotations else 0,
         pod_states.maker(pod),

@@ -84,12 +84,12 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotAndRejected:
     snapshot: Snapshot
     rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for (S-7, S-9, S-100)
 
 
-def take(
+def build(
     cluster: Cluster,
     supply: Supply,
     converter: PodConverter,
@@ -98,7 +98,7 @@ def take(
     decisions: PendingDecisions = NO_DECISIONS,
     is_pending: Callable[[Pod], bool] = pod_states.is_provisionable,
     uid_of: Callable[[Pod], str] = lambda pod: pod.metadata.uid,
-) -> Taken:
+) -> SnapshotAndRejected:
     """The snapshot, and the pending pods that are not in it."""
     pending, bound, rejected = _sorted_out(cluster.pods, converter, now_s, is_pending, uid_of)
     newest = daemonsets.newest_pods(cluster.pods) if cluster.daemon_sets else {}
@@ -110,10 +110,10 @@ def take(
     views = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
     there = Nodes(tuple(views), nodepools.used(views))
-    return assembled(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
+    return assemble(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
 
 
-def assembled(
+def assemble(
     cluster: Cluster,
     supply: Supply,
     converter: PodConverter,
@@ -122,7 +122,7 @@ def assembled(
     claimed: tuple[ClaimView, ...],
     *,
     now_s: int,
-) -> Taken:
+) -> SnapshotAndRejected:
     """The same, of pods, nodes and claims that are known already, and sorted."""
     daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
     snapshot = Snapshot(
@@ -147,7 +147,7 @@ def assembled(
         count_before=supply.count_before,
         instances=tuple(sorted(supply.instances, key=lambda i: i.provider_id)),
     )
-    return Taken(snapshot, pods.rejected)
+    return SnapshotAndRejected(snapshot, pods.rejected)
 
 
 def _sorted_out(
