@@ -15,8 +15,9 @@ from click.testing import CliRunner
 import process_environment
 import read_only
 from holdfast.api.cluster import Lease
+from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
-from holdfast.app import settings
+from holdfast.app import karpenter, settings
 from holdfast.cli import main
 from holdfast.runtime import lease
 from process_environment import ProcessEnvironment
@@ -141,6 +142,70 @@ def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
         with_flag = await env.start("--beside-karpenter")
         await with_flag.wait_for_log("acquired lease")
         assert await with_flag.stop() == 0
+
+    run(program, tmp_path)
+
+
+async def lease_appears(env: ProcessEnvironment) -> None:
+    await karpenter_leads(env, env.clock.now_s())
+
+
+async def pod_appears(env: ProcessEnvironment) -> None:
+    """Karpenter without leader election: there is no Lease."""
+    labels = {"app.kubernetes.io/name": "karpenter"}
+    await env.deploy("karpenter", replicas=1, labels=labels)
+
+
+async def hashes_are_overwritten(env: ProcessEnvironment) -> None:
+    """Karpenter outside of the cluster and without a Lease: only its writes show."""
+    key = "karpenter.sh/nodepool-hash-version"
+    for _ in range(3):
+
+        async def has_our_version() -> bool:
+            pool = await env.kube.get(NodePool, "default")
+            return pool.metadata.annotations.get(key) == "holdfast-v1"
+
+        await env.until(has_our_version, "Holdfast writes its hash version")
+        pool = await env.kube.get(NodePool, "default")
+        await env.kube.patch(pool, {"metadata": {"annotations": {key: "v3"}}})
+
+
+@pytest.mark.parametrize(
+    ("appears", "sign"),
+    [
+        (lease_appears, "holds the Lease kube-system/karpenter-leader-election"),
+        (pod_appears, "has the label app.kubernetes.io/name=karpenter"),
+        (hashes_are_overwritten, "another program writes karpenter.sh/nodepool-hash-version"),
+    ],
+)
+def test_run_stops_when_karpenter_appears(tmp_path: Path, appears: Program, sign: str) -> None:
+    async def program(env: ProcessEnvironment) -> None:
+        replica = await env.start()
+        await create_class_and_pool(env)
+        await replica.wait_for_log("acquired lease")
+        await appears(env)
+        assert await replica.ended() == 3
+        assert sign in str(replica.lines[-1])
+        env.replicas.remove(replica)
+        held = await env.kube.get(Lease, lease.NAME, "kube-system")
+        assert not held.spec.holder_identity, "the Lease is released"
+
+    run(program, tmp_path)
+
+
+def test_run_continues_after_one_overwritten_hash(tmp_path: Path) -> None:
+    """A user may apply a NodePool from a file that has annotations of Karpenter."""
+
+    async def program(env: ProcessEnvironment) -> None:
+        replica = await env.start()
+        await create_class_and_pool(env)
+        await replica.wait_for_log("acquired lease")
+        pool = await env.kube.get(NodePool, "default")
+        await env.kube.patch(
+            pool, {"metadata": {"annotations": {"karpenter.sh/nodepool-hash-version": "v3"}}}
+        )
+        await env.clock.sleep(2 * karpenter.CHECK_EVERY_S)
+        assert await replica.stop() == 0
 
     run(program, tmp_path)
 

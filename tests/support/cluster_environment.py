@@ -182,7 +182,13 @@ class Environment:
         return False
 
 
-def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def workload(
+    name: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
     """A workload document. `spec` mixes fields of the workload's spec and of the pod's spec."""
     owner_fields = (
         "replicas",
@@ -201,7 +207,10 @@ def workload(name: str, *, annotations: Mapping[str, str] | None = None, **spec:
             **owner,
             **selector,
             "template": {
-                "metadata": {"labels": {"app": name}, "annotations": dict(annotations or {})},
+                "metadata": {
+                    "labels": {"app": name, **(labels or {})},
+                    "annotations": dict(annotations or {}),
+                },
                 "spec": pod_spec(**spec),
             },
         },

@@ -15,7 +15,8 @@ from typing import Any, Final
 import structlog
 
 from holdfast import errors
-from holdfast.api.cluster import Lease, Service
+from holdfast.api.cluster import Service
+from holdfast.app.karpenter import Detector
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Program, Settings
 from holdfast.cloud.aws import metrics as aws_metrics
@@ -35,18 +36,10 @@ from holdfast.runtime.compute import ThreadCompute
 from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import KubeRecorder
-from holdfast.state.conversion import times
-
-KARPENTER_LEASE: Final = "karpenter-leader-election"
 
 _NAMESPACE: Final = "kube-system"  # of the Lease when not running in a pod, and of the DNS Service
 _DNS: Final = "kube-dns"
-_LEASE_S: Final = 15  # for a Lease without leaseDurationSeconds
 _VERSION_EVERY_S: Final = 900
-
-
-class KarpenterLeadsError(errors.Terminal):
-    """Karpenter holds its Lease: both would launch nodes for the same pods and delete each other's nodes."""
 
 
 async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Event) -> None:
@@ -58,8 +51,10 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
             transport=adapters.transport, clock=clock, ids=adapters.ids, settings=program.app.client
         )
         version = await kube.version()
+        karpenter = None
         if not program.beside_karpenter:
-            await _refuse_beside_karpenter(kube, await _server_clock(kube, clock))
+            karpenter = Detector(kube, await _server_clock(kube, clock))
+            await karpenter.check()
         await credentials.check(_calls(adapters, kube))
         settings = await _completed(program.app, kube, connection, version)
         app = App(settings, adapters, after_sync=process.freeze)
@@ -76,7 +71,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
                 log.warning("plans take longer: the kernel runs as plain Python", reason=reason)
             for name in program.without_effect:
                 log.warning("ignoring a setting that has no effect", setting=name)
-            await _run_until(stop, app, kube, clock)
+            await _run_until(stop, app, kube, clock, karpenter)
             log.info("stopped")
 
 
@@ -148,19 +143,6 @@ async def _server_clock(kube: Client, clock: Clock) -> Clock:
     return program_clock
 
 
-async def _refuse_beside_karpenter(kube: Client, clock: Clock) -> None:
-    for lease in (await kube.list(Lease, field_selector=f"metadata.name={KARPENTER_LEASE}")).items:
-        spec = lease.spec
-        lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # twice: Karpenter's clock may differ
-        renewed_s = times.epoch_s(spec.renew_time) if spec.renew_time else 0
-        if spec.holder_identity and clock.now_s() < renewed_s + lasts_s:
-            raise KarpenterLeadsError(
-                f"Karpenter runs in this cluster: {spec.holder_identity} holds the Lease "
-                f"{lease.metadata.namespace}/{KARPENTER_LEASE}. Scale Karpenter to zero first, or start with "
-                "--beside-karpenter if the two manage different NodePools"
-            )
-
-
 async def _completed(settings: Settings, kube: Client, connection: Connection, version: str) -> Settings:
     """The settings, with defaults from the connection and the cluster."""
     election = settings.election
@@ -213,12 +195,18 @@ async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
         ) from error
 
 
-async def _run_until(stop: asyncio.Event, app: App, kube: Client, clock: Clock) -> None:
+async def _run_until(
+    stop: asyncio.Event, app: App, kube: Client, clock: Clock, karpenter: Detector | None
+) -> None:
     app_task = asyncio.create_task(app.run())
     version_task = app.supervisor.start("version", lambda: _follow_version(app, kube, clock))
     others = [asyncio.create_task(stop.wait()), version_task]
+    if karpenter is not None:
+        others.append(asyncio.create_task(karpenter.run(app.caches)))
     try:
-        await asyncio.wait({app_task, *others}, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait({app_task, *others}, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended - {app_task}:
+            task.result()
     finally:
         for task in others:
             task.cancel()

@@ -288,7 +288,7 @@ TABLE: Final = (
     Setting("disable-leader-election", "false", "Run without a Lease; for a single replica.", _flag),
     Setting("leader-election-name", lease.NAME, "Name of the Lease."),
     Setting("leader-election-namespace", "", "Namespace of the Lease. Default: the pod's, or kube-system."),
-    Setting("beside-karpenter", "false", "Start although Karpenter runs in the cluster.", _flag),
+    Setting("beside-karpenter", "false", "Run although Karpenter runs in the cluster; both then act on every NodePool, so this is for tests.", _flag),
     Setting("metrics-port", "8080", "Port of /metrics.", _number(0, _PORTS - 1)),
     Setting("health-probe-port", "8081", "Port of /healthz and /readyz.", _number(0, _PORTS - 1)),
     Setting("bind-address", "", "Address of both ports. Default: all addresses.", _address),

@@ -13,6 +13,7 @@ import structlog
 
 from holdfast import errors
 from holdfast.app import production, settings
+from holdfast.app.karpenter import KarpenterRunsError
 from holdfast.app.settings import Program, Setting
 from holdfast.runtime import logs, process
 from holdfast.runtime.clock import RealClock
@@ -21,7 +22,7 @@ from holdfast.runtime.threads import DaemonExecutor
 _THREADS: Final = 8
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
-_KARPENTER_LEADS: Final = 3
+_KARPENTER_RUNS: Final = 3
 
 
 def _option(setting: Setting) -> click.Option:
@@ -71,7 +72,7 @@ async def _main(program: Program) -> int:
         log.critical("exiting on an error", error=str(error), kind=type(error).__name__)
         if isinstance(error, errors.InvalidInput):  # a kubeconfig, a port or an AWS profile
             return _WRONG_SETTINGS
-        return _KARPENTER_LEADS if isinstance(error, production.KarpenterLeadsError) else _FAILED
+        return _KARPENTER_RUNS if isinstance(error, KarpenterRunsError) else _FAILED
     return 0
 
 
