@@ -1,1 +1,1 @@
-"""The cluster as it is now, kept from watch caches: snapshots, nominations and held capacity."""
+"""The state of a running cluster, from watch caches: snapshots, nominations and held capacity."""

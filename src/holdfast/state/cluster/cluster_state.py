@@ -1,9 +1,9 @@
 """The snapshot of a running cluster, from the watch caches and `ports.Cloud`.
 
-The rules: a snapshot never calls the API server, and reads from the cloud only cached values, except for the
-list of instances, which the ledger needs where there are reservations; what did not change since the last
-snapshot is the same value again, so that what was derived from it is not derived anew; a class that cannot be
-served keeps its own pools out of the snapshot, and no others; and so does a pool that cannot be read.
+A snapshot never calls the API server. From the cloud it reads cached values, except the list of instances, which the
+ledger needs where there are reservations. A value that did not change since the last snapshot stays the same object, so
+that values derived from it are not computed again. A node class that cannot be resolved keeps only its own NodePools
+out of the snapshot; a NodePool that cannot be parsed keeps only itself out.
 """
 
 import contextlib
@@ -57,17 +57,18 @@ KINDS: Final[tuple[type[Object], ...]] = (
     StorageClass,
     CSINode,
 )
-# The age of a list of instances that is enough while no slot changes. A controller lists each minute; that list is used.
+# The maximum age of the list of instances while no slot changes. A controller lists instances each minute; that list is
+# used.
 _MAX_AGE_S: Final = 90.0
-# Of counts while instances of ours leave slots: a slot that is free again must be in a plan before a launch on demand.
-# The read begins after the list of instances, so it shows what that list shows as terminated.
+# The maximum age of the counts while an instance releases a slot. A slot that is free again must be in the plan, or the
+# plan launches on demand. The counts are read after the list of instances, so they include its terminated instances.
 _RECOUNT_S: Final = 2.0
 _MOVING: Final = "moving"
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResult:
-    """A snapshot, and what is not in it."""
+    """A snapshot, the pending pods that are not in it and the NodePools that are not in it."""
 
     snapshot: Snapshot
     rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for
@@ -78,7 +79,7 @@ class SnapshotResult:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Counts, and what the ledger keeps of the counts before them."""
+    """Counts, and the result of the previous counts that the ledger needs."""
 
     counts: ReservationCounts
     before: CountBefore | None = None
@@ -102,8 +103,8 @@ class ClusterState:
         ledger_lag_s: int,
         spreads: Sequence[DefaultConstraint] = (),
     ) -> None:
-        """`spreads`: what kube-scheduler gives to pods that have none; what makes pods (`watched_pod_context.MAKERS`) is
-        to be in the caches then."""
+        """`spreads`: kube-scheduler's default constraints for pods without their own. With these, the caches must have
+        the kinds `watched_pod_context.MAKERS`."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -123,16 +124,16 @@ class ClusterState:
         self._nominated_pods = NominatedPods(self.nominations, clock=clock)
         self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
-        self._supplied = _Supplied()  # as in the last snapshot
-        self._counted = _Counted(NOT_READ)  # the newest that could be read
-        self._listed_instances: tuple[Instance, ...] = ()  # likewise
-        self._gone: dict[Instance, int] = {}  # instances that left a slot, with when a list first lacked them
+        self._supplied = _Supplied()  # of the last snapshot
+        self._counted = _Counted(NOT_READ)  # the last successful read
+        self._listed_instances: tuple[Instance, ...] = ()  # the last successful list
+        self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
-    # --- What others ask ------------------------------------------------------------------------------
+    # --- Public methods -------------------------------------------------------------------------------
 
     async def snapshot(self) -> SnapshotResult:
-        """The snapshot of the cluster now. NotReady when a watch is silent: its cache may be old."""
+        """The snapshot of the cluster now. Raises NotReady if a watch is silent: its cache may be stale."""
         self._caches.check_fresh()
         instances = await self._instances(await self.counts())
         counted = await self._count(_RECOUNT_S if _leave_slots(instances) else None)
@@ -146,7 +147,7 @@ class ClusterState:
         return self._build(counted, instances)
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
-        """The newest counts; the last ones, where they cannot be read now."""
+        """The newest counts; the last ones if they cannot be read now."""
         return (await self._count(max_age_s)).counts
 
     async def _count(self, max_age_s: float | None = None) -> _Counted:
@@ -157,7 +158,7 @@ class ClusterState:
         return self._counted
 
     def _left_by(self, counted: _Counted) -> CountBefore | None:
-        """What the ledger keeps of counts once there are newer ones."""
+        """The result of these counts that the ledger needs once there are newer counts."""
         if not counted.counts.reservations:
             return None
         return ledger.count_before(
@@ -176,9 +177,9 @@ class ClusterState:
 
     @contextlib.contextmanager
     def holding(self, wanted: Counter[str]) -> Iterator[Counter[str]]:
-        """Of the wanted slots, as many as are free now, by reservation. They are held while the claims for them are being
-        written: provisioning and disruption plan at the same time, so a slot that was free in the snapshot of one may be
-        the other's by now."""
+        """Yields how many of the wanted slots are free now, by reservation, and holds them while the caller writes the
+        NodeClaims. Provisioning and disruption plan at the same time, so a slot that is free in one's snapshot may
+        already be held by the other."""
         bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
         found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), self._ledger_lag_s)
@@ -203,7 +204,7 @@ class ClusterState:
         )
 
     def pool(self, name: str) -> NodePoolView | None:
-        """A NodePool as it is now, with what its nodes have now; None: it is gone, or going, or cannot be read."""
+        """A NodePool with the current capacity of its nodes; None: it is deleted, deleting, or cannot be parsed."""
         pool = self._caches.of(NodePool).get(("", name))
         if pool is None or pool.metadata.deletion_timestamp is not None:
             return None
@@ -213,14 +214,14 @@ class ClusterState:
             return None
 
     def node_class(self, reference: NodeClassReference) -> Object | None:
-        """The class that a claim or a pool refers to, if it is one of ours and there."""
+        """The node class that a NodeClaim or NodePool refers to, if it is of our kind and exists."""
         found = self._terms.names(reference)
         return self._caches.of(self._terms.kind).get(("", found[0])) if found else None
 
     def is_ours(self, reference: NodeClassReference) -> bool:
         return (reference.group, reference.kind) == self._ours
 
-    # --- Inside ---------------------------------------------------------------------------------------
+    # --- Private methods ------------------------------------------------------------------------------
 
     def _of(self, kind: type[K]) -> tuple[K, ...]:
         return tuple(self._caches.of(kind))
@@ -262,7 +263,7 @@ class ClusterState:
             if nodepools.why_no_nodes(pool, ours, needs_ready=True) is not None:
                 continue
             try:
-                nodepools.view(pool, (), nodepools.NONE_USED)  # InvalidInput where it cannot be read
+                nodepools.view(pool, (), nodepools.NONE_USED)  # InvalidInput if the NodePool cannot be parsed
                 found.types[pool.metadata.name] = await self._types_of(reference, counts, found)
             except errors.HoldfastError as error:
                 found.unserved.append((pool.metadata.name, str(error)))
@@ -279,9 +280,9 @@ class ClusterState:
         return found.of_class[reference.name]
 
     async def _instances(self, counts: ReservationCounts) -> tuple[Instance, ...]:
-        """Empty without reservations: only the ledger needs instances. If EC2 cannot list them now, the previous
-        list: the counts show what is free, and no pod should wait for a list of instances. Also the previous
-        list while no slot changes, so that a caller that reads every few seconds costs one call a minute."""
+        """Empty without reservations: only the ledger needs instances. If the list fails, the previous list is used:
+        the counts show the free slots, and no pod should wait for a list of instances. The previous list is also used
+        while no slot changes, so that a caller that reads every few seconds causes one call a minute."""
         if not counts.reservations:
             return ()
         with contextlib.suppress(errors.HoldfastError):
@@ -291,8 +292,8 @@ class ClusterState:
         return *self._listed_instances, *self._gone
 
     def _miss(self, listed: tuple[Instance, ...], counts: ReservationCounts) -> None:
-        """Instances that were in slots and are no longer listed have terminated. They stay in the snapshot
-        until a count can show it: their slots are being released."""
+        """Instances that were in slots and are no longer listed have terminated. They stay in the snapshot until a
+        count can include their slots as free."""
         there, now_s = {one.provider_id for one in listed}, self._clock.now_s()
         missed = (
             one for one in self._listed_instances if one.reservation_id and one.provider_id not in there
@@ -305,8 +306,8 @@ class ClusterState:
         }
 
     def _is_in_motion(self) -> bool:
-        """Whether an instance starts in a slot or leaves one, or a claim waits for an instance to terminate.
-        On-demand and spot instances do not count: they hold no slot."""
+        """Whether an instance starts or terminates in a slot, has no NodeClaim, or a NodeClaim waits for an instance to
+        terminate. On-demand and spot instances do not count: they hold no slot."""
         moving = (InstanceState.STARTING, InstanceState.ENDING)
         owned, coming_or_going = self._by_provider_id, self._moving.get(_MOVING)
         return any(coming_or_going) or any(
@@ -316,14 +317,14 @@ class ClusterState:
 
 
 def _leave_slots(instances: Iterable[Instance]) -> bool:
-    """Whether an instance in a slot is terminating, or terminated so lately that a count may not show the slot as free."""
+    """Whether an instance in a slot is terminating, or terminated so recently that counts may not show a free slot."""
     return any(
         one.reservation_id and one.state in (InstanceState.ENDING, InstanceState.GONE) for one in instances
     )
 
 
 def _is_moving(claim: NodeClaim) -> tuple[str, ...]:
-    """Whether the claim waits for an instance to terminate, or its instance starts in a slot or leaves one."""
+    """Whether the claim waits for an instance to terminate, or its own instance starts or terminates in a slot."""
     waits = names.WAITS_FOR_INSTANCE in claim.metadata.annotations
     settled = claim.status.provider_id and claim.metadata.deletion_timestamp is None
     return (_MOVING,) if waits or (claims.has_slot(claim) and not settled) else ()

@@ -1,10 +1,10 @@
-"""Taints capacity that is held for evicted pods: on a NodeClaim that waits for the slot of a draining node, and on a node
-that reboots.
+"""Taints capacity that is held for evicted pods: on a NodeClaim that waits for the slot of a draining node, and on a
+node that reboots.
 
-When such a node will be ready is unknown, since a drain has no bound. The rules: other pods are not planned onto it, so
-they get a node as if it did not exist; the evicted pods, and those still to be evicted, find the capacity that was
-planned for them. They wait for a reboot for a bounded time. The NodeClaim has the owners of those pods as an annotation,
-so a restart gives the same result.
+When such a node will be ready is unknown, since a drain has no bound. So other pods are not planned onto it; they get
+another node. The evicted pods, and those still to be evicted, keep the capacity that was planned for them. They wait
+for a reboot for a bounded time. An annotation of the NodeClaim lists the owners of those pods, so a restart gives the
+same result.
 
 The taint exists in snapshots only. The pods that the capacity is held for tolerate it, and so do DaemonSets.
 """

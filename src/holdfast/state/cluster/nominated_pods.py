@@ -1,10 +1,10 @@
 """Adds nominated pods to the nodes of a snapshot, as if they were bound.
 
-The rules: a nominated pod is not planned again, and other pods find the capacity that is left; if kube-scheduler bound
-another pod to that capacity, the nomination is removed; a node with the same nominated pods as in the last snapshot is
-the same object. A pod of a draining node stays on its node until it is evicted, so every plan includes it; but the node
-that the last plan chose for it is nominated. Otherwise emptiness would delete that node during the drain, and the next
-plan would launch it again.
+A nominated pod is not planned again, and other pods are planned onto the capacity that is left. If kube-scheduler bound
+another pod to that capacity, the nomination is removed. A node with the same nominated pods as in the last snapshot
+stays the same object. A pod of a draining node stays on its node until it is evicted, so every plan includes it; the
+node that the last plan chose for it is nominated. Otherwise emptiness would delete that node during the drain, and the
+next plan would launch it again.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ Pods = tuple[PodView, ...]
 
 class _WithPods(NamedTuple):
     node: NodeView
-    pods: list[PodView]  # nominated to it
+    pods: list[PodView]  # nominated to the node
     both: NodeView
 
 
@@ -36,7 +36,7 @@ class NominatedPods:
         self._nominations = nominations
         self._clock = clock
         self._with_pods: dict[str, _WithPods] = {}  # by node
-        self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # by uid too
+        self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # and the same pods by uid
 
     async def refresh(self, nodes: Nodes, pending: Pods) -> None:
         """Prepares `applied`, a few nodes at a time, so that the event loop is not blocked."""

@@ -1,9 +1,8 @@
 """Pods that are nominated to a node or NodeClaim: not bound to it yet, or still running on a node that drains.
 
-The provisioner and disruption write them; the next snapshot reads them. A nominated pod counts as running on
-its node, so that it is not planned again and other pods see the capacity that is really free. The nominations
-are not stored: after a restart such pods are planned again, onto the NodeClaims that are launching, which the
-API server lists.
+The provisioner and disruption add nominations; the next snapshot reads them. A nominated pod counts as running on its
+node, so that it is not planned again and its capacity is not planned for other pods. Nominations are not stored: after
+a restart these pods are planned again, onto the launching NodeClaims, which the API server lists.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -11,22 +10,22 @@ from typing import Final
 
 from holdfast.ports import Clock
 
-NODES_MAX: Final = 3  # that are launched for a pod and come up without it, before the next one is delayed
+NODES_MAX: Final = 3  # nodes launched for a pod that is bound to none, before the next launch is delayed
 _DELAY_FIRST_S: Final = 60.0
 _DELAY_MAX_S: Final = 3600.0
-WINDOW_S: Final = 20.0  # after a node is ready: how long kube-scheduler may take to bind the nominated pods
+WINDOW_S: Final = 20.0  # time for kube-scheduler to bind nominated pods after the node is initialized
 
 
 class Nominations:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._nominated: dict[str, tuple[str, float | None]] = {}  # uid -> node or claim, and until when
-        self._written: set[str] = set()  # NodeClaims that were written for pods of this table
-        self._void: set[str] = set()  # of those, the ones whose pods are all bound elsewhere or deleted
+        self._written: set[str] = set()  # NodeClaims that were created for nominated pods
+        self._void: set[str] = set()  # NodeClaims of `_written` whose pods are all bound elsewhere or deleted
         self._new: set[str] = set()  # pods that are nominated to a node which was launched for them
         self._unbound: dict[
             str, tuple[int, float]
-        ] = {}  # uid -> nodes that came up without the pod, and when the last did
+        ] = {}  # uid -> count of nodes that the pod was not bound to, and when the last window ended
 
     def __len__(self) -> int:
         return len(self._nominated)
@@ -36,8 +35,8 @@ class Nominations:
         return ((pod, target) for pod, (target, _) in self._nominated.items())
 
     def nominate(self, pods: Iterable[str], target: str, *, ready: bool, written: bool = False) -> None:
-        """A node that exists is waited for as long as kube-scheduler may take; one to come, until it has come. `written`:
-        the target is a NodeClaim that was written for these pods and for nothing else."""
+        """`ready`: the node can run pods, so the nomination ends after WINDOW_S. Otherwise WINDOW_S starts when the
+        node is initialized. `written`: the target is a NodeClaim that was created for these pods alone."""
         if written:
             self._written.add(target)
         self._void.discard(target)
@@ -58,11 +57,12 @@ class Nominations:
         return [pod for pod, (nominated_to, _) in self._nominated.items() if nominated_to == target]
 
     def keep(self, expected: Container[str], is_to_come: Callable[[str], bool | None]) -> None:
-        """Removes pods that are not expected any more, targets that are deleted, and pods that were not bound in time.
+        """Removes nominations of pods that are not expected any more, of deleted targets, and of pods that were not
+        bound in time.
 
-        `expected`: pods that are pending, and pods on nodes that drain.
+        `expected`: pending pods, and pods on draining nodes.
 
-        `is_to_come`: whether a target is still to come; None when it does not exist.
+        `is_to_come`: whether a target is not initialized yet; None: it does not exist or is deleting.
         """
         now_s = self._clock.monotonic_s()
         to_come = {target: is_to_come(target) for target in self.targets()}
@@ -78,7 +78,7 @@ class Nominations:
                 if pod in self._new:
                     self._unbound[pod] = (self.unbound(pod) + 1, now_s)
                 continue
-            has_come = until_s is None and not coming  # from now on the time counts
+            has_come = until_s is None and not coming  # the window starts now
             remaining[pod] = (target, now_s + WINDOW_S) if has_come else nomination
         self._nominated = remaining
         self._new &= remaining.keys()
@@ -88,15 +88,16 @@ class Nominations:
         self._unbound = {pod: one for pod, one in self._unbound.items() if pod in expected}
 
     def is_void(self, target: str) -> bool:
-        """Whether every pod that a NodeClaim was written for was bound elsewhere, or deleted, while it was to come."""
+        """Whether all pods that a NodeClaim was created for were bound elsewhere or deleted before it was initialized."""
         return target in self._void
 
     def unbound(self, pod: str) -> int:
-        """How many nodes came up for a pod that kube-scheduler did not bind to them."""
+        """How many nodes were launched for a pod that kube-scheduler did not bind to them."""
         return self._unbound.get(pod, (0, 0.0))[0]
 
     def delayed(self) -> frozenset[str]:
-        """Pods that no node is launched for now: too many came up without them. The delay doubles with each node."""
+        """Pods for which no node is launched now: NODES_MAX nodes were launched for each of them, and it is bound to
+        none. The delay doubles with each further node."""
         now_s = self._clock.monotonic_s()
         return frozenset(
             pod
@@ -106,5 +107,5 @@ class Nominations:
         )
 
     def targets(self) -> frozenset[str]:
-        """Nodes and claims with nominated pods; they are not to be disrupted (ST-12)."""
+        """Nodes and NodeClaims with nominated pods. They must not be disrupted (ST-12)."""
         return frozenset(target for target, _ in self._nominated.values())

@@ -1,7 +1,7 @@
-"""The sum of what the nodes of each NodePool have, updated as objects change.
+"""The total capacity of the nodes of each NodePool, updated as objects change.
 
-The same as `nodepools.used` over all nodes, without reading all nodes: one changed node of ten thousand costs as much as
-one of ten. A Node and a NodeClaim with the same provider id are one node (ST-5, ST-6).
+The result is the same as `nodepools.used` over all nodes. Only changed nodes are read, so the cost does not depend on
+the size of the cluster. A Node and a NodeClaim with the same provider id are one node (ST-5, ST-6).
 """
 
 from itertools import islice
@@ -25,7 +25,7 @@ class PoolUsage:
         self._clock = clock
         self._nodes = nodes.index(indexes.by_provider_id)
         self._claims = claims.index(indexes.by_provider_id)
-        self._counted: dict[str, tuple[str, Resources]] = {}  # by provider id: its pool, and what it has
+        self._counted: dict[str, tuple[str, Resources]] = {}  # provider id -> NodePool, and capacity
         self._used: dict[str, Resources] = {}  # by pool
         self._changed: dict[str, None] = {}  # provider ids, in the order they changed
         for node in nodes:
@@ -36,7 +36,7 @@ class PoolUsage:
         claims.subscribe(self._claim_changed)
 
     async def of(self, pool: str) -> Resources:
-        """With the number of nodes among them. A resource that nothing has any more may be there with 0."""
+        """The capacity of the NodePool's nodes, with their number as a resource. A resource may have the amount 0."""
         done = 0
         while self._changed:
             self._count(next(iter(self._changed)))

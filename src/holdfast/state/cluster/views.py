@@ -1,6 +1,6 @@
 """The views of Nodes or NodeClaims by name, from one snapshot to the next.
 
-The rule: a view that did not change stays the same object, so that values derived from it are not computed again.
+A view that did not change stays the same object, so that values derived from it are not computed again.
 """
 
 from typing import Generic, TypeVar
@@ -13,7 +13,7 @@ V = TypeVar("V", NodeView, ClaimView)
 class Views(Generic[V]):
     def __init__(self) -> None:
         self._known: dict[str, V] = {}
-        self._sorted: tuple[V, ...] | None = ()  # None: something changed since
+        self._sorted: tuple[V, ...] | None = ()  # None: a view changed since the last sort
 
     def get(self, name: str) -> V | None:
         return self._known.get(name)
@@ -32,7 +32,7 @@ class Views(Generic[V]):
             self._known[name] = value
 
     def all(self) -> tuple[V, ...]:
-        """Sorted by name; the same tuple again while nothing changes."""
+        """Sorted by name. The same tuple is returned until a view changes."""
         if self._sorted is None:
             self._known = {name: self._known[name] for name in sorted(self._known)}
             self._sorted = tuple(self._known.values())

@@ -1,6 +1,6 @@
-"""NodeClaims of a running cluster as far as slots are counted by them, kept up to date as they change.
+"""The NodeClaims of a running cluster as values for the ledger, updated as they change.
 
-The rule: the cost of a read follows from the claims that changed since the last read.
+A read converts only the NodeClaims that changed since the last read.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ class WatchedClaims:
         watched.subscribe(self._on_claim)
 
     async def see_changed(self) -> None:
-        """A few at a time, with others running in between."""
+        """Converts changed NodeClaims in batches, so that the event loop is not blocked."""
         for _ in range(0, len(self._changed), _CONVERTED_AT_ONCE):
             for name in list(islice(self._changed, _CONVERTED_AT_ONCE)):
                 self._see(name)
             await self._clock.sleep(0)
 
     def all(self) -> tuple[ClaimView, ...]:
-        """As they are now, sorted by name."""
+        """The NodeClaims now, sorted by name."""
         for name in list(self._changed):
             self._see(name)
         return self._views.all()

@@ -1,8 +1,8 @@
-"""The nodes of a running cluster as values, kept up to date as objects change.
+"""The nodes of a running cluster as values, updated as objects change.
 
-Called by `cluster_state`. The rule: what a snapshot costs follows from what changed since the last one, not from all there is. So
-a node is seen anew only when something changed that it is made of: its Node, its NodeClaim, its CSINode, its pods, what
-we decided about it, or what its instance type states. `nodes.pairs` pairs all objects at once.
+Called by `cluster_state`. The cost of a snapshot depends on what changed, not on the size of the cluster. So a node is
+converted again only when its Node, NodeClaim, CSINode, pods, DisruptionCommand, nomination or instance type changed.
+`nodes.pairs` does the same for all objects at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +59,7 @@ class WatchedNodes:
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
         self._views: Views[NodeView] = Views()
-        self._lone: Views[NodeView] = Views()  # of claims whose node is not there, by the claim
+        self._lone: Views[NodeView] = Views()  # of NodeClaims without a Node, by name of the NodeClaim
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
         self._all = Nodes()
@@ -70,7 +70,7 @@ class WatchedNodes:
         pods.subscribe(self._on_pod)
 
     def use(self, types: Mapping[str, Types]) -> None:
-        """From now on these are the instance types that there are, by name of class."""
+        """Sets the instance types, by name of node class."""
         if types.keys() == self._types.keys() and all(types[name] is self._types[name] for name in types):
             return
         limits = nodes.stated_limits(types.values())
@@ -80,18 +80,18 @@ class WatchedNodes:
         self._types, self._limits, self._offerings = types, limits, {}
 
     async def see_changed(self) -> None:
-        """A few at a time, with others running in between."""
+        """Converts changed nodes in batches, so that the event loop is not blocked."""
         self._mark()
         for _ in range(0, len(self._changed) + len(self._changed_claims), _CONVERTED_AT_ONCE):
             self._see_some()
             await self._clock.sleep(0)
 
     def all(self) -> Nodes:
-        """As they are now; the same again while nothing changes."""
+        """The nodes now. The same object is returned until something changes."""
         self._mark()
         while self._changed or self._changed_claims:
             self._see_some()
-        self._offerings = {}  # of claims that may be launched or deleted by the next snapshot
+        self._offerings = {}  # their claims may be launched or deleted before the next snapshot
         views, lone = self._views.all(), self._lone.all()
         if views is not self._sources[0] or lone is not self._sources[1]:
             there = tuple(sorted((*views, *lone), key=lambda node: node.name))
@@ -115,7 +115,7 @@ class WatchedNodes:
         self._changed[node] = None
 
     def _mark(self) -> None:
-        """What we decided and the API server does not know yet; and nodes with pods that cannot be read."""
+        """Adds nodes to `_changed` whose DisruptionCommand, nomination or unreadable pods appeared or disappeared."""
         deleting = disruption_commands.nodes_to_delete(
             self._disrupted.get(_DISRUPTED), lambda name: self._claims.get(("", name)) is not None
         )
@@ -125,10 +125,10 @@ class WatchedNodes:
             self._changed[name] = self._changed_claims[name] = None
         self._deleting, self._nominated, self._full = deleting, nominated, full
 
-    # --- Seeing it ------------------------------------------------------------------------------------
+    # --- Conversion -----------------------------------------------------------------------------------
 
     def _see_some(self) -> None:
-        """Nodes first: whether a claim is alone follows from them."""
+        """Nodes first: `_alone` needs them to find out whether a NodeClaim has a Node."""
         for _ in range(_CONVERTED_AT_ONCE):
             if self._changed:
                 self._see_node(_pop_first(self._changed))
@@ -161,12 +161,12 @@ class WatchedNodes:
         return nodes.claim_of_node(ours(same_provider_id), ours(names_node))
 
     def _may_be(self, claim: NodeClaim) -> list[str]:
-        """Names of nodes that may be paired with the claim."""
+        """Names of nodes that may belong to the claim."""
         found = self._nodes_by_provider_id.get(claim.status.provider_id or "")
         return [*indexes.by_node_name(claim), *(node.metadata.name for node in found)]
 
     def _alone(self, claim: NodeClaim) -> NodeView | None:
-        """The node of a claim that was launched and has none yet, or that is still to be launched."""
+        """The view of a NodeClaim without a Node, launched or not. None: it has a Node, or is deleting without one."""
         if not claim.status.provider_id:
             if claim.metadata.deletion_timestamp is not None:
                 return None

@@ -1,7 +1,8 @@
-"""What pods mean depends on namespaces, on storage and, where the cluster spreads pods by itself, on what made them.
+"""The objects that the conversion of a pod depends on: namespaces, storage and, if the cluster has default spread
+constraints, Services and the controllers of pods.
 
-Called by `cluster_state`. The rule: after a change, pods that may mean something else are read again, and no others: those of a
-volume claim that changed, or whose volume did; else those that depend on any other object.
+Called by `cluster_state`. After a change of a PersistentVolumeClaim or its volume, only its pods are converted again.
+After any other change, all pods that depend on one of these objects are.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from holdfast.state.conversion import default_spreads, pod_shapes, volumes
 from holdfast.state.conversion.default_spreads import Defaults
 from holdfast.state.conversion.pod_shapes import PodContext
 
-MAKERS: Final[tuple[type[Object], ...]] = (  # wanted only where the cluster spreads pods by itself (S-85)
+MAKERS: Final[tuple[type[Object], ...]] = (  # needed for default spread constraints only (S-85)
     Service,
     Deployment,
     ReplicaSet,
@@ -36,7 +37,7 @@ class WatchedPodContext:
         self._claims = caches.of(PersistentVolumeClaim)
         self._claims_by_volume = self._claims.index(_volume)
         self._changed_claims: dict[Key, None] = {}
-        self._changed = True  # more than these
+        self._changed = True  # an object of another kind changed
         kinds: tuple[type[Object], ...] = (Namespace, StorageClass, *(MAKERS if spreads else ()))
         for kind in kinds:
             caches.of(kind).subscribe(self._on_any)
@@ -44,7 +45,7 @@ class WatchedPodContext:
         caches.of(PersistentVolume).subscribe(self._on_volume)
 
     def read(self) -> None:
-        """Pods are read in what is there now."""
+        """Converts pods with the current objects from now on."""
         if not self._changed and not self._changed_claims:
             return
         context = PodContext(

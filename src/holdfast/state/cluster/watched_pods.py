@@ -1,8 +1,8 @@
-"""The pods of a running cluster as values, kept up to date as they change.
+"""The pods of a running cluster as values, updated as they change.
 
-The rule: what a snapshot costs follows from the pods that changed since the last one, not from all
-there are. So a pod is converted once for each version of it, a few at a time with others running in between; pods are
-looked up by their node; and the caller gets the nodes whose pods changed.
+The cost of a snapshot depends on the pods that changed since the last one, not on the size of the cluster. So each
+version of a pod is converted once, in batches that do not block the event loop. Pods are indexed by node, and
+subscribers get the nodes whose pods changed.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,9 +26,7 @@ from holdfast.state.conversion.pods import PodConverter
 from holdfast.state.conversion.snapshot import Pods
 
 _CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
-_SORTED_AT_ONCE: Final = (
-    5000  # pods that come among those that are sorted already, however many, in about 5 ms
-)
+_SORTED_AT_ONCE: Final = 5000  # new pods, merged into any number of sorted pods in about 5 ms
 
 
 class WatchedPods:
@@ -40,12 +38,12 @@ class WatchedPods:
         self._by_node = watched.index(indexes.by_node)
         self._by_claim = watched.index(_claims)
         self._of_daemon_set = watched.index(_daemon_set)
-        self._newest: dict[str, Pod | None] = {}  # by DaemonSet, where none of its pods changed since
+        self._newest: dict[str, Pod | None] = {}  # by DaemonSet; removed when one of its pods changes
         self._changed: dict[Key, None] = dict.fromkeys(map(key_of, watched))
         self._waiting: dict[str, tuple[PodView, tuple[Reason, ...]]] = {}  # pods that wait for a node
-        self._sorted: Pods | None = None  # those in order, where none changed since
-        self._passing: dict[str, None] = {}  # nodes with pods that are read anew each time,
-        self._passing_waiting: dict[Key, None] = {}  # and such pods that wait for one
+        self._sorted: Pods | None = None  # pods of `_waiting`, sorted; None: one changed
+        self._passing: dict[str, None] = {}  # nodes with pods that are converted for every snapshot
+        self._passing_waiting: dict[Key, None] = {}  # pending pods that are converted for every snapshot
         watched.subscribe(self._on_pod)
 
     def subscribe(self, changed_on: Callable[[str], None]) -> None:
@@ -53,7 +51,7 @@ class WatchedPods:
         self._changed_on.append(changed_on)
 
     def use(self, context: PodContext, claims: Iterable[Key] | None) -> None:
-        """Converts pods in this context from now on. It differs in these volume claims; None: in anything."""
+        """Converts pods in this context from now on. `claims`: the volume claims that changed; None: any object did."""
         self.converter.use(context)
         if claims is None:
             again = self.converter.depending()
@@ -64,7 +62,7 @@ class WatchedPods:
             self._on_pod(None, pod)
 
     async def convert_new(self) -> None:
-        """A few at a time, with others running in between: those of a large cluster take half a second."""
+        """Converts changed pods in batches: all pods of a large cluster at once would block the event loop for 0.5 s."""
         self._read_passing()
         for number in range(0, len(self._changed), _CONVERTED_AT_ONCE):
             self._convert(_CONVERTED_AT_ONCE)
@@ -74,7 +72,7 @@ class WatchedPods:
                 await self._clock.sleep(0)
 
     def sorted_out(self) -> Pods:
-        self._convert(len(self._changed))  # what changed since, too
+        self._convert(len(self._changed))  # pods that changed since `convert_new`
         if self._sorted is None:
             self._sort()
             rows = self._waiting.values()
@@ -87,7 +85,7 @@ class WatchedPods:
         self._waiting = {name: self._waiting[name] for name in sorted(self._waiting)}
 
     def _read_passing(self) -> None:
-        """Again, what may have passed."""
+        """Converts pods again whose view depends on the time."""
         self._changed |= self._passing_waiting
         self._passing_waiting = {}
         for node in self._passing:
@@ -95,7 +93,7 @@ class WatchedPods:
         self._passing = {}
 
     def _convert(self, most: int) -> None:
-        """Pods that changed; not more than that."""
+        """Converts at most this many of the changed pods."""
         for key in list(islice(self._changed, most)):
             del self._changed[key]
             pod = self._pods.get(key)
@@ -145,12 +143,12 @@ class WatchedPods:
 
 
 class _RememberingConverter(PodConverter):
-    """A pod that did not change is the same view again."""
+    """Caches views by pod: an unchanged pod has the same view."""
 
     def __init__(self, rules: LabelRules) -> None:
         super().__init__(rules)
         self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
-        self._depending: dict[str, Pod] = {}  # the pods that mean something else in another context
+        self._depending: dict[str, Pod] = {}  # pods whose view depends on the context
 
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         known = self._views.get(pod.metadata.uid)
@@ -173,17 +171,17 @@ class _RememberingConverter(PodConverter):
 
 
 def _is_passing(pod: Pod) -> bool:
-    """Whether what is read from it may be true for a while only."""
+    """Whether the pod's view depends on the time: its do-not-disrupt annotation may be a duration."""
     return pod.metadata.annotations.get(names.DO_NOT_DISRUPT, "true") != "true"
 
 
 def _full_name(pod: Pod) -> str:
-    """As its view has it."""
+    """The same as `PodView.full_name`."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
 
 
 def _claims(pod: Pod) -> tuple[str, ...]:
-    """Of its volumes, by namespace and name."""
+    """The PersistentVolumeClaims of the pod, as namespace/name."""
     names_ = volumes.claim_names(pod.metadata.name, pod.spec.volumes)
     return tuple(f"{pod.metadata.namespace}/{name}" for name in names_)
 

@@ -1,8 +1,8 @@
-"""PodDisruptionBudgets as values.
+"""Converts PodDisruptionBudgets to values.
 
-Called when a snapshot is taken. The rules: a budget is fully blocking when it can never allow a disruption,
-whatever runs; what it allows at the moment is its status (S-5). A budget that cannot be read is about every pod of
-its namespace and allows nothing: what cannot be read forbids rather than allows.
+A budget is fully blocking if it never allows a disruption, whatever pods run. The disruptions that it allows now are in
+its status (S-5). A budget that cannot be parsed selects every pod of its namespace and allows no disruption: an unknown
+rule must not allow evictions.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ def view(budget: PodDisruptionBudget) -> BudgetView:
 
 
 def check(budget: PodDisruptionBudget) -> BudgetView:
-    """The budget; InvalidInput where it cannot be read."""
+    """The budget; InvalidInput if it cannot be parsed."""
     spec = budget.spec
     return BudgetView(
         namespace=budget.metadata.namespace or pod_shapes.DEFAULT_NAMESPACE,

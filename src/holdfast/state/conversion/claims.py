@@ -1,11 +1,11 @@
-"""Converts a NodeClaim to the one view of it that planning, launches and drift share, and a NodeClaim that is not launched
-yet to the node that it most likely becomes.
+"""Converts a NodeClaim to the view that planning, launches and drift share, and a NodeClaim that is not launched yet to
+the node that it most likely becomes.
 
-The rules: whether a claim holds a slot is read from the claim itself, so a restart loses no slot; and a claim whose spec
-cannot be read holds its slot as well (decisions rows 13 and 22). A snapshot of a running cluster includes the nodes that
-are not launched yet, so a slow launch neither delays other pods nor lets its own pods be planned twice. Such a node
-follows from the claim and the catalog alone, so a restart computes the same one: the cheapest offering that the claim can
-become. A claim that cannot be read is not launched, so it has no offering.
+The hold on a slot is read from the claim itself, so a restart loses no slot; a claim whose spec cannot be parsed holds
+its slot as well (decisions rows 13 and 22). A snapshot of a running cluster includes the nodes that are not launched
+yet, so a slow launch neither delays other pods nor lets its own pods be planned twice. Such a node is computed from the
+claim and the catalog alone, so a restart gives the same node: the cheapest offering that the claim can become. A claim
+that cannot be parsed is not launched, so it has no offering.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
 from holdfast.state.conversion import nodepools, nodes, times
 
-# The offerings of claims that ask for the same, cheapest first; valid for one catalog.
+# Offerings by the requirements of claims, cheapest first; valid for one catalog.
 Offerings = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]
 
 
@@ -59,7 +59,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
 def in_flight_node(
     claim: NodeClaim, types: tuple[InstanceType, ...], labels: CloudLabels, cache: Offerings | None = None
 ) -> NodeView:
-    """The node. Where nothing in the catalog suits the claim, it is as large as its pods need, and no larger."""
+    """The expected node of a claim. If no offering is compatible, the node's capacity is the claim's requests."""
     meta, spec = claim.metadata, claim.spec
     wanted = view(claim, labels)
     found = _cheapest(claim, wanted, types, labels, {} if cache is None else cache)
@@ -70,8 +70,9 @@ def in_flight_node(
         known |= _single_values(type_.requirements) | _single_values(offering.requirements)
         allocatable, capacity = type_.allocatable_of(offering), type_.capacity
     if wanted.waits_for_instance:
-        # It may come late, so what is left of its cpu and memory is planned for no other pod. How many pods share what was
-        # asked for is free: kube-scheduler binds some of its pods elsewhere, and others are planned in their place.
+        # The node may be late, so its capacity beyond the claim's requests is planned for no other pod. The number of
+        # pods is not limited to the requests: kube-scheduler may bind some of the pods elsewhere, and smaller pods
+        # replace them.
         allocatable = resources.of(
             dict(wanted.requests.amounts) | {resources.PODS: allocatable[resources.PODS]}
         )
@@ -89,7 +90,7 @@ def in_flight_node(
 
 
 def held_reservation(annotations: Mapping[str, str]) -> str | None:
-    """The reservation whose slot a claim holds, by the annotation of this release or of those before 0.2."""
+    """The reservation whose slot a claim holds, from the annotation of this release or of releases before 0.2."""
     return annotations.get(names.RESERVATION_ID) or annotations.get(names.RESERVATION_ID_BEFORE_0_2)
 
 
@@ -99,23 +100,23 @@ def holding(reservation_id: str | None) -> dict[str, str | None]:
 
 
 def requirements_of(claim: NodeClaim) -> Requirements:
-    """InvalidInput where they cannot be read."""
+    """Raises InvalidInput if the requirements cannot be parsed."""
     return requirements.from_expressions(map(nodepools.expression, claim.spec.requirements))
 
 
 def requests(claim: NodeClaim) -> Resources:
-    """What its pods and DaemonSets request; an amount that cannot be read counts as 0."""
+    """The requests of the claim's pods and DaemonSets; an amount that cannot be parsed counts as 0."""
     return resources.parse_readable(claim.spec.resources.requests) if claim.spec.resources else NOTHING
 
 
 def check_requests(claim: NodeClaim) -> None:
-    """InvalidInput where what it requests cannot be read."""
+    """Raises InvalidInput if the requests cannot be parsed."""
     if claim.spec.resources:
         resources.parse(claim.spec.resources.requests)
 
 
 def has_slot(claim: NodeClaim) -> bool:
-    """Whether it holds a slot, or sits in one."""
+    """Whether the claim holds a slot, or its instance uses one."""
     meta = claim.metadata
     return (
         held_reservation(meta.annotations) is not None
@@ -124,7 +125,7 @@ def has_slot(claim: NodeClaim) -> bool:
 
 
 def _occupied(claim: NodeClaim, labels: CloudLabels) -> str | None:
-    """The reservation of a claim that another autoscaler launched: its labels say where it ended up."""
+    """The reservation of a claim that another autoscaler launched, from the claim's labels."""
     if claim.metadata.labels.get(names.CAPACITY_TYPE) != names.RESERVED or labels.reservation_id is None:
         return None
     return claim.metadata.labels.get(labels.reservation_id)
@@ -144,7 +145,7 @@ def _cheapest(
     labels: CloudLabels,
     cache: Offerings,
 ) -> tuple[InstanceType, Offering] | None:
-    """Claims of one plan differ in their requests alone, so the offerings are found once, whatever the requests."""
+    """Claims of one plan often differ in their requests alone, so the cached offerings do not depend on requests."""
     spec = claim.spec
     key = (spec.node_class_ref.name, spec.requirements, wanted.reservation_id, wanted.preferred_zone)
     if wanted.invalid:

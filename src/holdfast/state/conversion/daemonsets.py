@@ -1,8 +1,7 @@
-"""DaemonSets as what each puts on a node.
+"""Converts DaemonSets to the pods that they create on nodes.
 
-Called when a snapshot is taken. The rule (S-56): the newest pod of a DaemonSet tells most truly what its next
-one will be, since admission may have changed it; but its node affinity names its own node, so that of the
-template counts.
+The newest pod of a DaemonSet predicts the next one best, since admission may have changed it. But its node affinity
+names its own node, so the node affinity of the template is used (S-56).
 """
 
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from holdfast.state.conversion.pods import PodConverter
 def view(
     daemon_set: DaemonSet, newest: Pod | None, converter: PodConverter
 ) -> tuple[DaemonSetView, tuple[Reason, ...]]:
-    """What it will put on each node that suits it, and what of it cannot be read."""
+    """The pod that the DaemonSet creates on each matching node, and why it cannot be parsed."""
     meta = daemon_set.metadata
     converted = converter.convert(_next_pod(daemon_set, newest))
     return DaemonSetView(converted.shape.namespace, meta.name, converted.shape), converted.problems
@@ -41,7 +40,7 @@ def newest_pods(pods: Iterable[Pod]) -> dict[tuple[str, str], Pod]:
 
 
 def _age_key(pod: Pod) -> tuple[int, str]:
-    """Later is greater; by name among pods of one second, so that the order is total."""
+    """A newer pod has a greater key. Pods of the same second are ordered by name, so that the order is total."""
     return times.epoch_s_or_none(pod.metadata.creation_timestamp) or 0, pod.metadata.name
 
 
@@ -61,7 +60,7 @@ def _next_pod(daemon_set: DaemonSet, newest: Pod | None) -> Pod:
 
 
 def _anywhere(required: NodeSelector | None) -> NodeSelector | None:
-    """A required affinity without the name of the one node, which the DaemonSet controller wrote into it."""
+    """A required affinity without the node's name that the DaemonSet controller added."""
     if required is None:
         return None
     terms = [NodeSelectorTerm(term.match_expressions) for term in required.node_selector_terms]

@@ -1,8 +1,8 @@
-"""Spread constraints that a cluster gives to pods that have none (S-85).
+"""The default spread constraints of a cluster, for pods without their own (S-85).
 
-The rule: kube-scheduler's own. A default says nothing of whom it is about; that is deduced for each pod, from the
-Services that select it and from what made it, and a pod about which neither says anything gets no constraint. Nothing
-of this is ever written.
+A default constraint has no selector. As in kube-scheduler, the selector of each pod is built from the Services that
+select the pod and from its controller. A pod with neither gets no constraint. The constraints are never written to the
+API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,13 +49,13 @@ def defaults(
 
 
 def of(pod: Pod, known: Defaults) -> tuple[TopologySpread, ...]:
-    """The constraints of a pod that has none of its own."""
+    """The default constraints of a pod without its own constraints."""
     about = _about(pod, known) if known.constraints else None
     return tuple(replace(c, selector=about) for c in known.constraints) if about is not None else ()
 
 
 def _about(pod: Pod, known: Defaults) -> LabelSelector | None:
-    """The selector of the pods that count: those that all of these selectors match."""
+    """The selector of the pods that the constraint counts: all conditions of the pod's Services and its controller."""
     namespace, labels = pod.metadata.namespace or _DEFAULT_NAMESPACE, pod.metadata.labels
     conditions = {
         Expression(key, Operator.IN, (value,))
@@ -77,4 +77,4 @@ def _selector(maker: Maker) -> LabelSelector | None:
     try:
         return selectors.selector(maker.spec.selector)
     except errors.InvalidInput:
-        return None  # it says nothing about its pods
+        return None  # without a valid selector there is no default for its pods

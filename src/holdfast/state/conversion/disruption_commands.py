@@ -1,7 +1,7 @@
-"""The annotation of a NodeClaim that holds its DisruptionCommand: this module writes it, reads it and answers from it.
+"""Encodes and decodes the annotation of a NodeClaim that stores its DisruptionCommand.
 
 A started command is stored nowhere else, so after a restart the queue continues it or rolls it back from the annotation
-alone. The rule: the NodeClaim of every candidate has the same text.
+alone. The NodeClaim of every candidate has the same text.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ WITHOUT: Final[dict[str, str | None]] = {
     names.DISRUPTION_COMMAND: None,
     names.DISRUPTION_COMMAND_BEFORE_0_2: None,
 }
-"""A change of annotations that removes the command."""
+"""The change of annotations that removes the command."""
 
 
 class _Annotation(Wire, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class _Annotation(Wire, frozen=True, kw_only=True):
 
 
 def of(claim: Object) -> DisruptionCommand | None:
-    """The command that disrupts a NodeClaim. An annotation that cannot be decoded counts as none."""
+    """The command that disrupts a NodeClaim. An annotation that cannot be decoded counts as absent."""
     text = _text(claim)
     try:
         read = msgspec.json.decode(text, type=_Annotation) if text else None
@@ -71,12 +71,12 @@ def annotations(command: DisruptionCommand) -> dict[str, str | None]:
 
 
 def is_annotated(claim: Object) -> bool:
-    """Whether a NodeClaim has the annotation, also one that cannot be decoded."""
+    """Whether a NodeClaim has the annotation, even if it cannot be decoded."""
     return _text(claim) is not None
 
 
 def nodes_to_delete(claims: Iterable[NodeClaim], exists: Callable[[str], bool]) -> frozenset[str]:
-    """The nodes of those NodeClaims whose replacements all exist. Before that a plan would place their pods a second time
+    """The nodes of NodeClaims whose replacements all exist. Earlier, a plan would launch other nodes for their pods
     (D-45)."""
     found = ((claim.status.node_name, of(claim)) for claim in claims)
     return frozenset(

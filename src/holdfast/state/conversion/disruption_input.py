@@ -1,7 +1,7 @@
 """Converts NodePools, NodeClaims and Nodes into the input of `core/disruption`, and counts changes of the cluster.
 
-The rules: everything is read from objects, so a restart gives the same input; and what cannot be parsed forbids rather
-than allows. A budget is passed on as it is written: the decision allows no disruption by one that cannot be parsed.
+Everything is read from objects, so a restart gives the same input. A value that cannot be parsed forbids disruption.
+Budgets are passed on as strings: `core/disruption` allows no disruption for a budget that it cannot parse.
 """
 
 from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ def rules(pool: NodePool) -> PoolRules:
 
 
 def facts(pair: NodeAndClaim, unreadable: frozenset[str] | None = frozenset()) -> NodeFacts:
-    """`unreadable` are Nodes and NodeClaims that cannot be decoded; None: any may be one."""
+    """`unreadable`: names of Nodes and NodeClaims that cannot be decoded; None: their names are unknown."""
     node, claim = pair.node, pair.claim
     return NodeFacts(
         ready=node is not None and nodes.is_ready(node),
@@ -103,7 +103,7 @@ def _budget(wire: Budget) -> inputs.Budget:
 
 
 def _annotated(pair: NodeAndClaim, key: str) -> bool:
-    """On the Node or its NodeClaim: a NodeClaim may have it before its Node exists."""
+    """Whether the Node or its NodeClaim has the annotation: a NodeClaim may have it before its Node exists."""
     return any(one is not None and one.metadata.annotations.get(key) == _TRUE for one in pair)
 
 
@@ -112,7 +112,7 @@ def _holds(claim: NodeClaim | None, type_: str) -> bool:
 
 
 def _since_s(claim: NodeClaim | None, type_: str, status: str = conditions.TRUE) -> int | None:
-    """Since when a condition of the NodeClaim has this status; None: it has another."""
+    """Since when a condition of the NodeClaim has this status; None: it has another status or is absent."""
     found = conditions.find(claim.status.conditions, type_) if claim is not None else None
     if found is None or found.status != status:
         return None
@@ -132,7 +132,7 @@ def _duration_s(written: str | None) -> int | None:
 
 
 class Changes:
-    """A number that changes whenever consolidation may find something new (ST-15)."""
+    """A number that changes whenever consolidation may give another result (ST-15)."""
 
     def __init__(self, caches: Caches) -> None:
         self.number = 0

@@ -1,8 +1,8 @@
-"""Fingerprints of what objects say, to find out that it changed.
+"""Hashes of the template of a NodePool and of the spec of a node class, to detect changes.
 
-Called for the template of a NodePool and for the spec of a node class. The rule: what means the same has the same
-fingerprint, so neither the order of a list counts nor whether something empty is written down. Karpenter's own are
-made by a library of Go; ours carry versions of their own, and are never compared with others.
+Values with the same meaning have the same hash: the order of a list does not count, and an empty field equals an absent
+one. Karpenter computes its hashes with a Go library. These hashes have their own version and are never compared with
+Karpenter's.
 """
 
 import hashlib
@@ -13,13 +13,13 @@ _DIGITS: Final = 16
 
 
 def of(*parts: Any) -> str:
-    """Of plain JSON values."""
+    """The hash of JSON values."""
     content = [_canonical(part) for part in parts]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
 def _canonical(value: Any) -> Any:
-    """Lists are sets: their order says nothing. What is empty says as much as what is not there."""
+    """Sorts lists, since their order has no meaning, and removes empty fields."""
     if isinstance(value, dict):
         found = {key: _canonical(each) for key, each in value.items()}
         return {key: each for key, each in found.items() if each not in (None, "", [], {}, False)}

@@ -1,7 +1,6 @@
-"""What pods and volumes ask of a node's labels, from the wire to requirements.
+"""Converts node selectors and node affinity of pods and volumes to requirements.
 
-The rule: a term that cannot be understood is named and never guessed at; `InvalidInput` carries the words, and the
-caller turns it into a reason.
+A term that cannot be parsed raises `InvalidInput` with a message; the caller converts it to a reason.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ _OPERATORS: Final = {o.value: o for o in Operator if o not in (Operator.GTE, Ope
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """What the cloud in use adds to the meaning of labels."""
+    """Well-known labels and label aliases of the cloud."""
 
     well_known: frozenset[str]
     key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, e.g. of storage drivers
@@ -38,17 +37,17 @@ def expression(wire: NodeSelectorRequirement, rules: LabelRules) -> Expression:
 
 
 def all_of(wires: Iterable[NodeSelectorRequirement], rules: LabelRules) -> Requirements:
-    """All of these together."""
+    """The requirements of all these terms."""
     return requirements.from_expressions([expression(wire, rules) for wire in wires])
 
 
 def all_labels(labels: Mapping[str, str], rules: LabelRules) -> Requirements:
-    """What a node selector asks for."""
+    """The requirements of a node selector."""
     return requirements.from_labels({rules.key_aliases.get(k, k): v for k, v in labels.items()})
 
 
 def problems(wanted: Expression, rules: LabelRules) -> Iterator[str]:
-    """Why no node of ours may be asked for this (S-7)."""
+    """Why no node that we launch can match this expression (S-7)."""
     shown = wanted.values if wanted.operator in (Operator.IN, Operator.NOT_IN) else ()
     syntax = [f.message for value in (*shown, "") for f in metadata.labels({wanted.key: value}, ())]
     if syntax:

@@ -1,4 +1,4 @@
-"""NodePools as values, and what is wrong with one that the API server let through."""
+"""Converts NodePools to values, and finds mistakes that the API server accepts."""
 
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -49,27 +49,27 @@ def template_labels(pool: NodePool) -> dict[str, str]:
 
 
 def template_requirements(pool: NodePool) -> Requirements:
-    """What every node of the pool is: its requirements and its labels (S-13).
+    """The requirements and labels of every node of the pool (S-13).
 
-    The two labels that exist for simulation only (label_rules.SIMULATION_ONLY) are the planner's to add: here
-    they would end up in what is compared, shown and written.
+    The planner adds the two labels that exist for simulation only (label_rules.SIMULATION_ONLY). Added here, they would
+    be compared for drift, shown and written.
     """
     wanted = requirements.from_expressions(map(expression, pool.spec.template.spec.requirements))
     return wanted.union(requirements.from_labels(template_labels(pool)))
 
 
 def template_hash(pool: NodePool) -> str:
-    """The fingerprint of what every node of the pool is made from. Requirements are not in it, since the labels of
-    each node are compared with those (P-14)."""
+    """The hash of the NodePool's template, for drift. Requirements are not part of it: they are compared with the
+    labels of each node (P-14)."""
     template = msgspec.to_builtins(pool.spec.template)
     return fingerprint.of(template | {"spec": template["spec"] | {"requirements": None}})
 
 
 def why_no_nodes(pool: NodePool, classes: Container[tuple[str, str]], *, needs_ready: bool) -> str | None:
-    """Why a pool opens no nodes, or None if it does (S-10).
+    """Why the planner launches no nodes of a NodePool; None: it may (S-10).
 
-    `classes` are the groups and kinds of node class we launch from. A file says nothing of readiness, so
-    only a verdict that is there counts unless `needs_ready`.
+    `classes` are the groups and kinds of our node classes. A NodePool in a file may have no Ready condition; this
+    counts as not ready only if `needs_ready`.
     """
     reference = pool.spec.template.spec.node_class_ref
     if (reference.group, reference.kind) not in classes:
@@ -85,7 +85,7 @@ def why_no_nodes(pool: NodePool, classes: Container[tuple[str, str]], *, needs_r
 
 
 def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resources) -> NodePoolView:
-    """The pool as the planner sees it; `used` is what its nodes have (S-70)."""
+    """The NodePool as a value; `used` is the capacity of its nodes (S-70)."""
     spec = pool.spec.template.spec
     after = pool.spec.disruption.consolidate_after
     return NodePoolView(
@@ -104,8 +104,7 @@ def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resourc
 
 
 def used(nodes: Iterable[NodeView]) -> dict[str, Resources]:
-    """By pool: the capacity of its nodes that are not going away, and their number (S-70); nothing of pools that have
-    none."""
+    """By NodePool that has nodes: the capacity and number of its nodes that are not deleting (S-70)."""
     capacities: dict[str, list[Resources]] = {}
     for node in nodes:
         if node.node_pool and not node.deleting:
@@ -117,7 +116,7 @@ def used(nodes: Iterable[NodeView]) -> dict[str, Resources]:
 
 
 def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:
-    """What keeps a NodePool from ever being used, whatever class it refers to."""
+    """Why a NodePool can never be used, with any node class."""
     if len(pool.metadata.name) > _MAX_LABEL_VALUE:
         yield Finding(
             ("metadata", "name"), "the name becomes a label of every node, so it has at most 63 characters"
@@ -164,7 +163,7 @@ def _requirement_problems(pool: NodePool, well_known: AbstractSet[str]) -> Itera
 
 
 def expression_problems(wanted: Expression, path: Path, well_known: AbstractSet[str]) -> Iterator[Finding]:
-    """Why a requirement of a NodePool or of a pod can never be met (S-45, S-46)."""
+    """Why a requirement of a NodePool or of a pod can never be satisfied (S-45, S-46)."""
     restricted = label_rules.why_restricted(wanted.key, well_known)
     if restricted:
         yield Finding((*path, "key"), restricted)

@@ -1,9 +1,9 @@
-"""Nodes as decisions see them: a Node and its NodeClaim merged, or a NodeClaim whose Node has not appeared.
+"""Converts nodes to values: a Node merged with its NodeClaim, or a NodeClaim without a Node.
 
-Called when a snapshot is taken. The rule: before a node has registered, what its claim says is true of it;
-after, what the Node says; and while it is starting, what will pass is not held against it (ST-7, S-52, S-61). What
-cannot be read is left out so that no pod is sent there by mistake: an amount counts as 0, and a taint of an unknown
-effect as NoSchedule. The node itself stays, with its pods and its slot.
+Before a node is registered, labels and taints are read from the NodeClaim; afterwards from the Node. Until a node is
+initialized, startup taints and missing resources are ignored (ST-7, S-52, S-61). A value that cannot be parsed must not
+attract pods: an amount counts as 0, and a taint with an unknown effect as NoSchedule. The node stays in the snapshot,
+with its pods and its slot.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ from holdfast.model.snapshot import NodeView
 from holdfast.state.conversion import nodepools, times
 
 Limits = tuple[tuple[str, int], ...]
-"""Volumes that can be attached, by storage driver."""
+"""The number of volumes that can be attached, by storage driver."""
 
 Wire = Mapping[str, str | int] | Mapping[str, str | int | float]
 
 
 class NodeAndClaim(NamedTuple):
-    """A node as the API server has it: a Node, a NodeClaim that was launched, or both."""
+    """The objects of one node: a Node, a launched NodeClaim, or both."""
 
     node: Node | None
     claim: NodeClaim | None
@@ -39,12 +39,12 @@ class NodeAndClaim(NamedTuple):
 
     @property
     def instance_type(self) -> str:
-        """What it states, or nothing."""
+        """The label for the instance type, or empty."""
         return self._object.metadata.labels.get(names.INSTANCE_TYPE, "")
 
     @property
     def registered(self) -> bool:
-        """A node that is not ours registered long ago."""
+        """A Node without a NodeClaim counts as registered."""
         return self.claim is None or self._label(names.REGISTERED) == "true"
 
     @property
@@ -62,22 +62,22 @@ class NodeAndClaim(NamedTuple):
 
 
 def is_known(node: Node) -> bool:
-    """Whether a Node has its provider id and its instance type. A Node of a pool that lacks one is left out, and its claim
-    is used instead (ST-5)."""
+    """Whether a Node has its provider id and its instance type. A Node of a pool that lacks one is left out, and its
+    claim is used instead (ST-5)."""
     labels = node.metadata.labels
     typed = names.INSTANCE_TYPE in labels or labels.get(names.INITIALIZED) == "true"
     return names.NODEPOOL not in labels or (bool(node.spec.provider_id) and typed)
 
 
 def waits_for_claim(node: Node) -> bool:
-    """Whether a Node of ours is not registered. Without a claim no pod is planned on it: its claim was deleted, and its
-    instance is terminated or will be."""
+    """Whether a Node has the taint of nodes that are not registered. Without a NodeClaim no pod is planned onto such a
+    Node: its NodeClaim was deleted, and its instance is or will be terminated."""
     return any(taint.key == names.UNREGISTERED_TAINT for taint in node.spec.taints)
 
 
 def claim_of_node(same_provider_id: Iterable[NodeClaim], names_node: Iterable[NodeClaim]) -> NodeClaim | None:
-    """The launched claim of a node, from the claims with its provider id and those that name it in their status. Of
-    several it is the last by name."""
+    """The launched claim of a node: with the same provider id, else with the node's name in its status. Of several
+    claims the last by name."""
     for found in (same_provider_id, names_node):
         launched = [claim for claim in found if claim.status.provider_id]
         if launched:
@@ -86,7 +86,7 @@ def claim_of_node(same_provider_id: Iterable[NodeClaim], names_node: Iterable[No
 
 
 def pairs(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[NodeAndClaim, ...]:
-    """Each node with its claim, and each claim that was launched and has no node (ST-5, ST-6)."""
+    """Each Node with its claim, and each launched claim without a Node (ST-5, ST-6)."""
     launched = sorted((c for c in claims if c.status.provider_id), key=lambda c: c.metadata.name)
     by_id: dict[str, list[NodeClaim]] = {}
     by_name: dict[str, list[NodeClaim]] = {}
@@ -110,15 +110,15 @@ def view(
     full: bool = False,
     volume_limits: Limits = (),
 ) -> NodeView:
-    """The node; `to_delete` when we decided to delete it and the API server does not know yet; `full` when it has pods that
-    cannot be read: what they request is not known, so nothing more is planned onto it."""
+    """The node. `to_delete`: a DisruptionCommand deletes it, and its objects are not deleted yet. `full`: it has pods
+    that cannot be decoded; their requests are unknown, so no more pods are planned onto it."""
     node, claim = pair.node, pair.claim
     has = node.status if node is not None else NodeStatus()
     promised = claim.status if claim is not None else NodeClaimStatus()
     initialized = pair.initialized
     labels = _labels(pair)
     if _is_rebooting(pair):
-        pods = (pod for pod in pods if not pod.terminating)  # gone before it is back
+        pods = (pod for pod in pods if not pod.terminating)  # deleted before the node is ready again
     return NodeView(
         name=pair.name,
         labels=tuple(sorted(labels.items())),
@@ -140,7 +140,7 @@ def view(
 
 
 def counts_for(pair: NodeAndClaim) -> tuple[str, Resources] | None:
-    """The NodePool that the node counts for, and what it has; None: it counts for none, or no longer (ST-14)."""
+    """The NodePool of the node, and the node's capacity; None: it has no NodePool, or is deleting (ST-14)."""
     node, claim = pair.node, pair.claim
     pool = _labels(pair).get(names.NODEPOOL)
     if not pool or _is_deleting(pair):
@@ -151,9 +151,9 @@ def counts_for(pair: NodeAndClaim) -> tuple[str, Resources] | None:
 
 
 def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
-    """What the node's drivers report; of one that has not reported, what its instance type states (S-95).
+    """The limits in the CSINode; for a driver that is not in it, the limits of the instance type (S-95).
 
-    A driver that reports no count attaches as many as one likes.
+    A driver without a count in the CSINode has no limit.
     """
     reported = {driver.name: driver.allocatable for driver in (csi_node and csi_node.spec.drivers) or ()}
     counts = {name: a.count for name, a in reported.items() if a is not None and a.count is not None}
@@ -162,12 +162,12 @@ def volume_limits(csi_node: CSINode | None, of_type: Limits) -> Limits:
 
 
 def stated_limits(types: Iterable[Iterable[InstanceType]]) -> dict[str, Limits]:
-    """What instance types state, by their names."""
+    """The volume limits of instance types, by name."""
     return {one.name: one.volume_limits for some in types for one in some}
 
 
 def is_ready(node: Node) -> bool:
-    """Whether its kubelet says that it can run pods."""
+    """Whether the Ready condition of the Node is True."""
     return any(c.type == conditions.READY and c.status == conditions.TRUE for c in node.status.conditions)
 
 
@@ -178,7 +178,7 @@ def _labels(pair: NodeAndClaim) -> dict[str, str]:
 
 
 def _taints(pair: NodeAndClaim) -> tuple[taints.Taint, ...]:
-    """All that it has or, while it starts or reboots, those that will last (S-52)."""
+    """All taints; while the node starts or reboots, only the lasting ones (S-52)."""
     node, claim = pair.node, pair.claim
     if node is not None and pair.registered:
         found = [taint(t) for t in node.spec.taints]
@@ -202,7 +202,7 @@ def taint(wire: Taint | NodeTaint) -> taints.Taint:
 
 
 def check(pair: NodeAndClaim) -> None:
-    """InvalidInput where `view` leaves something out."""
+    """Raises InvalidInput if `view` ignores a value that cannot be parsed."""
     for obj in (pair.node, pair.claim):
         if obj is not None:
             resources.parse(obj.status.capacity)
@@ -214,12 +214,12 @@ def check(pair: NodeAndClaim) -> None:
 
 
 def claim_taints(claim: NodeClaim) -> tuple[taints.Taint, ...]:
-    """Those of the spec, which last, and those for the start."""
+    """The taints and startup taints of a NodeClaim."""
     return tuple(map(nodepools.taint, (*claim.spec.taints, *claim.spec.startup_taints)))
 
 
 def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
-    """Of a node that starts, what is zero or not there yet is taken from its claim (S-61)."""
+    """Until a node is initialized, amounts that are zero or absent are taken from its claim (S-61)."""
     there = resources.parse_readable(of_node)
     if initialized:
         return there
@@ -228,7 +228,8 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
 
 
 def _is_deleting(pair: NodeAndClaim) -> bool:
-    """ST-13, but for the mark in memory; and no pod is planned on a claim whose Node is missing."""
+    """Whether the objects show that the node is deleting (ST-13). A NodeClaim whose Node was not found counts as well,
+    so that no pod is planned onto it."""
     if pair.claim is None:
         assert pair.node is not None
         return pair.node.metadata.deletion_timestamp is not None

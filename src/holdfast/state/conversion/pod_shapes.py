@@ -1,8 +1,8 @@
-"""A pod's wire form as a shape, in full; and why a pod is rejected before it is planned.
+"""Converts a pod to its shape, and finds why a pod is rejected before it is planned.
 
-Called by `pods`, which remembers the answers. The rules: whatever is written in a pod ends in a shape and in
-reasons, never in an exception; what cannot be read is left out of the shape and is a reason; pods that mean
-the same have equal shapes, in whatever order their maps and sets were written.
+Called by `pods`, which caches the results. Conversion raises no exception: a field that cannot be parsed is left out of
+the shape and gives a reason. Pods with the same meaning have equal shapes, in whatever order their maps and sets are
+written.
 """
 
 import ipaddress
@@ -41,7 +41,7 @@ _NO_VOLUMES: Final[tuple[Volumes, tuple[Reason, ...]]] = (Volumes(), ())
 _NO_EXPRESSIONS: Final[tuple[Expression, ...]] = ()
 _HONOR: Final = {None: True, "Honor": True, "Ignore": False}
 _IGNORE: Final = {None: False, "Honor": True, "Ignore": False}
-_INT32: Final = 2**31  # numbers of a pod are below this, says the API server
+_INT32: Final = 2**31  # the API server accepts smaller numbers only
 _REQUIRED: Final = {"DoNotSchedule": True, "ScheduleAnyway": False}
 _EFFECTS: Final = {"": None, **{effect.value: effect for effect in taints.Effect}}
 _TOLERATION_OPERATORS: Final = {
@@ -52,18 +52,18 @@ _TOLERATION_OPERATORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """The objects besides the pod that its meaning depends on."""
+    """The other objects that the conversion of a pod depends on."""
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels by name
     storage: Storage = field(default_factory=Storage)
-    spreads: Defaults = field(default_factory=Defaults)  # of pods that have none
+    spreads: Defaults = field(default_factory=Defaults)  # for pods without spread constraints
 
 
 class Converted(NamedTuple):
     shape: PodShape
-    problems: tuple[Reason, ...]  # why it is rejected; a pod that runs already is not affected by them
-    self_contained: bool  # whether it means the same in every context
-    reads_labels: bool  # whether more than `shape.labels` follows from the pod's labels
+    problems: tuple[Reason, ...]  # why a pending pod is rejected; running pods are not affected
+    self_contained: bool  # whether the result is the same in every context
+    reads_labels: bool  # whether more than `shape.labels` depends on the pod's labels
 
 
 def convert(pod: wire.Pod, context: PodContext, rules: LabelRules) -> Converted:
@@ -110,7 +110,7 @@ def convert(pod: wire.Pod, context: PodContext, rules: LabelRules) -> Converted:
 
 
 class _Problems:
-    """Why a pod is rejected, gathered while it is read."""
+    """Collects why a pod is rejected."""
 
     def __init__(self) -> None:
         self.reasons: list[Reason] = []
@@ -119,7 +119,7 @@ class _Problems:
         self.reasons.append(Reason(code, text, (subject,) if subject else ()))
 
     def part(self, default: T, read: Callable[[], T]) -> T:
-        """A part of the pod; when it cannot be read, the default and a reason."""
+        """A converted part of the pod. If it cannot be parsed, adds a reason and returns the default."""
         try:
             return read()
         except errors.InvalidInput as error:
@@ -131,7 +131,7 @@ class _Problems:
 
 
 def requests(pod: wire.Pod) -> Resources:
-    """The effective requests (S-53). A limit without a request is one: the API server does the same."""
+    """The effective requests (S-53). A limit without a request counts as a request, as in the API server."""
     spec, status = pod.spec, pod.status
     if len(spec.containers) == 1 and not (
         spec.init_containers or spec.overhead or spec.resources or status.container_statuses
@@ -167,7 +167,7 @@ def _container(container: wire.Container, status: wire.ContainerStatus | None) -
 
 
 def _pod_level(spec: wire.PodSpec) -> dict[str, str | int | float]:
-    """Requests for the whole pod. Its limits stand in for them where no container requests anything."""
+    """Requests for the whole pod. A limit is used as the request of a resource that no container requests."""
     if spec.resources is None:
         return {}
     requested = {
@@ -194,7 +194,7 @@ def _required_terms(
 ) -> tuple[Requirements, ...]:
     if affinity is None or affinity.required is None:
         return ()
-    # A term without any condition matches no node in Kubernetes, so it is no way out.
+    # A term without any condition matches no node in Kubernetes.
     terms = [t for t in affinity.required.node_selector_terms if t.match_expressions or t.match_fields]
     if not terms:
         found.add("its required node affinity matches no node: every term is empty")
@@ -217,8 +217,9 @@ def _required_term(
     for wanted in expressions:
         for problem in node_terms.problems(wanted, rules):
             found.add(f"required node affinity: {problem}", wanted.key)
-    # A pod that runs is not rejected, and must not be planned onto a node that a field excludes: no node has such a label.
-    # Pods of DaemonSets are never planned, and as many shapes as nodes would cost time.
+    # A running pod is not rejected, and must not be planned onto a node that its matchFields exclude. So the fields
+    # become requirements on labels that no node has. Pods of DaemonSets are never planned; one shape for each node
+    # would be slow.
     fields = term.match_fields if by_name else ()
     try:
         return requirements.from_expressions(
@@ -266,7 +267,7 @@ def _spreads(
 def spread(
     c: wire.TopologySpreadConstraint | DefaultConstraint, selector: LabelSelector | None = None
 ) -> TopologySpread:
-    """One constraint; of a default of the cluster the selector is deduced for each pod."""
+    """One constraint. A default constraint of the cluster has no selector; `default_spreads` adds it for each pod."""
     return TopologySpread(
         key=names.LABEL_ALIASES.get(c.topology_key, c.topology_key),
         max_skew=_positive(c.max_skew, "maxSkew"),
@@ -310,7 +311,7 @@ class _PodTerms:
         return PodTerm(key, selector, self._namespaces(term))
 
     def _namespaces(self, term: wire.PodAffinityTerm) -> tuple[str, ...]:
-        """Those listed and those selected; the pod's own when neither is set (S-80)."""
+        """The listed and the selected namespaces; the pod's own if neither is set (S-80)."""
         chosen = selectors.selector(term.namespace_selector)
         if chosen is None:
             return tuple(sorted(set(term.namespaces))) or (self._namespace,)
@@ -322,7 +323,7 @@ class _PodTerms:
 
 
 def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
-    """Ports that its containers take on the node; on the node's network every port is one (S-87)."""
+    """The host ports of a pod's containers; with hostNetwork every container port is one (S-87)."""
     taken = {
         HostPort(number, port.protocol or "TCP", _address(port.host_ip))
         for container in spec.containers

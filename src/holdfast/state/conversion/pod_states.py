@@ -1,8 +1,4 @@
-"""The lifecycle state of a pod, read from its wire form.
-
-The rule: Karpenter's own
-definitions (S-1 to S-6, D-6), one function each, so that no two callers mean different things by one word.
-"""
+"""The lifecycle state of a pod, by Karpenter's definitions (S-1 to S-6, D-6)."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +11,7 @@ from holdfast.state.conversion import times
 UNSCHEDULABLE: Final = "Unschedulable"
 DAEMON_SET: Final = "DaemonSet"
 STATEFUL_SET: Final = "StatefulSet"
-MIRROR: Final = "Node"  # the kubelet made it from a file on its node
+MIRROR: Final = "Node"  # the owner of a mirror pod, which the kubelet creates for a static pod
 
 _OWNERS: Final = {DAEMON_SET: "apps/v1", STATEFUL_SET: "apps/v1", MIRROR: "v1"}
 _STAYS_ON_ITS_NODE: Final = (DAEMON_SET, MIRROR)
@@ -38,28 +34,28 @@ def is_active(pod: Pod) -> bool:
 
 
 def owner(pod: Pod) -> str:
-    """The kind of what made it, as far as it matters here: one of the constants above, or nothing."""
-    for reference in pod.metadata.owner_references:  # plain: this is asked of every pod, every time
+    """The kind of the pod's owner if it is a DaemonSet, a StatefulSet or a Node; otherwise empty."""
+    for reference in pod.metadata.owner_references:  # a plain loop: called for every pod of every snapshot
         if _OWNERS.get(reference.kind) == reference.api_version:
             return reference.kind
     return ""
 
 
 def maker(pod: Pod) -> str:
-    """The uid of what makes it anew when it goes; its own where nothing does."""
-    for reference in pod.metadata.owner_references:  # as plain as the above, and as often asked
+    """The uid of the controller that recreates the pod when it is deleted; the pod's own uid if there is none."""
+    for reference in pod.metadata.owner_references:  # a plain loop: called as often as `owner`
         if reference.controller:
             return reference.uid
     return pod.metadata.uid
 
 
 def makers(pods: Iterable[Pod]) -> str:
-    """Each once, as an annotation has them."""
+    """The distinct makers of the pods, as the value of an annotation."""
     return " ".join(sorted({maker(pod) for pod in pods}))
 
 
 def awaits_node(pod: Pod) -> bool:
-    """Whether it would need a node, going by the pod alone: what a scenario counts as pending."""
+    """Whether a pod needs a node, without regard to kube-scheduler's conditions: the pending pods of a scenario."""
     return (
         not pod.spec.node_name
         and not pod.spec.scheduling_gates
@@ -70,21 +66,21 @@ def awaits_node(pod: Pod) -> bool:
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Whether kube-scheduler looked at it and found no place: what a cluster counts as pending (S-1, S-2)."""
+    """Whether kube-scheduler marked the pod as unschedulable: the pending pods of a cluster (S-1, S-2)."""
     return awaits_node(pod) and any(
         c.type == _POD_SCHEDULED and c.reason == UNSCHEDULABLE for c in pod.status.conditions
     )
 
 
 def is_reschedulable(pod: Pod, owner_kind: str) -> bool:
-    """Whether another pod takes its place when its node goes (S-3, budgets and do-not-disrupt apart)."""
+    """Whether a new pod replaces it when its node is deleted (S-3, without budgets and do-not-disrupt)."""
     if owner_kind == STATEFUL_SET:
         return is_active(pod) or is_terminating(pod)
     return is_active(pod) and owner_kind not in _STAYS_ON_ITS_NODE
 
 
 def is_ready(pod: Pod) -> bool:
-    """False only when the Ready condition says so; a pod that never reported is not unhealthy (S-5)."""
+    """False only if the Ready condition is False; a pod without the condition is not unhealthy (S-5)."""
     for condition in pod.status.conditions:
         if condition.type == "Ready":
             return condition.status != "False"
@@ -92,7 +88,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_not_to_be_disrupted(pod: Pod, now_s: int) -> bool:
-    """Whether an annotation forbids to disrupt it now: for ever, or for so long after its start (D-6)."""
+    """Whether do-not-disrupt forbids disruption now: always, or for a duration after the pod's start (D-6)."""
     value = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
     if value is None or not is_active(pod):
         return False
@@ -106,14 +102,14 @@ def is_not_to_be_disrupted(pod: Pod, now_s: int) -> bool:
 
 
 def has_invalid_do_not_disrupt(pod: Pod) -> bool:
-    """Whether the annotation has a value that means nothing: neither "true" nor a duration (D-6)."""
+    """Whether the value of do-not-disrupt is invalid: neither "true" nor a duration (D-6)."""
     value = pod.metadata.annotations.get(names.DO_NOT_DISRUPT)
     return value is not None and value != "true" and not times.duration_s(value)
 
 
 def deletion_cost(pod: Pod) -> int:
-    """How much more than others it is to be left alone. Our own word for it goes before that of ReplicaSets; what is no
-    number of 32 bits is not looked at (D-7)."""
+    """The deletion cost of a pod; a pod with a lower cost is disrupted first. Our annotation has precedence over the
+    annotation of ReplicaSets; a value that is not a 32-bit integer is ignored (D-7)."""
     annotations = pod.metadata.annotations
     for key in (names.DISRUPTION_COST, names.POD_DELETION_COST):
         written = annotations.get(key, "")

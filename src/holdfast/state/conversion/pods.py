@@ -1,8 +1,7 @@
-"""Pods as decisions see them, converted fast: one look-up for a pod of a shape that was seen before.
+"""Converts pods to values, with a cache by pod spec: a pod equal to an earlier one costs one look-up.
 
-Called whenever a snapshot is taken and by `holdfast plan`. The rules: equal shapes are one object, so that a
-planner may group by identity; what is remembered is bounded and belongs to the converter, never to the
-module; a pod whose meaning depends on its context is read again when the context changes.
+Equal shapes are one object, so that the planner can group pods by identity. The cache is bounded and belongs to the
+converter. A cached pod that depends on its context is converted again when the context changes.
 """
 
 from typing import Any, Final
@@ -23,7 +22,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class PodConverter:
-    """From wire pods to views. Keep one: what it has seen makes the next snapshot cheap."""
+    """Converts pods to views. Use one converter for all snapshots: its cache makes the next snapshot cheap."""
 
     def __init__(
         self, rules: LabelRules, context: PodContext | None = None, *, remembered_max: int = REMEMBERED_MAX
@@ -36,9 +35,9 @@ class PodConverter:
         self._prototypes: dict[bytes, PodShape] = {}  # by all but size
         self._siblings: dict[bytes, PodShape] = {}  # by all but labels and size
         self._sizes: dict[bytes, Resources] = {}
-        self._dependent: list[bytes] = []  # keys of the pods that mean something else in another context
-        # Every shape, by the identity of the first one with the same terms and by its size: comparing all terms of each
-        # new size would take half of the time.
+        self._dependent: list[bytes] = []  # keys of `_known` whose result depends on the context
+        # Shapes by size and by the identity of the first shape with the same terms. To compare all terms for each new
+        # size would take half of the time.
         self._by_terms: dict[PodShape, PodShape] = {}
         self._shapes: dict[tuple[int, Amounts], PodShape] = {}
 
@@ -54,24 +53,24 @@ class PodConverter:
         self._dependent.clear()
 
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
-        """The pod, and why it is rejected if it is not running yet. `uid` stands in for the pod's own."""
+        """The pod, and why it is rejected if it is pending. `uid` replaces the pod's own uid."""
         converted = self.convert(pod)
         return view(pod, converted.shape, now_s=now_s, uid=uid), converted.problems
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
         if self._context.spreads.constraints and not pod.spec.topology_spread_constraints:
-            # Whom a default is about depends on what made the pod.
+            # The selector of a default spread constraint depends on the pod's controller.
             parts = (*parts, pod.metadata.owner_references)
         try:
             key = self._encode(parts)
-        except OverflowError:  # a number beyond 64 bits, which only a file can hold: not cached
+        except OverflowError:  # a number above 64 bits, possible in files only: not cached
             return pod_shapes.convert(pod, self._context, self._rules)
         return self._known.get(key) or self._convert_and_cache(key, parts, pod)
 
     def _convert_and_cache(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
         if len(self._known) >= self._remembered_max:
-            # Pods come in runs of one shape: to start anew costs one conversion a shape, and no bookkeeping.
+            # To clear the cache costs one conversion for each shape. An LRU cache would cost time for every pod.
             self._clear()
         converted = self._known[key] = self._fresh(parts, pod)
         if not converted.self_contained:
@@ -79,7 +78,7 @@ class PodConverter:
         return converted
 
     def _fresh(self, parts: tuple[Any, ...], pod: Pod) -> Converted:
-        """Pods often differ in size alone: the rest is read once."""
+        """Many pods differ only in size: the other fields are converted once."""
         but_size = self._encode((parts[0], *parts[2:]))
         prototype = self._prototypes.get(but_size)
         size = self._size(parts, pod) if prototype is not None else None
@@ -91,7 +90,7 @@ class PodConverter:
         return converted
 
     def _relabelled(self, parts: tuple[Any, ...], pod: Pod) -> Converted:
-        """Pods often differ in labels by an ordinal: the rest is read once, unless labels decide about it."""
+        """Many pods differ only in a label with an ordinal: other fields are converted once, unless they need labels."""
         but_labels = self._encode(parts[2:])
         sibling = self._siblings.get(but_labels)
         size = self._size(parts, pod) if sibling is not None else None
@@ -115,7 +114,7 @@ class PodConverter:
         return found
 
     def _size(self, parts: tuple[Any, ...], pod: Pod) -> Resources | None:
-        """None: it cannot be read, which is reported with the other problems of the pod."""
+        """None: the requests cannot be parsed; `pod_shapes.convert` reports it with the other problems of the pod."""
         key = self._encode(parts[1])
         found = self._sizes.get(key)
         if found is None:
@@ -144,7 +143,7 @@ def _plain(shape: PodShape) -> Converted:
 
 
 def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
-    """The pod, whose shape that is."""
+    """The view of a pod with this shape."""
     meta, owner_kind = pod.metadata, pod_states.owner(pod)
     return PodView(
         uid or meta.uid or f"{shape.namespace}/{meta.name}",
@@ -165,10 +164,10 @@ def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
 
 
 def _parts(pod: Pod) -> tuple[Any, ...]:
-    """All that `pod_shapes` reads and no more: labels, what its size follows from, and everything else.
+    """The fields that `pod_shapes` reads: labels, fields that decide the size, and the other fields.
 
-    Volumes that are no claims have a random name in every pod, and the pod's own name matters only where a claim is
-    named after it.
+    Volumes without a claim are left out: their names are random. The pod's name is included only if it has claims,
+    since the claim of an ephemeral volume is named after the pod.
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
     claims = [v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral] if spec.volumes else ()

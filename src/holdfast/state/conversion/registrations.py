@@ -1,7 +1,6 @@
-"""What becomes of launches, read from how NodeClaims change.
+"""Outcomes of launches, from changes of NodeClaims.
 
-Called for each change of a NodeClaim. The rule: only a change that was seen counts. A claim that is known from the
-start of the program has been counted before.
+Only a change that was watched counts. A NodeClaim that exists when the program starts was counted before.
 """
 
 from datetime import datetime
@@ -20,7 +19,7 @@ _FAILED: Final = "RegistrationFailed"
 
 
 def outcome(before: NodeClaim | None, after: NodeClaim | None) -> Outcome | None:
-    """What this change of a claim says about its launch; None: nothing."""
+    """Whether the launch of a claim succeeded or failed with this change; None: neither."""
     if before is None or after is None or conditions.holds(before.status.conditions, REGISTERED):
         return None
     if conditions.holds(after.status.conditions, REGISTERED):
@@ -32,7 +31,8 @@ def outcome(before: NodeClaim | None, after: NodeClaim | None) -> Outcome | None
 
 
 def _timed_out(claim: NodeClaim, ends: datetime) -> Outcome | None:
-    """Deleted after the launch or registration timeout, and not for lack of capacity or by a user or disruption."""
+    """The failure of a claim that was deleted after the launch or registration timeout; None: it was deleted earlier,
+    for lack of capacity, by a user or by disruption."""
     launched, registered = (conditions.find(claim.status.conditions, c) for c in (LAUNCHED, REGISTERED))
     if launched is None:
         return None

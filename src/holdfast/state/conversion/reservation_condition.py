@@ -1,7 +1,7 @@
 """The condition CapacityReservationAvailable: whether a slot of the selected reservations is free (decision 11).
 
-On NodeClaims, NodePools and node classes. The rule: only objects that select reservations have it, and it is never part
-of Ready, since fallback must go on.
+NodeClaims, NodePools and node classes that select reservations have it. It is never part of Ready: without free slots,
+nodes are still launched on demand or on spot.
 """
 
 from typing import Final
@@ -14,7 +14,8 @@ LIMIT_EXCEEDED: Final = "LimitExceeded"
 
 
 def put(found: ConditionSet, selected: int, free: int) -> None:
-    """On a class or a NodePool: how many reservations it may use, and how many of their slots are free."""
+    """Sets the condition of a node class or a NodePool. `selected` is the number of its reservations, `free` the number
+    of their free slots."""
     if not selected:
         found.drop(TYPE)
     elif free:

@@ -1,6 +1,6 @@
-"""Label selectors of the wire as values.
+"""Converts label selectors to values.
 
-The rule: selectors that mean the same are the same value, in whatever order their conditions were written.
+Selectors with the same conditions are equal, in whatever order the conditions are written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ def selector(
     same: Iterable[str] = (),
     different: Iterable[str] = (),
 ) -> LabelSelector | None:
-    """The selector, with matchLabelKeys (`same`) and mismatchLabelKeys (`different`) of a pod with these
-    labels folded in (S-80); a key that the pod has no label for says nothing. No selector stays none."""
+    """The selector, with conditions for matchLabelKeys (`same`) and mismatchLabelKeys (`different`) of a pod with these
+    labels (S-80). A key without a label on the pod is ignored. None stays None."""
     if wire is None:
         return None
     labels = labels or {}

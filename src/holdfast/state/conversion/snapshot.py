@@ -1,11 +1,10 @@
-"""A snapshot from the objects of a cluster and the answers of a cloud.
+"""Builds a snapshot from the objects of a cluster and the values of a cloud, for the controllers and `holdfast plan`.
 
-The controllers and `holdfast plan` plan from it. The rules: everything in a snapshot
-is sorted by name, so that it does not depend on the order in which objects were seen; and a pending pod that
-cannot be planned is left out and named with its reasons, never dropped in silence.
+Everything in a snapshot is sorted by name, so that it does not depend on the order of the objects. A pending pod that
+cannot be planned is left out and returned with its reasons.
 
-Pods on nodes that are being deleted stay where they are in the snapshot: which of them need another place is
-a decision (S-3, with budgets), and decisions are made elsewhere.
+Pods on deleting nodes stay on their nodes in the snapshot: the planner decides which of them need another node (S-3,
+with budgets).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +31,7 @@ from holdfast.state.conversion.pods import PodConverter
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The objects of a cluster; namespaces and storage are known to the converter of pods."""
+    """The objects of a cluster; `PodConverter` has the namespaces and the storage objects."""
 
     node_pools: tuple[NodePool, ...] = ()
     node_claims: tuple[NodeClaim, ...] = ()
@@ -45,7 +44,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What the cloud offers. A NodePool opens nodes if it has an entry, whatever is in it."""
+    """Instance types and reservations of the cloud. A snapshot has only the NodePools in `instance_types`."""
 
     labels: CloudLabels
     instance_types: Mapping[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by NodePool
@@ -57,7 +56,7 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class PendingDecisions:
-    """Decisions that are not in the API server yet, by the names of nodes."""
+    """Names of nodes with decisions that are not written to the API server yet."""
 
     deleting: frozenset[str] = frozenset()
     nominated: frozenset[str] = frozenset()
@@ -68,7 +67,7 @@ NO_DECISIONS: Final = PendingDecisions()
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The pods of a cluster that are on no node."""
+    """The pods of a cluster without a node."""
 
     pending: tuple[PodView, ...]
     rejected: tuple[Unplaced, ...]
@@ -77,7 +76,7 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes, sorted by name, and what they have together."""
+    """Nodes, sorted by name, and their total capacity."""
 
     nodes: tuple[NodeView, ...] = ()
     used: Mapping[str, Resources] = field(default_factory=dict)  # by NodePool that has nodes
@@ -123,7 +122,7 @@ def assemble(
     *,
     now_s: int,
 ) -> SnapshotAndRejected:
-    """The same, of pods, nodes and claims that are known already, and sorted."""
+    """Builds a snapshot from converted and sorted pods, nodes and claims."""
     daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
     snapshot = Snapshot(
         taken_s=now_s,
@@ -157,7 +156,7 @@ def _sorted_out(
     is_pending: Callable[[Pod], bool],
     uid_of: Callable[[Pod], str],
 ) -> tuple[tuple[PodView, ...], dict[str, list[PodView]], tuple[Unplaced, ...]]:
-    """Pods that wait for a node, pods by the node they are on, and pods that are rejected."""
+    """Pending pods, bound pods by node, and rejected pods."""
     pending: list[PodView] = []
     bound: dict[str, list[PodView]] = {}
     rejected: list[tuple[str, Unplaced]] = []
@@ -180,7 +179,7 @@ def _sorted_out(
 def _nodes(
     cluster: Cluster, supply: Supply, bound: Mapping[str, Iterable[PodView]], decisions: PendingDecisions
 ) -> Iterator[NodeView]:
-    """Nodes that are there, and claims that were launched."""
+    """Nodes, and launched claims without a Node."""
     csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
     limits = nodes.stated_limits(supply.instance_types.values())
     for pair in nodes.pairs(cluster.nodes, cluster.node_claims):

@@ -1,8 +1,7 @@
-"""Times and durations of the wire as integers of seconds.
+"""Converts times and durations to integers of seconds.
 
-The rules: a time without a zone is UTC, whatever the local time zone, so
-that a file means the same everywhere; and a duration or a time beyond what a date can hold is the latest date, so
-that no arithmetic on what a user wrote overflows.
+A time without a zone is UTC, so that a file means the same in every local time zone. A duration beyond the last date is
+cut to it, so that no arithmetic on user input overflows.
 """
 
 import math
@@ -12,9 +11,9 @@ from fractions import Fraction
 from typing import Final
 
 NEVER: Final = "Never"
-LATEST_S: Final = 253_402_300_799  # 9999-12-31T23:59:59Z, the last second that datetime has
+LATEST_S: Final = 253_402_300_799  # 9999-12-31T23:59:59Z, the last second of datetime
 _EARLIEST_S: Final = -62_135_596_800  # 0001-01-01T00:00:00Z
-_DIGITS_MAX: Final = 18  # of a number that is read exactly; int() refuses some thousands of them
+_DIGITS_MAX: Final = 18  # of a number that is parsed; int() refuses numbers with thousands of digits
 
 _SECONDS_PER_UNIT: Final = {
     "ns": Fraction(1, 10**9),
@@ -40,7 +39,7 @@ def epoch_s_or_none(moment: datetime | None) -> int | None:
 
 
 def moment_s(written: str | None) -> int | None:
-    """What `text` wrote; None for what is no time."""
+    """Parses a time that `text` wrote; None: it is not a time."""
     try:
         return epoch_s(datetime.fromisoformat(written)) if written else None
     except ValueError:
@@ -48,13 +47,13 @@ def moment_s(written: str | None) -> int | None:
 
 
 def text(moment_s: int) -> str:
-    """Seconds since the epoch as Kubernetes writes them; beyond the years 1 to 9999, the nearest second in them."""
+    """Seconds since the epoch in the format of Kubernetes, limited to the years 1 to 9999."""
     nearest = datetime.fromtimestamp(max(_EARLIEST_S, min(LATEST_S, moment_s)), UTC)
     return f"{nearest.replace(tzinfo=None).isoformat()}Z"
 
 
 def duration_s(written: str) -> int | None:
-    """A duration such as 1h30m or 1.5s in whole seconds, rounded up, at most LATEST_S; None for what is no duration."""
+    """A duration such as 1h30m or 1.5s in whole seconds, rounded up, at most LATEST_S; None: it is not a duration."""
     if not _DURATION.fullmatch(written):
         return None
     parts = _PART.findall(written)

@@ -1,8 +1,8 @@
-"""What a pod's volumes require of a node: attachments, and the topologies in which the volumes can be attached.
+"""Requirements of a pod's volumes on a node: attachments, and the topologies in which the volumes can be attached.
 
-The rule: a volume that will never exist rejects its pod with a reason (S-100); a volume that can be in several topologies
-gives alternatives, of which one must hold (S-96). These are requirements on the node; they never become part of what the
-pod itself requires (S-98).
+A pod with a volume that can never be attached is rejected with a reason (S-100). A volume with several topologies gives
+alternatives; a node must match one of them (S-96). These requirements are never part of the pod's own requirements
+(S-98).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ from holdfast.state.conversion.node_terms import LabelRules
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 IMMEDIATE: Final = "Immediate"
-ALTERNATIVES_MAX: Final = 256  # a shorter list is still correct; users write fewer
+ALTERNATIVES_MAX: Final = 256  # a plan with fewer alternatives is still correct; users write fewer
 
-# The names that storage drivers had when they were part of Kubernetes, and what took their place.
+# In-tree storage plugins of Kubernetes, and the CSI drivers that replaced them.
 DRIVERS: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
@@ -39,7 +39,7 @@ DRIVERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The claims, volumes and classes of a cluster, to look up."""
+    """The PersistentVolumeClaims, PersistentVolumes and StorageClasses of a cluster, by name."""
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)  # namespace, name
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def storage(
 
 
 def claim_names(pod: str, wires: Sequence[Volume]) -> tuple[str, ...]:
-    """The claims that a pod's volumes stand for; an ephemeral one is named after pod and volume (S-99)."""
+    """The claims of a pod's volumes; the claim of an ephemeral volume is named after pod and volume (S-99)."""
     return tuple(
         wire.persistent_volume_claim.claim_name if wire.persistent_volume_claim else f"{pod}-{wire.name}"
         for wire in wires
@@ -70,7 +70,7 @@ def claim_names(pod: str, wires: Sequence[Volume]) -> tuple[str, ...]:
 def needs(
     namespace: str, claims: Iterable[str], known: Storage, rules: LabelRules
 ) -> tuple[Volumes, tuple[Reason, ...]]:
-    """What these claims ask of a node, and why they cannot be served, as far as that is known."""
+    """The requirements of these claims on a node, and why a claim cannot be bound or attached."""
     attachments: set[tuple[str, str]] = set()
     alternatives: tuple[Requirements, ...] = ()
     reasons = []
@@ -90,7 +90,7 @@ def needs(
 
 
 def _problem(claim: PersistentVolumeClaim | None, known: Storage, rules: LabelRules) -> str | None:
-    """Why a pod with this claim cannot start anywhere (S-100)."""
+    """Why a pod with this claim cannot start on any node (S-100)."""
     if claim is None:
         return "it does not exist"
     if claim.metadata.deletion_timestamp is not None:
@@ -133,7 +133,7 @@ def _class_problem(storage_class: StorageClass, rules: LabelRules) -> str | None
 
 
 def _driver(claim: PersistentVolumeClaim, known: Storage) -> str | None:
-    """The driver whose attachments it counts among, under its present name (S-95); None: it is not counted."""
+    """The CSI driver that attaches the claim's volume (S-95); None: the volume does not count for a limit."""
     volume = known.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is not None:
         spec = volume.spec
@@ -154,7 +154,7 @@ def _driver(claim: PersistentVolumeClaim, known: Storage) -> str | None:
 
 
 def _topologies(claim: PersistentVolumeClaim, known: Storage, rules: LabelRules) -> tuple[Requirements, ...]:
-    """The topologies in which its volume is, or can be created; empty: anywhere."""
+    """The topologies in which the claim's volume is or can be created; empty: all."""
     if claim.spec.volume_name:
         return _volume_topologies(known.volumes[claim.spec.volume_name], rules)
     terms = known.classes[claim.spec.storage_class_name or ""].allowed_topologies
@@ -174,7 +174,7 @@ def _volume_topologies(volume: PersistentVolume, rules: LabelRules) -> tuple[Req
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     terms = [term.match_expressions for term in affinity.node_selector_terms] if affinity else []
     if volume.spec.local is not None or volume.spec.host_path is not None:
-        # The pod cannot come back to a node that is gone; what else the volume says still holds (S-97).
+        # The pod must be planned onto another node, so the hostname is ignored. Other labels are still required (S-97).
         terms = [tuple(e for e in expressions if e.key != names.HOSTNAME) for expressions in terms]
         if not all(terms):
             return ()
@@ -182,7 +182,7 @@ def _volume_topologies(volume: PersistentVolume, rules: LabelRules) -> tuple[Req
 
 
 def _combined(some: Sequence[Requirements], others: Sequence[Requirements]) -> tuple[Requirements, ...]:
-    """Every pair that can hold together; when none can, every pair, so that the planner says why (S-96)."""
+    """Every pair that one node can match. If there is none, all pairs, so that the planner reports why (S-96)."""
     if not some or not others:
         return tuple(some or others)
     pairs = [(a, b) for a in some for b in others]
