@@ -1,7 +1,7 @@
-"""What a Catalog offers to a NodePool: instance types, with the selected reservations as offerings.
+"""The instance types of a Catalog for a NodePool, with the selected reservations as offerings.
 
-The rule: names of the cloud, which reservations a class selects and how a reserved offering is built come in as values
-of `CloudTerms`, so no cloud is known here.
+This module names no cloud: label keys, the selection of reservations and reserved offerings are passed in as
+`CloudTerms`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from holdfast.model.snapshot import CloudLabels
 
 @dataclass(frozen=True, slots=True)
 class ReservationKind:
-    """What a cloud does with a kind of reservation; see `model.reservations.Reservation`."""
+    """A kind of reservation and its lead times; see `model.reservations.Reservation`."""
 
     name: str
     tie_rank: int = 0
@@ -31,13 +31,13 @@ class ReservationKind:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A reservation of the catalog, with what selector terms look at."""
+    """A reservation of the catalog, with the fields that selector terms match."""
 
     reservation: Reservation
     tags: Mapping[str, str]
     match_criteria: str
     zone_id: str | None
-    price_nano_usd_per_hour: int | None = None  # of the type on demand; None: the catalog's or unknown
+    price_nano_usd_per_hour: int | None = None  # on-demand price; None: that of the catalog, if known
     healthy: bool = True
 
 
@@ -56,27 +56,27 @@ class ReservedOffering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CloudTerms:
-    """What the cloud in use calls things, and how it selects and offers reservations."""
+    """Labels and node classes of the cloud, and how it selects and offers reservations."""
 
     labels: CloudLabels
     zone_id: str  # a label key
     kinds: tuple[ReservationKind, ...]
-    node_classes: frozenset[tuple[str, str]]  # group and kind of classes we launch from
+    node_classes: frozenset[tuple[str, str]]  # group and kind of our node classes
     select: Callable[
         [EC2NodeClass | None, Sequence[Listed]], tuple[Listed, ...]
-    ]  # those that a class selects
+    ]  # the reservations that a class selects
     reserved_offering: ReservedOffering
     key_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings of label keys
 
 
 RegionTypes = Callable[[EC2NodeClass | None, Sequence[Listed], int], tuple[InstanceType, ...]]
-"""A region that is shipped: everything that a class could launch there, at a time, with these reservations, which it
-selects. InvalidInput when the class cannot be served."""
+"""The instance types that a class can launch in a shipped region at a time, with the reservations that it selects.
+Raises InvalidInput if the region has nothing for the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogValues:
-    """A catalog that was read. Types come without reserved offerings; `types_of` adds those."""
+    """A parsed catalog. Its types have no reserved offerings; `types_of` adds them."""
 
     types: tuple[InstanceType, ...]
     listed: tuple[Listed, ...]
@@ -95,8 +95,8 @@ def types_of(
     terms: CloudTerms,
     now_s: int,
 ) -> tuple[InstanceType, ...]:
-    """What a NodePool could launch whose class selects these reservations: shipped types, which are complete, and in
-    their place or beside them those of the catalog, with the reservations as further offerings."""
+    """The instance types of a NodePool whose class selects these reservations. Types of the catalog get the
+    reservations as offerings and replace shipped types of the same name, which have theirs already."""
     ours = {
         known.name: _with_reserved(
             known,
@@ -142,7 +142,7 @@ def _reserved(
 
 
 def _on_demand_price(known: InstanceType, zone: str) -> int | None:
-    """The on-demand price of the slot: in its zone or, where that is unknown, in any zone."""
+    """The on-demand price in the zone of the slot; if unknown, the lowest of all zones."""
     priced = {
         o.zone: o.price_nano_usd_per_hour
         for o in known.offerings
@@ -157,7 +157,7 @@ def where(capacity_type: str, zone: str, zone_id: str | None, terms: CloudTerms)
 
 
 def of_offerings(ways: Sequence[Offering]) -> Requirements:
-    """What all offerings of a type say together: the zones and capacity types it comes in."""
+    """The zones and capacity types of all offerings of a type."""
     if not ways:
         return requirements.NO_REQUIREMENTS
     return requirements.of(

@@ -1,7 +1,7 @@
-"""Reads a Catalog: types and reservations as values, and what its schema could not find wrong.
+"""Converts a Catalog to values, and finds mistakes that its schema does not find.
 
-Called by `scenario`. The rule: whatever is wrong is a finding with its path, and the rest is still read, so
-that a person sees all there is to mend at once.
+Called by `scenario`. A mistake is a finding with its path; the rest is still converted, so that the user gets all
+findings at once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from holdfast.scenarios import catalog
 from holdfast.scenarios.catalog import CatalogValues, CloudTerms, Listed
 from holdfast.state.conversion import times
 
-# The words of the format; those that are not here mean that it is not delivered yet, or not at the moment.
+# States of a reservation. Other states count as PENDING: the capacity is not available yet, or not now.
 _STATES: Final = {
     "active": reservations.State.ACTIVE,
     **dict.fromkeys(
@@ -31,7 +31,7 @@ _STATES: Final = {
 
 
 def read(written: wire.Catalog, terms: CloudTerms) -> CatalogValues:
-    """The catalog's types and reservations, and what is wrong with them."""
+    """The catalog's types and reservations, and the findings."""
     reading = _Reading(terms)
     spec = written.spec
     listed = reading.reservations(spec)
@@ -54,7 +54,7 @@ def read(written: wire.Catalog, terms: CloudTerms) -> CatalogValues:
 
 
 class _Reading:
-    """One pass over a catalog, with what was found wrong on the way."""
+    """Converts one catalog and collects the findings."""
 
     def __init__(self, terms: CloudTerms) -> None:
         self._terms = terms
@@ -62,7 +62,7 @@ class _Reading:
         self.findings: list[Finding] = []
 
     def reservations(self, spec: wire.CatalogSpec) -> tuple[Listed, ...]:
-        """Every reservation once; one inside an offering may stand for one that is listed."""
+        """Every reservation once; an offering may refer to a listed reservation by its id."""
         by_id: dict[str, Listed] = {}
         for index, listed in enumerate(spec.reservations):
             context = _ReservationContext(
@@ -188,7 +188,7 @@ class _Reading:
         return requirements.of(catalog.is_in(names.INSTANCE_TYPE, written.name), *stated)
 
     def _offering(self, written: wire.Offering, path: Path) -> Offering | None:
-        """An on-demand or spot offering; reserved ones are made for each class from the reservations."""
+        """An on-demand or spot offering. `catalog.types_of` builds reserved offerings from the reservations."""
         reserved = written.capacity_type == names.RESERVED
         if reserved != (written.reservation is not None):
             wrong = (

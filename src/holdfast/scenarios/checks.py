@@ -1,7 +1,7 @@
-"""The objects of a scenario, and what is wrong with them beyond what each kind's schema says.
+"""The objects of a scenario, and mistakes in them that the schemas do not find.
 
-Called by `scenario` before it asks the planner anything. The rule: every problem is reported at once,
-each with its object and path; a slip in a file is never taken for a pod that is hard to place.
+Called by `scenario` before it plans. All mistakes are reported at once, each with its object and path. A mistake in a
+file is never reported as a pod that does not fit.
 """
 
 from collections import Counter
@@ -28,12 +28,12 @@ from holdfast.state.conversion.pods import PodConverter
 
 K = TypeVar("K", bound=Object)
 
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"  # the API server labels every namespace so
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"  # the API server adds this label to every namespace
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something to mend: in an object, or in the scenario as a whole."""
+    """A mistake in an object, or in the scenario as a whole."""
 
     obj: Object | None
     finding: Finding
@@ -54,7 +54,7 @@ class Objects:
         return [*self.of(Deployment), *self.of(ReplicaSet), *self.of(StatefulSet), *self.of(Job)]
 
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Every namespace that anything is in, with its labels."""
+        """Every namespace that has an object, with its labels."""
         found: dict[str, dict[str, str]] = {"default": {}}
         for obj in (obj for objects in self._by_kind.values() for obj in objects if obj.namespaced):
             found.setdefault(obj.metadata.namespace or "default", {})
@@ -75,7 +75,7 @@ def wrong_region(written: wire.Catalog, regions: Collection[str]) -> Iterator[Wr
 
 
 def unreadable(reading: Objects, terms: CloudTerms) -> Iterator[Wrong]:
-    """What the API server would have refused, or would have let through for a controller to judge."""
+    """Mistakes that the API server or a controller would reject."""
     for pool in reading.of(NodePool):
         found = list(nodepools.problems(pool, terms.labels.well_known))
         yield from (Wrong(pool, finding) for finding in found)
@@ -101,7 +101,7 @@ def _tried(objects: Iterable[K], path: Path, read: Callable[[K], object]) -> Ite
 
 def wrong_pods(reading: Objects, pods: Sequence[Pod], converter: PodConverter) -> Iterator[Wrong]:
     known = {node.metadata.name for node in reading.of(Node)}
-    for original, pod in zip(reading.of(Pod), pods, strict=False):  # those that workloads stand for follow
+    for original, pod in zip(reading.of(Pod), pods, strict=False):  # pods of workloads follow
         if pod.spec.node_name and pod.spec.node_name not in known:
             message = f"there is no Node {pod.spec.node_name} among the files"
             yield Wrong(original, Finding(("spec", "nodeName"), message))
@@ -116,7 +116,7 @@ def wrong_pods(reading: Objects, pods: Sequence[Pod], converter: PodConverter) -
 
 
 def _wrong_amounts(spec: PodSpec, path: Path) -> Iterator[Finding]:
-    """Quantities that cannot be read: a pod with one of these is a slip in the file, not a hard case."""
+    """Quantities that cannot be parsed: such a pod is a mistake in the file, not a pod that does not fit."""
     declared: list[tuple[Path, ResourceRequirements]] = []
     if spec.resources is not None:
         declared.append((("resources",), spec.resources))

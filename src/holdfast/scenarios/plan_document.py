@@ -1,8 +1,8 @@
-"""A plan as a document: what `holdfast plan -o json` prints (docs/scenario.md).
+"""Converts a plan to the document that `holdfast plan -o json` prints (docs/scenario.md).
 
-The rules: the same plan gives the same bytes. Everything is sorted here, whatever order the planner had; prices and
-amounts are text, exact. Pods with the same reasons are one entry, and a reason names a few of its subjects, so that the
-size follows the number of causes, not the number of pods times reservations.
+The same plan gives the same bytes: everything is sorted here, and prices and amounts are exact strings. Pods with the
+same reasons are one entry, and a reason lists a few of its subjects, so that the size depends on the number of causes
+and not on the number of pods times reservations.
 """
 
 import json
@@ -23,7 +23,7 @@ KIND: Final = "Plan"
 def document(
     plan: Plan, *, rejected: Iterable[Unplaced] = (), not_reserved: Iterable[NotReserved] = ()
 ) -> dict[str, Any]:
-    """The plan, with the pods that were rejected before it was made among those that are not placed."""
+    """The plan as a document. Pods that were rejected before planning are listed as unplaced."""
     rejected = tuple(rejected)
     unplaced = (*plan.unplaced, *rejected)
     return {
@@ -83,7 +83,7 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "pricePerHour": price(claim.price_nano_usd_per_hour),
         "reservationID": claim.reservation_id,
         "reservationIDs": sorted(claim.reservation_ids),
-        "instanceTypes": list(claim.instance_types),  # cheapest first, which is the planner's to know
+        "instanceTypes": list(claim.instance_types),  # the planner sorted them, cheapest first
         "requirements": [_requirement(expression) for expression in claim.requirements.expressions()],
         "requests": _amounts(claim.requests),
         "pods": sorted(claim.pods),
@@ -109,7 +109,7 @@ def _wait(one: Unplaced) -> dict[str, Any]:
 
 
 def _grouped(entries: Iterable[tuple[str, tuple[Reason, ...], dict[str, Any]]]) -> list[dict[str, Any]]:
-    """One entry for all pods that share their reasons, in the order of their first pods."""
+    """One entry for all pods with the same reasons, in the order of their first pods."""
     groups: dict[tuple[object, ...], dict[str, Any]] = {}
     for pod, reasons, more in sorted(entries, key=lambda entry: entry[0]):
         key = reasons, *more.values()
@@ -121,7 +121,7 @@ def _grouped(entries: Iterable[tuple[str, tuple[Reason, ...], dict[str, Any]]]) 
 
 
 def _reasons(reasons: Sequence[Reason]) -> list[dict[str, Any]]:
-    """In the order they were tried; `more` is how many subjects are not listed."""
+    """Reasons in the planner's order; `more` is how many subjects are not listed."""
     return [
         {
             "code": str(r.code),

@@ -1,7 +1,7 @@
-"""From manifests and a Catalog to a question for the planner.
+"""Builds a request for the planner from manifests and a Catalog.
 
-The rules: the same objects give the same request in whatever order they were read; every problem is reported with the
-object and the path, and then nothing is planned; what is passed over on purpose is a note.
+The same objects give the same request, in whatever order the files are read. If there are mistakes, all are reported
+with object and path, and nothing is planned. Objects that are ignored on purpose give a note.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ from holdfast.state.conversion.pods import PodConverter
 class Scenario:
     request: SolveRequest
     rejected: tuple[Unplaced, ...]  # pods that are not in the request, with reasons
-    notes: tuple[str, ...]  # what was passed over
+    notes: tuple[str, ...]  # NodePools and pods that are ignored, and why
 
 
 def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
@@ -72,8 +72,8 @@ def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
 
 
 def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
-    """How to plan: the planner's defaults, over these the Catalog's settings, over these the flags, which are
-    named as the fields of the Catalog's settings."""
+    """The planner's settings. Flags override the Catalog's settings, which override the defaults. Flags have the names
+    of the fields of the Catalog's settings."""
     given = {name: value for name, value in msgspec.structs.asdict(written).items() if value is not None}
     given |= {name: value for name, value in flags.items() if value is not None}
     plain = Settings()
@@ -84,7 +84,7 @@ def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
         elif name == "node_cost":
             values["node_cost_nano"] = prices.parse(value)
         else:
-            # An enumeration takes its word, a number or a flag itself.
+            # Converts a string to an enumeration; numbers and booleans stay as they are.
             values[name] = type(getattr(plain, name))(value)
     return Settings(**values)
 
@@ -98,7 +98,7 @@ def build(
     terms: CloudTerms,
     regions: Mapping[str, RegionTypes],
 ) -> Scenario | tuple[Wrong, ...]:
-    """The request that a scenario stands for, or everything that is wrong with it."""
+    """The request of a scenario, or all of its mistakes."""
     reading = Objects(objects)
     values = catalog_documents.read(written, terms)
     wrong = [Wrong(written, finding) for finding in values.findings]
@@ -114,7 +114,7 @@ def build(
         return tuple(wrong)
     try:
         supply, notes = _supply(reading, values, written, now_s, terms, regions)
-    except errors.InvalidInput as error:  # of a region that cannot serve one of the classes
+    except errors.InvalidInput as error:  # the region has nothing for one of the classes
         return (Wrong(written, Finding(("spec", "region"), str(error))),)
     built = snapshot.build(
         snapshot.Cluster(
@@ -139,7 +139,7 @@ def build(
 
 
 def _all_pods(reading: Objects) -> tuple[tuple[Pod, ...], tuple[storage.PersistentVolumeClaim, ...]]:
-    """Pods that are written down and pods that workloads stand for, with the claims these bring."""
+    """Pods of the files and pods of workloads, and the volume claims that are created with them."""
     given = [_named(pod, number) for number, pod in enumerate(reading.of(Pod))]
     expanded = workloads.expand(reading.workloads(), given)
     pods = (*given, *expanded.pods)
@@ -148,7 +148,7 @@ def _all_pods(reading: Objects) -> tuple[tuple[Pod, ...], tuple[storage.Persiste
 
 
 def _named(pod: Pod, number: int) -> Pod:
-    """The API server would complete a generateName at random; here it is a number."""
+    """Appends a number to generateName; the API server would append random characters."""
     if pod.metadata.name:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.generate_name}{number}"))

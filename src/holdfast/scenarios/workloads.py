@@ -1,8 +1,8 @@
-"""Pods that do not exist yet, from the objects that would make them: what a scenario says of Deployments.
+"""Creates the missing pods of Deployments, ReplicaSets, StatefulSets and Jobs in a scenario.
 
-Called by `scenario`, where no controller of a cluster is there to do it. The rules: a workload stands for its
-replicas less the pods it has; pods are named after it and a number, the same in every run; what the API
-server and its controllers would write into a new pod or claim is written here as well.
+Called by `scenario`, which has no cluster with controllers. A workload gets its replicas minus the pods that it has.
+Pods have the workload's name and a number, the same in every run. Labels, owners and fields that the API server and its
+controllers would set in a new pod or claim are set here as well.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,21 +20,21 @@ from holdfast.state.conversion.pod_shapes import DEFAULT_NAMESPACE
 
 Workload = Deployment | ReplicaSet | StatefulSet | Job
 
-PODS_MAX: Final = 1_000_000  # of one workload; more is a slip of the finger
+PODS_MAX: Final = 1_000_000  # of one workload; more is a mistake in the file
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Pods that workloads have yet to make, and the claims that come with them."""
+    """The missing pods of workloads, and their volume claims."""
 
     pods: tuple[Pod, ...]
     claims: tuple[PersistentVolumeClaim, ...]
 
 
 def expand(workloads: Iterable[Workload], pods: Sequence[Pod]) -> Expanded:
-    """What the workloads would add to these pods."""
+    """The pods and claims that the workloads would add to these pods."""
     workloads = tuple(workloads)
     family = _Family(workloads, pods)
     names = {(namespace_of(pod), pod.metadata.name) for pod in pods}
@@ -55,7 +55,7 @@ def namespace_of(obj: Object) -> str:
 
 
 def count(workload: Workload) -> int:
-    """How many pods it wants at once."""
+    """How many pods of the workload run at once."""
     if not isinstance(workload, Job):
         return 1 if workload.spec.replicas is None else workload.spec.replicas
     spec = workload.spec
@@ -68,7 +68,7 @@ def count(workload: Workload) -> int:
 
 
 def ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
-    """The claims that a pod's ephemeral volumes stand for (S-99)."""
+    """The claims of a pod's ephemeral volumes (S-99)."""
     for volume in pod.spec.volumes:
         template = volume.ephemeral and volume.ephemeral.volume_claim_template
         if template:
@@ -80,9 +80,9 @@ def ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 
 
 def stored(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:
-    """A claim as a cluster would have it: with the default class, and bound if it names a volume.
+    """A claim with the default storage class, and bound if it names a volume, as in a cluster.
 
-    One that has a status comes from a cluster and is left as it is.
+    A claim with a status comes from a cluster and is not changed.
     """
     if claim.status.phase:
         return claim
@@ -99,7 +99,7 @@ def stored(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> Per
 
 
 class _Family:
-    """Who made which pods. Names decide; files that were written by hand have no uids."""
+    """The owners of pods, found by name: objects in files often have no uids."""
 
     def __init__(self, workloads: Iterable[Workload], pods: Iterable[Pod]) -> None:
         self._deployments = {
@@ -116,7 +116,7 @@ class _Family:
         return self._pods.get((workload.kind, namespace_of(workload), workload.metadata.name), ())
 
     def deployment_of(self, replica_set: ReplicaSet) -> str | None:
-        """The Deployment among the files that made it."""
+        """The Deployment of the files that owns the ReplicaSet."""
         namespace = namespace_of(replica_set)
         return next(
             (
@@ -128,7 +128,7 @@ class _Family:
         )
 
     def template_hash(self, workload: Workload) -> str | None:
-        """The revision that a Deployment's pods carry; unknown when there are none, or of several."""
+        """The pod-template-hash of a Deployment's pods; None: it has no pods, or pods of several revisions."""
         found = {pod.metadata.labels.get(_TEMPLATE_HASH) for pod in self.pods_of(workload)}
         return next(iter(found)) if len(found) == 1 and isinstance(workload, Deployment) else None
 
@@ -144,7 +144,7 @@ class _Family:
                     yield Deployment.kind, deployment
 
     def _by_hash(self, pod: Pod, replica_set: str) -> str | None:
-        """A ReplicaSet that is not among the files is named after its Deployment and the pods' hash."""
+        """The Deployment of a ReplicaSet that is not in the files: its name without the pods' hash."""
         revision = pod.metadata.labels.get(_TEMPLATE_HASH)
         name = replica_set.removesuffix(f"-{revision}")
         known = revision and name != replica_set and (namespace_of(pod), name) in self._deployments
@@ -152,7 +152,7 @@ class _Family:
 
 
 def _names(workload: Workload, existing: Sequence[Pod], used_names: set[tuple[str, str]]) -> list[str]:
-    """The names of the missing pods: the lowest numbers that no pod has."""
+    """The names of the missing pods, with the lowest unused numbers."""
     wanted = min(count(workload), PODS_MAX)
     name, namespace = workload.metadata.name, namespace_of(workload)
     if isinstance(workload, StatefulSet):
@@ -196,7 +196,7 @@ def _pod(workload: Workload, name: str, template_hash: str | None) -> Pod:
 
 
 def _volumes(workload: StatefulSet, pod: str) -> tuple[Volume, ...]:
-    """The template's volumes; those of claim templates take the place of volumes of the same name."""
+    """The template's volumes; volumes of claim templates replace volumes of the same name."""
     claimed = {t.metadata.name: f"{t.metadata.name}-{pod}" for t in workload.spec.volume_claim_templates}
     others = [v for v in workload.spec.template.spec.volumes if v.name not in claimed]
     ours = [
