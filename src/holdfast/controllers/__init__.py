@@ -1,5 +1,4 @@
-"""The shell: observe, decide, act, report. A folder per resource, a file per concern.
+"""Controllers: each reads the cluster, calls a decision of `core`, and carries it out through `ports`.
 
-Controllers ask `core` what to do and do it through `ports`. They never import each
-other, nor any adapter (`cloud`, `kube`, `sim`).
+There is a folder for each resource. No controller imports another one, nor an adapter (`cloud`, `kube`, `sim`).
 """

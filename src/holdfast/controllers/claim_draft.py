@@ -1,7 +1,7 @@
 """A NodeClaim during one reconcile: changes are collected here and written as one patch of metadata and one of status.
 
-The rule: the state follows from what would be written, and a sub-reconciler that makes a transition which is not in the
-table raises before anything is written (core/lifecycle).
+The state is computed from the changed conditions. A transition that is not in the table of `core/lifecycle` raises
+before anything is written.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class Draft:
         self.now = datetime.fromtimestamp(now_s, UTC)
         self.labels = dict(claim.metadata.labels)
         self.annotations = dict(claim.metadata.annotations)
-        self.status = claim.status  # but for the conditions
+        self.status = claim.status  # its conditions are in `self.conditions`
         self.conditions = conditions.edit(claim, now_s=now_s, message_max=_MESSAGE_MAX)
         if not self.conditions.holds(LAUNCHED):
             self._unset(REGISTERED, INITIALIZED)
@@ -49,7 +49,7 @@ class Draft:
         return times.epoch_s(self.now) - times.epoch_s(found.last_transition_time) if found is not None else 0
 
     def refresh(self, claim: NodeClaim) -> None:
-        """Takes the claim as it was just written; it includes the metadata that the draft had."""
+        """Replaces the claim by a version that was just written, which includes the draft's metadata."""
         self.claim = claim
         self.labels = dict(claim.metadata.labels)
         self.annotations = dict(claim.metadata.annotations)
@@ -60,13 +60,13 @@ class Draft:
 
     @property
     def starting_s(self) -> float:
-        """For how long work that can wait is postponed, because the node may be initialized in a moment."""
+        """How long to postpone work that is not urgent: the node may be initialized soon."""
         if conditions.holds(self.claim.status.conditions, INITIALIZED):
             return 0.0
         return max(0.0, _ON_ITS_WAY_S - self.age_s(LAUNCHED))
 
     def moved(self) -> None:
-        """Checks, after a sub-reconciler ran, that the transition is in the table."""
+        """Checks the transition of a sub-reconciler against the table."""
         after = states.state(self._flags())
         states.check(self._state, after)
         self._state = after
@@ -76,7 +76,7 @@ class Draft:
         return self._state
 
     async def write(self, kube: Kube) -> bool:
-        """Writes what changed, metadata first: a claim whose status says Launched has its labels."""
+        """Writes the changes, metadata first: a claim with the condition Launched must have its labels."""
         claim = self.claim
         if claim.metadata.deletion_timestamp is None:
             self.conditions.summarize(DEPENDENTS)
@@ -98,7 +98,7 @@ class Draft:
         return bool(meta or status)
 
     def _unset(self, *types: str) -> None:
-        """Drops conditions that cannot be True yet: sub-reconcilers run in order, so none of them wrote these."""
+        """Drops conditions that cannot be True yet: sub-reconcilers run in order, so no sub-reconciler set them."""
         for type_ in types:
             if self.conditions.holds(type_):
                 self.conditions.drop(type_)

@@ -1,8 +1,7 @@
-"""How we end a NodeClaim: when its drain has to be over is written first, then it is deleted, then it is counted.
+"""Deletes a NodeClaim: writes the deadline of its drain, deletes the NodeClaim, counts it.
 
-The rules: a deadline is on the claim before the claim
-is on its way out, so a crash between the two leaves a claim that the next look ends; a deadline only ever moves
-nearer; and a claim that is deleting already was counted by the controller that deleted it.
+The deadline is written before the deletion, so after a crash between the two the next reconcile deletes the NodeClaim.
+A deadline is never extended. A NodeClaim that is deleting was counted by the controller that deleted it.
 """
 
 from typing import Final
@@ -32,7 +31,7 @@ class ClaimEnd:
         self._recorder = recorder
 
     async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None) -> bool:
-        """Whether it was not on its way out before. `until_s`: when the cloud takes its instance, whatever runs there."""
+        """Returns whether this call deleted the NodeClaim. `until_s`: when the cloud terminates the instance."""
         try:
             if until_s is not None:
                 claim = await self._limited(claim, until_s)
@@ -71,12 +70,12 @@ class ClaimEnd:
 
 
 def deadline_s(annotations: dict[str, str]) -> int | None:
-    """When the drain of a claim's node has to be over, as the claim says; None: whenever it is."""
+    """The deadline of the drain, from the annotation of the claim; None: there is none."""
     return times.moment_s(annotations.get(names.TERMINATION_TIMESTAMP))
 
 
 def termination_mode(claim: NodeClaim) -> str:
-    """As Karpenter's metrics say it (M-9)."""
+    """The value of Karpenter's metric label (M-9)."""
     period = claim.spec.termination_grace_period
     if period is None:
         return "graceful"

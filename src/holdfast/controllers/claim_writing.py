@@ -1,7 +1,7 @@
-"""A planned claim as the NodeClaim that is written.
+"""Converts a planned claim to the NodeClaim that is created.
 
-The rule: the claim says exactly what the plan decided. With a slot it asks for `reserved` and
-the reservations that would do, and names the slot it holds; without one it does not list `reserved`.
+The NodeClaim has exactly the requirements of the plan. With a slot it requires `reserved` and lists the reservations
+that it can use, and an annotation names the reservation that it holds. Without a slot it does not list `reserved`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,14 +74,14 @@ def node_claim(
 
 
 def hold_annotations(one: Replacement, pods: Iterable[Pod]) -> dict[str, str]:
-    """What a NodeClaim has that waits for its slot: the instance that leaves the slot, and what made the pods it waits for."""
+    """Annotations of a NodeClaim that waits for its slot: the instance in the slot, and the owners of its pods."""
     if one.waits_for_instance is None:
         return {}
     return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
 
 
 def count(recorder: Recorder, claim: NodeClaim, reason: str) -> None:
-    """Counts a claim that was written."""
+    """Counts a created NodeClaim."""
     meta = claim.metadata
     about = {"reason": reason, "nodepool": meta.labels[names.NODEPOOL]}
     recorder.count(CREATED, about | {"min_values_relaxed": meta.annotations[names.MIN_VALUES_RELAXED]})

@@ -1,9 +1,9 @@
-"""Which pods of a node that is being emptied are to go now, and how; and the one way to ask for it.
+"""Decides which pods of a draining node to evict or delete now, and evicts them.
 
-Called when a node ends, and before one is rebooted. `drain` is pure. The rules: pods leave tier by tier, ordinary ones
-first and those the node itself needs last (NC-30), the biggest first in a tier; a pod that must not be disrupted is waited
-for (NC-29); when the node's time is nearly up, a pod whose own grace period would outlast it is deleted, whatever anybody
-says (NC-32).
+Used before an instance is terminated or rebooted. `drain` is pure. Pods are evicted tier by tier: ordinary pods first,
+critical DaemonSet pods last (NC-30); within a tier the largest first. The drain waits for a pod with do-not-disrupt
+(NC-29). A pod whose grace period would end after the node's deadline is deleted in time, despite PodDisruptionBudgets
+and do-not-disrupt (NC-32).
 """
 
 import contextlib
@@ -28,7 +28,7 @@ METRICS: Final = (
     Metric(EVICTIONS, "counter", "Evictions asked for, by the answer.", ("code",)),
     Metric(DRAINED, "counter", "Pods that were evicted, by why their node is drained.", ("reason",)),
 )
-_FORCEFUL: Final = "Forceful Termination"  # Karpenter's word where no disruption was decided
+_FORCEFUL: Final = "Forceful Termination"  # Karpenter's reason without a disruption decision
 _DISRUPTED: Final = Taint(names.DISRUPTED_TAINT, Effect.NO_SCHEDULE)
 _STUCK_S: Final = 60
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -36,11 +36,11 @@ _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What to do with the pods of a node now."""
+    """The pods of a node to evict or delete now."""
 
-    evict: tuple[Pod, ...]  # by the eviction API, which asks their disruption budgets
-    delete: tuple[tuple[Pod, int], ...]  # at once, with so many seconds to end
-    waiting: int  # pods that are still to go, those above included
+    evict: tuple[Pod, ...]  # by the eviction API, which checks PodDisruptionBudgets
+    delete: tuple[tuple[Pod, int], ...]  # pods and their grace periods in seconds
+    waiting: int  # all pods that the drain waits for, including the pods above
 
     @property
     def done(self) -> bool:
@@ -48,7 +48,7 @@ class Drain:
 
 
 def drain(pods: Iterable[Pod], *, now_s: int, until_s: int | None) -> Drain:
-    """`until_s`: when the node's termination grace period is over; None: it has none."""
+    """`until_s`: when the node's termination grace period ends; None: it has none."""
     drainable = [pod for pod in pods if is_drainable(pod, now_s)]
     delete = tuple(
         (pod, max(1, (until_s or now_s) - now_s)) for pod in drainable if _is_forced(pod, now_s, until_s)
@@ -77,8 +77,8 @@ class Evictions:
         self._recorder = recorder
 
     async def listed(self, node: Node) -> tuple[Pod, ...]:
-        """The pods of a node as the API server has them now. Before an instance is terminated or rebooted the cache is
-        not enough: a watch that stalled hides a pod that was bound meanwhile."""
+        """The pods of a node, listed from the API server. Before an instance is terminated or rebooted, the cache is
+        not sufficient: after a stalled watch it lacks a pod that was bound to the node."""
         return (await self._kube.list(Pod, field_selector=f"spec.nodeName={node.metadata.name}")).items
 
     async def drain(
@@ -90,7 +90,7 @@ class Evictions:
         until_s: int | None,
         reason: str,
     ) -> Drain:
-        """Evicts and deletes what is to go now. The answer is what was decided. `reason` is why the node is drained."""
+        """Evicts and deletes pods, and returns the decision. `reason`: why the node is drained."""
         decided = drain(pods, now_s=now_s, until_s=until_s)
         for pod, grace_s in decided.delete:
             with contextlib.suppress(errors.NotFound):
@@ -105,7 +105,7 @@ class Evictions:
         return decided
 
     async def _evict(self, node: Node, pod: Pod, reason: str) -> None:
-        """Asks for the end of a pod, as far as its disruption budgets allow it now."""
+        """Evicts a pod, if its PodDisruptionBudgets allow it now."""
         try:
             await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
         except errors.NotFound:
@@ -126,13 +126,13 @@ class Evictions:
 
 
 def reason_of(claim: NodeClaim | None) -> str:
-    """Why the node of a claim is drained, as its condition DisruptionReason has it."""
+    """Why the node of a claim is drained, from its condition DisruptionReason."""
     found = conditions.find(claim.status.conditions, claim_conditions.DISRUPTION_REASON) if claim else None
     return found.reason if found is not None and found.reason else _FORCEFUL
 
 
 def is_drainable(pod: Pod, now_s: int) -> bool:
-    """Whether a node waits for this pod to leave (NC-29)."""
+    """Whether the drain waits for this pod (NC-29)."""
     if pod_states.is_terminal(pod) or pod_states.owner(pod) == pod_states.MIRROR:
         return False
     return not _tolerates_disruption(pod) and not _is_stuck(pod, now_s)

@@ -1,7 +1,7 @@
 """Writes the hash annotations of a NodePool or a node class, and those of its NodeClaims when the hash version changes.
 
-The rule: hashes of two versions are never compared, so the claims are written first and their owner last; a crash between
-the two leaves claims that the next reconcile writes (P-15).
+Hashes of two versions are never compared, so the claims are written first and their owner last. After a crash between
+the two, the next reconcile writes the remaining claims (P-15).
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,7 @@ class HashAnnotations:
 
 
 async def write(kube: Kube, owner: Object, claims: Sequence[NodeClaim], hashes: HashAnnotations) -> str:
-    """Writes the annotations of the owner, and before it those of its claims when the version changed. The answer is what
-    was written, for the log."""
+    """Writes the annotations of the owner and, before it, of its claims if the version changed. Returns a log text."""
     there = owner.metadata.annotations
     if hashes.annotations.items() <= there.items():
         return ""
@@ -43,7 +42,7 @@ async def write(kube: Kube, owner: Object, claims: Sequence[NodeClaim], hashes: 
 
 
 async def _update_claim(kube: Kube, claim: NodeClaim, hashes: HashAnnotations) -> bool:
-    """A claim that has drifted keeps its hash, and so its drift."""
+    """A drifted claim keeps its hash, so that it stays drifted."""
     if claim.metadata.annotations.get(hashes.version_key) == hashes.version:
         return False
     is_drifted = conditions.holds(claim.status.conditions, claim_conditions.DRIFTED)

@@ -1,9 +1,9 @@
-"""interruption.instancestatus: instances that fail, and those that the cloud is going to take down, end with their NodeClaims.
+"""interruption.instancestatus: deletes the NodeClaims of instances that fail status checks or have a scheduled event.
 
-Run by the engine under one key, each minute. The rules: what has failed for two minutes is not coming back by itself,
-and nothing on it can be drained, so its claim ends at once, whatever disruption budgets say; what is only announced is
-drained in peace; an instance without a NodeClaim is ignored. A slot that such an instance holds is its own until
-the cloud has let it go, like that of any instance on its way out.
+Runs each minute under one key. An instance that has failed for two minutes does not recover by itself, and its pods
+cannot be drained, so its NodeClaim is deleted with a deadline of now, despite PodDisruptionBudgets. An instance with a
+scheduled event is drained normally. An instance without a NodeClaim is ignored. A slot of such an instance is not free
+until the instance is terminated, like the slot of any terminating instance.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ METRICS: Final = (
     Metric(UNHEALTHY, "counter", "Instances of ours that the cloud called unhealthy.", ("category",)),
 )
 _EVERY_S: Final = 60.0
-_PATIENCE_S: Final = 120  # a check may fail for a moment
+_PATIENCE_S: Final = 120  # a status check may fail briefly
 
 
 class InstanceStatuses:
@@ -43,7 +43,7 @@ class InstanceStatuses:
         self._clock = ports.clock
         self._recorder = ports.recorder
         self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
-        self._counted: set[tuple[str, str]] = set()  # instances that are there, and categories
+        self._counted: set[tuple[str, str]] = set()  # ids of existing instances, and categories
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -57,7 +57,7 @@ class InstanceStatuses:
             try:
                 ended += await self._handle(status, claim)
             except errors.HoldfastError as error:
-                failed = error  # the other claims do not wait for it
+                failed = error  # raised after the other claims are handled
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims of unhealthy instances deleted" if ended else ""
@@ -71,14 +71,14 @@ class InstanceStatuses:
         )
 
     def _count(self, ours: list[tuple[InstanceStatus, NodeClaim]]) -> None:
-        """Each once."""
+        """Counts each instance once in each category."""
         found = {(status.instance_id, status.category) for status, _ in ours}
         for _, category in sorted(found - self._counted):
             self._recorder.count(UNHEALTHY, {"category": category})
         self._counted = {one for one in found | self._counted if any(self._claims.get(one[0]))}
 
     async def _handle(self, status: InstanceStatus, claim: NodeClaim) -> bool:
-        """Whether it ended the claim."""
+        """Returns whether it deleted the claim."""
         now_s, since_s = self._clock.now_s(), status.failing_since_s
         if since_s is not None and now_s - since_s < _PATIENCE_S:
             return False

@@ -1,9 +1,9 @@
-"""interruption: what the cloud says that it is about to do to instances becomes the end of their NodeClaims.
+"""interruption: deletes the NodeClaims of instances for which the cloud sent a notice.
 
-Run by the engine, a key a notice; `listen` brings the notices, while this replica leads. The rules: a notice is
-acknowledged when the deletion of its claims was accepted, and not before, so that a crash loses none; the same notice
-twice is once; an instance without a NodeClaim is ignored; and where the cloud says by when it takes an instance,
-the drain is over by then, whatever disruption budgets say.
+One key for each notice; `listen` receives notices while this replica is the leader. A notice is acknowledged after the
+API server accepted the deletion of its NodeClaims, so that a crash loses no notice. A repeated notice has no further
+effect. An instance without a NodeClaim is ignored. If the notice has a time, the drain ends by then, despite
+PodDisruptionBudgets.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from holdfast.runtime.results import Done, Key
 from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import times
 
-_AT_ONCE_MAX: Final = 1000  # notices that wait for their turn; the queue keeps the others
+_AT_ONCE_MAX: Final = 1000  # pending notices; the others stay in the queue of the cloud
 _STANDBY_S: Final = 1.0
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 
@@ -52,7 +52,7 @@ class Interruption:
         self._wake = controller.add
 
     async def listen(self) -> None:
-        """For ever."""
+        """Runs until it is cancelled."""
         failures, trouble = 0, ""
         while True:
             if not self._leads() or len(self._notices) >= _AT_ONCE_MAX:
@@ -92,7 +92,7 @@ class Interruption:
                     yield claim
 
     async def _handle(self, notice: Notice, claim: NodeClaim) -> bool:
-        """Whether it ended the claim."""
+        """Returns whether it deleted the claim."""
         objects = (claim, *self._nodes.get(claim.status.provider_id or ""))
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:

@@ -1,10 +1,10 @@
-"""Slots of nodes that are being deleted, held for their replacements.
+"""Holds the slots of deleting nodes for their replacements.
 
-Disruption writes the replacement of a node in a full reservation before it deletes the node. A node that expires, that
-a user deletes, or that is deleted because its instance is unhealthy has no such replacement. The rules: before the
-first pod of such a node is evicted, the planner is asked whether the pods need the slot; if they do, a NodeClaim is
-written that waits for the instance, so nothing is launched on demand for these pods; each deletion is decided once, and
-the hold is the NodeClaim itself (docs/adr/0027).
+Disruption creates the replacement of a node in a full reservation before it deletes the node. A node that expires, that
+a user deletes, or that is deleted because its instance is unhealthy has no such replacement. So before the first pod of
+such a node is evicted, the planner decides whether the pods need the slot. If they do, a NodeClaim is created that
+waits for the instance, and nothing is launched on demand for these pods. Each deletion is decided once, and the hold is
+the NodeClaim itself (docs/adr/0027).
 """
 
 import asyncio
@@ -52,12 +52,12 @@ class SlotHolds:
         self._recorder = ports.recorder
         self._labels = ports.cloud.labels
         self._settings = settings
-        self._decided: set[str] = set()  # uids of NodeClaims that are being deleted
+        self._decided: set[str] = set()  # uids of deleting NodeClaims
         self._lock = asyncio.Lock()
         self._log = structlog.get_logger().bind(controller="slot_holds")
 
     async def ensure(self) -> tuple[str, ...]:
-        """Decides about every node in a slot that is being deleted and not drained yet. The NodeClaims that were written."""
+        """Decides about every deleting node in a slot whose drain has not started. Returns the created NodeClaims."""
         async with self._lock:
             found = tuple(self._undecided())
             if not found:
@@ -71,7 +71,8 @@ class SlotHolds:
             return tuple(name for name in written if name)
 
     def _undecided(self) -> Iterator[NodeClaim]:
-        """What disruption deletes has its replacement, or needs none. A drain that began was decided about."""
+        """NodeClaims to decide about. A node that disruption deletes has its replacement or needs none; a node whose
+        drain has started was decided."""
         for claim in self._claims:
             meta, provider_id = claim.metadata, claim.status.provider_id
             if (

@@ -1,7 +1,6 @@
 """Writes the conditions of an object, and emits events for those that changed.
 
-The rule: the list is written whole, and only if the object did not change since it was read. A reconciler that loses that
-race runs again.
+The whole list is written, and only if the object did not change since it was read. Otherwise the reconciler runs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,7 @@ K = TypeVar("K", bound=Object)
 
 
 def emit_events(recorder: Recorder, obj: Object, after: Sequence[Condition]) -> None:
-    """An event for each condition that is new since the object was read, and is False or has a message. Ready only sums up
-    the others."""
+    """Emits an event for each changed condition that is False, or True with a message. Ready is only a summary."""
     known = {(c.type, c.status, c.reason, c.message) for c in conditions.of(obj)}
     for one in after:
         is_notable = one.status == conditions.FALSE or (one.status == conditions.TRUE and one.message)
@@ -27,7 +25,7 @@ def emit_events(recorder: Recorder, obj: Object, after: Sequence[Condition]) -> 
 
 
 async def write(kube: Kube, obj: K, changes: Mapping[str, Any]) -> str:
-    """Patches the status; the answer is what was written, for the log."""
+    """Patches the status. Returns a summary for the log."""
     if not changes:
         return ""
     await kube.patch(obj, {"status": dict(changes)}, status=True, only_if_unchanged=True)

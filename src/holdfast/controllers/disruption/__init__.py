@@ -1,1 +1,1 @@
-"""Disruption as it is done: decide, look again, then carry it out in steps that a restart takes up or takes back."""
+"""Disruption: decides, validates, and executes commands in steps that a restart continues or rolls back."""

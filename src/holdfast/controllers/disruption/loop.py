@@ -1,9 +1,9 @@
 """The disruption loop decides which nodes to disrupt, validates the command after a delay, and passes it to the queue.
 
-It has one key, so it makes one decision at a time while the queue executes earlier commands. The rules: a command that
-saves money is validated some seconds after the decision and started only if it is still valid (D-16, D-42); a taint or
-condition of a NodeClaim without a command is removed (D-1); a replacement that waits too long for a slot that was taken
-is deleted. Before the queue taints a node, its pods are listed from the API server: a pod that the decision did not know
+It has one key, so it makes one decision at a time while the queue executes earlier commands. A command that saves money
+is validated some seconds after the decision and started only if it is still valid (D-16, D-42). A taint or condition of
+a NodeClaim without a command is removed (D-1). A replacement that waits too long for a slot that was taken is deleted.
+Before the queue taints a node, its pods are listed from the API server: a pod that was not in the decision's snapshot
 stops the command.
 """
 
@@ -43,7 +43,7 @@ KEY: Final[Key] = ("", "disruption")
 _EVERY_S: Final = 10.0
 _AGAIN_S: Final = 1.0  # after a command was started or rejected
 _VALIDATION_S: Final = 15.0  # between the decision and its validation
-_NOT_VALIDATED: Final = (Method.DRIFT, Method.REPAIR)  # they have to be done, whatever they cost (D-18)
+_NOT_VALIDATED: Final = (Method.DRIFT, Method.REPAIR)  # necessary at any cost (D-18)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,10 @@ class Disruption:
             self._unreadable(),
         )
         convert = functools.partial(disruption_input.disruption_input, objects=objects, changed=changed)
-        return await self._compute.run(
-            convert, result.snapshot
-        )  # of five thousand nodes it takes a tenth of a second
+        return await self._compute.run(convert, result.snapshot)  # takes 0.1 s for 5000 nodes
 
     def _unreadable(self) -> frozenset[str] | None:
-        """Nodes and NodeClaims that are not disrupted, since they or pods on them cannot be read. None: all."""
+        """Nodes and NodeClaims that are not disrupted, since they or pods on them cannot be decoded. None: all."""
         nodes = {pod.node_name for pod in self._all_pods.unreadable.values() if pod.node_name != ""}
         named = {name for cache in (self._nodes, self._claims) for _, name in cache.unreadable}
         found = frozenset(nodes | named)
@@ -183,8 +181,8 @@ class Disruption:
         return RequeueAfter(_AGAIN_S, "next decision", did)
 
     async def _check_pods(self, claims: tuple[NodeClaim, ...], cluster: DisruptionInput) -> None:
-        """NotReady when a candidate has, or is nominated for, a pod that the decision did not know: the watch of pods is
-        behind, or the pod was bound or planned during the decision."""
+        """Raises NotReady if a candidate has, or is nominated for, a pod that was not in the decision's snapshot: the
+        watch of pods is behind, or the pod was bound or planned during the decision."""
         known = {node.claim: {pod.uid for pod in node.pods} for node in cluster.snapshot.nodes}
         nominated = self._cluster_state.nominations.targets()
         for claim in claims:
@@ -201,8 +199,8 @@ class Disruption:
                     raise errors.NotReady(f"pod {found} was bound to node {node} since the decision")
 
     async def _reboot(self, command: DisruptionCommand, claims: tuple[NodeClaim, ...]) -> None:
-        """The time and the owners of the pods are annotations before the condition starts the reboot: the reboot counts
-        even if this process exits in between, and the evicted pods wait for the node."""
+        """Writes the annotations before the condition that starts the reboot. So the reboot is counted even if this
+        process exits in between, and the evicted pods wait for the node."""
         now_s = self._clock.now_s()
         for claim in claims:
             bound_s = command.drain_bound_s
@@ -223,7 +221,7 @@ class Disruption:
         return tuple(one for one in found if one is not None and one.metadata.deletion_timestamp is None)
 
     async def _remove_orphaned_taints(self) -> None:
-        """Taints and conditions without a command: Karpenter leaves them, since its queue does not survive a restart (D-1)."""
+        """Removes taints and conditions without a command. Karpenter leaves them: a restart clears its queue (D-1)."""
         for claim in tuple(self._claims):
             node = self._taints.node_of(claim)
             deleting = claim.metadata.deletion_timestamp or (node and node.metadata.deletion_timestamp)

@@ -1,11 +1,11 @@
-"""The disruption queue executes commands: it creates the replacements, waits until they are initialized, and deletes the
-candidates; or it rolls the command back.
+"""The disruption queue executes commands: it creates the replacements, waits until they are initialized, and deletes
+the candidates; or it rolls the command back.
 
 Each command is one key, triggered by the NodeClaims of the command; the disruption loop calls `start`. All state is in
-the annotations of the candidates (state/conversion/disruption_commands), so after a restart the queue continues a command if all of
-its replacements exist, and rolls it back otherwise. `start` itself deletes the candidates of a command without
-replacements: the queue finds such a command only if a crash interrupted `start`. A replacement that waits for the slot of
-its candidate is not waited for.
+the annotations of the candidates (state/conversion/disruption_commands), so after a restart the queue continues a
+command if all of its replacements exist, and rolls it back otherwise. `start` itself deletes the candidates of a
+command without replacements: the queue finds such a command only if a crash interrupted `start`. A replacement that
+waits for the slot of its candidate is not waited for.
 """
 
 import dataclasses
@@ -72,8 +72,8 @@ class Queue:
     # --- Start ----------------------------------------------------------------------------------------
 
     async def start(self, command: DisruptionCommand, candidates: tuple[NodeClaim, ...]) -> DisruptionCommand:
-        """Taints the candidates and creates the replacements; without replacements, deletes the candidates. NotReady if a
-        replacement cannot be launched any more: its NodePool is deleted or at its limits, or its slot was taken since."""
+        """Taints the candidates and creates the replacements; without replacements, deletes the candidates. Raises
+        NotReady if a replacement cannot be launched: its NodePool is deleted or at a limit, or its slot was taken."""
         claims = [self._node_claim(one) for one in command.replacements]
         started = dataclasses.replace(
             command,
@@ -114,7 +114,7 @@ class Queue:
             await self._delete(command, tainted)
 
     async def _record_consolidation(self, candidates: tuple[NodeClaim, ...]) -> None:
-        """Before pods are evicted, since the cool-down must also hold in a process that starts in the meantime."""
+        """Called before pods are evicted, so that the cool-down also applies after a restart."""
         now = times.text(self._clock.now_s())
         for name in sorted({one.metadata.labels.get(names.NODEPOOL, "") for one in candidates}):
             pool = self._pools.get(("", name))
@@ -122,7 +122,7 @@ class Queue:
                 await self._kube.patch(pool, {"metadata": {"annotations": {names.CONSOLIDATED: now}}})
 
     def _node_claim(self, one: Replacement) -> NodeClaim:
-        """The NodeClaim to create. NotReady when its NodePool is deleted or refuses another node."""
+        """The NodeClaim to create. Raises NotReady if its NodePool is deleted or allows no further node."""
         name = one.claim.node_pool
         pool, view = self._pools.get(("", name)), self._cluster_state.pool(name)
         if pool is None or view is None:
@@ -184,7 +184,7 @@ class Queue:
         return Done(f"rolled back {command.id}: {why}")
 
     async def _replacement(self, name: str) -> NodeClaim | None:
-        """The cache may not have it yet: the answer to its creation may have been lost."""
+        """Reads the NodeClaim from the API server if the cache lacks it: the answer to its creation may be lost."""
         claim = self._claims.get(("", name))
         if claim is not None:
             return claim
@@ -202,7 +202,7 @@ class Queue:
                 self._recorder.event(claim, "DisruptionLaunching", f"Launching NodeClaim: {command.reason}")
 
     def _report(self, claim: NodeClaim, reason: str, text: str, *, warning: bool = False) -> None:
-        """An event on the NodeClaim and its Node; `{}` in the text becomes the kind."""
+        """Emits an event on the NodeClaim and its Node; `{}` in the text is replaced by the kind."""
         for kind, obj in (("NodeClaim", claim), ("Node", self._taints.node_of(claim))):
             if obj is not None:
                 self._recorder.event(obj, reason, text.replace("{}", kind, 1), warning=warning)

@@ -1,6 +1,6 @@
 """Reports decisions of the disruption loop: metrics, and events about nodes that are not disrupted.
 
-The rule: a node has an event again only when its reasons change.
+A node gets another event only when its reasons change.
 """
 
 import re
@@ -110,7 +110,7 @@ class DisruptionReporter:
                 self._recorder.count(UNHEALTHY, _unhealthy(claim, command.condition))
 
     def _report_invalid_annotations(self) -> None:
-        """Of pods on nodes of a NodePool (D-6)."""
+        """Reports invalid do-not-disrupt annotations of pods on nodes of a NodePool (D-6)."""
         for pod in self._invalid.get(_INVALID_ANNOTATION):
             node = self._nodes.get(("", pod.spec.node_name))
             if node is not None and names.NODEPOOL in node.metadata.labels:

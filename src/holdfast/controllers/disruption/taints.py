@@ -1,8 +1,8 @@
-"""Adds and removes what a candidate has while a command disrupts it: the command's annotation and the condition
-DisruptionReason on the NodeClaim, and the taint on the Node.
+"""Adds and removes the annotation and the condition DisruptionReason of a candidate's NodeClaim, and the taint of its
+Node.
 
-The rule: the annotation is the first write and the last to be removed. So a taint that a crash leaves behind has an
-annotation that explains it, and no node stays tainted for good.
+The annotation is written first and removed last. So after a crash every taint has an annotation with its command, and
+no node stays tainted.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class DisruptionTaints:
         return tainted or conditions.holds(claim.status.conditions, DISRUPTION_REASON)
 
     async def add(self, claim: NodeClaim, command: DisruptionCommand) -> None:
-        """NotFound when the NodeClaim is deleted, or is being deleted."""
+        """Raises NotFound if the NodeClaim is deleted or deleting."""
         if claim.metadata.deletion_timestamp is not None:
             raise errors.NotFound(f"NodeClaim {claim.metadata.name} is being deleted")
         claim = await self._annotate(claim, disruption_commands.annotations(command))
@@ -52,7 +52,7 @@ class DisruptionTaints:
             await self._taint(node, present=True)
 
     async def remove(self, claim: NodeClaim) -> None:
-        """Does nothing where there is nothing to remove, or the object is deleted."""
+        """Does nothing if there is nothing to remove, or the object is deleted."""
         with contextlib.suppress(errors.NotFound):
             node = self.node_of(claim)
             if node is not None and node.metadata.deletion_timestamp is None:

@@ -1,1 +1,1 @@
-"""Nodes: how one is emptied and ended."""
+"""Nodes: drain and termination."""

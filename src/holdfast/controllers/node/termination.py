@@ -1,9 +1,10 @@
-"""The end of a node: tainted, drained, its volumes detached, its instance ended, its finalizer removed.
+"""Finalizes a deleting Node: taints and drains it, waits for its volumes, terminates the instance, removes the
+finalizer.
 
-Run by the engine, a key a node, while a node that carries our finalizer is being deleted; woken by its pods. The rule
-(NC-28): each step is over before the next begins, and what is over is written on the claim, so a restart goes on
-where it was. Before the instance is terminated, the pods of the node are listed from the API server: a watch that
-stalled hides a pod that was bound to the node meanwhile.
+One key for each deleting Node with our finalizer; changes of its pods trigger it. Each step is finished before the next
+starts, and finished steps are conditions of the NodeClaim, so a restart continues (NC-28). Before the instance is
+terminated, the pods of the node are listed from the API server: after a stalled watch the cache lacks a pod that was
+bound to the node.
 """
 
 import contextlib
@@ -41,8 +42,8 @@ METRICS: Final = (
 
 _CHECK_S: Final = 5.0
 _SOON_S: Final = 1.0
-_UNREADABLE_S: Final = 60.0  # a version that can be read wakes the node
-_SETTLES_S: Final = 5.0  # pods that were bound in the last moment appear within this (NC-34)
+_UNREADABLE_S: Final = 60.0  # a version that can be decoded triggers a reconcile earlier
+_SETTLES_S: Final = 5.0  # pods that were bound before the taint appear within this time (NC-34)
 _TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
 _EXCLUDED: Final = {names.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
 
@@ -86,13 +87,13 @@ class NodeTermination:
         wait = await self._steps(node, draft)
         if draft is not None:
             was_drained = conditions.holds(draft.claim.status.conditions, claim_conditions.DRAINED)
-            await draft.write(self._kube)  # a write that fails is done again: nothing is counted before it
+            await draft.write(self._kube)  # before the count: a failed write is repeated
             if draft.conditions.holds(claim_conditions.DRAINED) and not was_drained:
                 self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return wait or await self._release(node)
 
     async def _steps(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
-        """What is still to be waited for; None: nothing."""
+        """The step that is not finished; None: all are."""
         until_s = claim_end.deadline_s(draft.annotations) if draft is not None else None
         return (
             await self._drain(node, draft, until_s)
@@ -102,7 +103,7 @@ class NodeTermination:
         )
 
     async def _deleting_claim(self, node: Node) -> NodeClaim | None:
-        """The claim of the node, which ends with it (NC-25). None: there is none, or more than one."""
+        """Deletes the NodeClaim of the node, and returns it (NC-25). None: there is none, or more than one."""
         found = list(self._claims.get(node.spec.provider_id))
         if len(found) != 1:
             return None
@@ -140,7 +141,7 @@ class NodeTermination:
         if draft is not None and draft.conditions.holds(claim_conditions.DRAINED):
             return None
         if draft is None or draft.conditions.find(claim_conditions.DRAINED) is None:
-            with contextlib.suppress(errors.NotReady):  # a drain does not wait for a watch that is silent
+            with contextlib.suppress(errors.NotReady):  # a drain does not wait for a silent watch
                 await self._holds.ensure()
         pods = self._pods.get(node.metadata.name)
         decided = await self._evict(node, pods, draft, until_s)
@@ -150,7 +151,7 @@ class NodeTermination:
             return RequeueAfter(_SOON_S, f"{decided.waiting} pods are not evicted yet")
         if until_s is None or self._clock.now_s() < until_s:
             hidden = unreadable.pods_on(self._all_pods, node.metadata.name)
-            if hidden:  # they may still run here
+            if hidden:  # these pods may still run on the node
                 return RequeueAfter(_CHECK_S, f"{hidden} pods cannot be read")
         if draft is not None:
             left_s = _SETTLES_S - draft.age_s(claim_conditions.DRAINED)
@@ -162,12 +163,12 @@ class NodeTermination:
     async def _drain_listed(
         self, node: Node, draft: Draft | None, until_s: int | None
     ) -> RequeueAfter | None:
-        """Evicts the pods that the API server lists and the cache lacks. Once the instance is terminating it is too
-        late for them."""
+        """Evicts pods that the API server lists and the cache lacks. Does nothing once the instance is terminating: it
+        is too late to evict."""
         if draft is not None and draft.conditions.holds(claim_conditions.INSTANCE_TERMINATING):
             return None
         if until_s is not None and self._clock.now_s() >= until_s:
-            return None  # nothing may hold up the end any more, not even a pod that cannot be read
+            return None  # nothing delays the termination after the deadline, not even a pod that cannot be decoded
         listed = await self._evictions.listed(node)
         decided = await self._evict(node, listed, draft, until_s)
         if decided.done:
@@ -208,7 +209,7 @@ class NodeTermination:
         return RequeueAfter(_SOON_S, "volumes are still attached")
 
     def _attached(self, node: Node) -> bool:
-        """Whether volumes are attached, those of pods that stay to the end apart (NC-35)."""
+        """Whether volumes are attached, except those of pods that are not drained (NC-35)."""
         now_s = self._clock.now_s()
         staying = {
             claim.spec.volume_name

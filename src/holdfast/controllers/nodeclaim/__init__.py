@@ -1,1 +1,2 @@
-"""NodeClaims: from an instance that is asked for to a node that is ready, and to its end."""
+"""NodeClaims: launch, registration, initialization, disruption conditions, reboot, termination and garbage
+collection."""

@@ -1,8 +1,8 @@
 """Sets the conditions Drifted and Consolidatable of a NodeClaim.
 
-Runs last, so that a claim that is initialized and consolidatable at once is written once. The rules are Karpenter's (NC-40
-to NC-42): a condition that no longer holds is removed, not set to False; a cloud that does not answer and a NodePool that
-cannot be read change nothing.
+Runs last, so that a claim that becomes initialized and consolidatable in one reconcile is written once. As in
+Karpenter, a condition that no longer holds is removed, not set to False (NC-40 to NC-42). If the cloud does not answer
+or the NodePool cannot be parsed, the condition does not change.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from holdfast.runtime.results import RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import nodepools, times
 
-_AGAIN_S: Final = 300.0  # drift is looked for this often where nothing changes
+_AGAIN_S: Final = 300.0  # between two checks for drift while nothing changes
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was looked at, and what was found."""
+    """The input and the result of a check for drift."""
 
     at_s: float
     stamp: tuple[Any, ...]
@@ -54,7 +54,7 @@ class Disruption:
     # --- Drift ----------------------------------------------------------------------------------------
 
     async def _drift(self, draft: Draft, pool: NodePool) -> float:
-        """Until when to look again. One that is launched just now is looked at once it is written."""
+        """Returns the seconds until the next check. A claim that was just launched is checked in the next reconcile."""
         claim = draft.claim
         node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         if not conditions.holds(claim.status.conditions, claim_conditions.LAUNCHED):
@@ -93,7 +93,7 @@ class Disruption:
             wanted=nodepools.template_requirements(pool),
             instance_types=types,
             cloud=self._cloud.labels,
-            # A node that is not reserved and names a reservation all the same was sent there by its class.
+            # In direct mode a node that is not `reserved` may still have reservation labels.
             ignored=frozenset() if reserved else self._cloud.labels.reserved & labels.keys(),
         )
 
@@ -129,7 +129,7 @@ def _hash(obj: Object) -> Hash:
 
 
 def _stamp(claim: NodeClaim, pool: NodePool, node_class: Object) -> tuple[Any, ...]:
-    """Whatever drift is read from, but for the cloud."""
+    """Everything that drift depends on, except the cloud."""
     return (
         claim.metadata.labels,
         claim.metadata.annotations,

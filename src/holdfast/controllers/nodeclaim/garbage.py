@@ -1,10 +1,9 @@
-"""Garbage collection, both ways: instances without a NodeClaim are ended with their nodes, claims without an instance are deleted.
+"""Garbage collection: terminates instances without a NodeClaim, and deletes NodeClaims without an instance.
 
-Run by the engine under one key, every two minutes, from one list of all instances. The rules: an instance that a claim
-may still adopt, because it carries the claim's launch token, is left alone; so is one that is too young to be known to
-everybody, and a claim whose node still says that it is Ready (NC-20). Before an instance is terminated, the NodeClaims
-are listed from the API server: a cache that stalled lacks the claims that another leader wrote. While a NodeClaim cannot
-be read, no instance is terminated.
+Runs every two minutes under one key, from one list of all instances. It keeps an instance that a NodeClaim may still
+adopt by its launch token, an instance that was launched recently, and a NodeClaim whose Node is Ready (NC-20). Before
+an instance is terminated, the NodeClaims are listed from the API server: a stalled cache lacks claims that another
+leader created. While a NodeClaim cannot be decoded, no instance is terminated.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from holdfast.state.conversion import nodes as node_states
 
 KEY: Final[Key] = ("", "garbage")
 _EVERY_S: Final = 120.0
-_MAX_AGE_S: Final = 90.0  # of a list that is recent enough: another controller lists each minute
+_MAX_AGE_S: Final = 90.0  # of the list of instances: another controller lists each minute
 _YOUNG_S: Final = 30
 
 
@@ -44,7 +43,7 @@ class Garbage:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        claims = tuple(self._claims)  # before the instances: one that is launched meanwhile has no claim here
+        claims = tuple(self._claims)  # read before the instances
         instances = await self._cloud.instances(max_age_s=_MAX_AGE_S)
         lost = self._without_claim(instances, claims)
         if lost:
@@ -63,7 +62,7 @@ class Garbage:
 
     def _without_claim(self, instances: Sequence[Instance], claims: Sequence[NodeClaim]) -> list[Instance]:
         if self._claims.unreadable:
-            return []  # any instance may belong to a NodeClaim that cannot be read
+            return []  # any instance may belong to the NodeClaim that cannot be decoded
         return without_claim(instances, claims, self._clock.now_s())
 
     def _without_instance(
@@ -77,7 +76,7 @@ class Garbage:
         ]
 
     async def _is_gone(self, claim: NodeClaim) -> bool:
-        """Reads this one instance: a list may be older than its launch."""
+        """Reads this instance: the list may be older than its launch."""
         try:
             await self._cloud.instance(claim.status.provider_id or "")
         except (errors.NotFound, errors.NotReady) as error:
@@ -86,8 +85,8 @@ class Garbage:
 
 
 def without_claim(instances: Sequence[Instance], claims: Sequence[NodeClaim], now_s: int) -> list[Instance]:
-    """The instances that no NodeClaim has and none may adopt. A NodeClaim that is not launched adopts an instance with its
-    launch token, or with its name."""
+    """The instances without a NodeClaim that no NodeClaim may adopt. A NodeClaim that is not launched adopts an
+    instance with its launch token or its name."""
     owned = {claim.status.provider_id for claim in claims}
     unlaunched = [claim for claim in claims if not claim.status.provider_id]
     tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}

@@ -1,11 +1,11 @@
-"""Initializes a registered node, and checks that it has the capacity that its NodeClaim was launched for.
+"""Initializes a registered node, and checks that it has the expected capacity.
 
-Initialization runs while the claim is Registered and not Initialized. The condition names what is missing, in the order in
-which it usually arrives (NC-16): with the registration, and after that only if it takes long, so that new nodes cost the
-API server few writes. Initialized is never set back (NC-17).
+Initialization runs while the claim is Registered and not Initialized. The condition names the first missing part
+(NC-16). It is written with the registration, and again only if initialization takes long, so that new nodes cause few
+writes. Initialized is never reset (NC-17).
 
-Consistency runs once the claim is Initialized. Of each resource that the claim requests, the node has to have nine tenths
-of what its instance type should have (NC-22). Less is reported, and nothing else is done.
+Consistency runs once the claim is Initialized. Of each resource that the claim requests, the node must have 90% of the
+capacity of its instance type (NC-22). Less is only reported.
 """
 
 from typing import Final
@@ -56,7 +56,7 @@ class Initialization:
 
 
 def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
-    """Why a node is not ready for its pods: a reason and words; None: it is."""
+    """Why a node is not initialized: a reason and a message; None: it is."""
     if node is None:
         return "NodeNotFound", "Node not registered with cluster"
     if not node_states.is_ready(node):
@@ -93,7 +93,7 @@ class Consistency:
 
 
 def too_little(node: Node, draft: Draft) -> str | None:
-    """What the node has much less of than its claim says."""
+    """The resource of which the node has much less than its claim expects, as a message."""
     has = resources.parse_readable(node.status.capacity)
     expected = resources.parse_readable(draft.status.capacity)
     enough, of = _ENOUGH

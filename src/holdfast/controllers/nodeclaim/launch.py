@@ -1,10 +1,10 @@
 """Launches the instance of a NodeClaim.
 
-Runs while the claim is not Launched. The rules: a claim that holds a slot is launched into it. When the cloud reports that
-reservation as full, the claim takes a free slot of another reservation that it lists, and its annotation is changed before
-the launch (decision 13); when there is none, the claim is deleted and its pods are planned again. A claim that waits for
-an instance to leave its slot is not launched before the count shows the slot as free, and it keeps waiting if another
-instance took the slot, since the claim is what holds it (decision 22).
+Runs while the claim is not Launched. A claim that holds a slot is launched into it. If the cloud reports that
+reservation as full, the claim takes a free slot of another reservation that it lists, and its annotation is changed
+before the launch (decision 13). If there is none, the claim is deleted and its pods are planned again. A claim that
+waits for an instance to terminate is not launched before the count shows the slot as free. If another instance took the
+slot, the claim keeps waiting, since the claim itself is the hold (decision 22).
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from holdfast.runtime.results import RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import claims, nodes, reservation_condition, times
 
-_MOVES_MAX: Final = 8  # from slot to slot in one go
+_MOVES_MAX: Final = 8  # to another reservation in one reconcile
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
 _SLOT_CHECK_S: Final = 5.0
-_COUNT_AGE_S: Final = 10.0  # of the count that a slot is waited for by
-_REMEMBERED: Final = 10_000  # claims that failed
+_COUNT_AGE_S: Final = 10.0  # maximum age of the counts while a claim waits for its slot
+_REMEMBERED: Final = 10_000  # claims with a failed launch
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """It is tried again; how often it failed decides when."""
+    """The launch failed and is repeated, with back-off."""
 
     error: Exception
 
@@ -49,7 +49,7 @@ class _Failed:
 @dataclass(frozen=True, slots=True)
 class _Failures:
     in_a_row: int
-    until_s: float  # no launch before that, whatever triggers the reconcile: our own writes do
+    until_s: float  # no launch before this time: our own writes trigger reconciles
 
 
 class Launch:
@@ -88,9 +88,7 @@ class Launch:
         try:
             nodes.claim_taints(draft.claim)
             types = self._suitable.types(draft.claim, known)
-        except (
-            errors.InvalidInput
-        ) as error:  # before claims are launched together: one must not fail the others
+        except errors.InvalidInput as error:  # checked before the batch: one claim must not fail the others
             return self._answered(draft, (), _Failed(error))
         return self._answered(draft, types, await self._launched(draft, node_class, types))
 
@@ -158,19 +156,19 @@ class Launch:
         )
 
     def _failed(self, uid: str) -> float:
-        """How long to wait."""
+        """Returns the back-off in seconds."""
         known = self._failures.get(uid)
         in_a_row = known.in_a_row + 1 if known is not None else 1
         wait_s = _BACKOFF.delay_s(in_a_row, self._ids)
         if len(self._failures) >= _REMEMBERED:
-            self._failures.clear()  # most of those claims are gone
+            self._failures.clear()  # most of these claims are deleted
         self._failures[uid] = _Failures(in_a_row, self._clock.monotonic_s() + wait_s)
         return wait_s
 
     # --- Slots ----------------------------------------------------------------------------------------
 
     async def _move(self, draft: Draft, full: str) -> bool:
-        """Whether the claim holds another slot now, one that it lists and that is free. Its token is spent."""
+        """Moves the claim to a free slot of another listed reservation, and removes its token. False: there is none."""
         key = self._cloud.labels.reservation_id
         wanted = claims.requirements_of(draft.claim).get(key or "")
         async with self._moving:
@@ -191,12 +189,12 @@ class Launch:
         return True
 
     async def _spend_token(self, draft: Draft) -> None:
-        """An answer was read: the next call is another call."""
+        """Removes the token: the cloud answered, so the next call needs a new token."""
         change = {"metadata": {"annotations": {names.LAUNCH_TOKEN: None}}}
         draft.refresh(await self._kube.patch(draft.claim, change, only_if_unchanged=True))
 
     async def _is_its_turn(self, draft: Draft) -> bool:
-        """Once its instance is gone the count is read more often than otherwise: a slot that is paid for lies idle."""
+        """Whether the slot is free. Once the instance terminated, counts are read more often: an idle slot is paid for."""
         gone = any(
             one.name == draft.name for one in waiting_replacements.freed(await self._cluster_state.slots())
         )
@@ -206,8 +204,9 @@ class Launch:
         )
 
     async def _write_instance_gone(self, draft: Draft, *, gone: bool) -> None:
-        """The bound on the wait counts from this time (`waiting_replacements.overdue`), so it is on the claim before anything else is
-        done: a time in memory would start anew with each restart. An instance that is listed again is not gone."""
+        """Writes when the instance was terminated; if it is listed again, removes the time. The bound on the wait
+        counts from this time (`waiting_replacements.overdue`), so it is an annotation: a time in memory would be lost
+        with each restart."""
         known = times.moment_s(draft.annotations.get(names.INSTANCE_GONE)) is not None
         if known is not gone:
             written = times.text(self._clock.now_s()) if gone else None
@@ -216,8 +215,8 @@ class Launch:
 
 
 def _waits(draft: Draft) -> bool:
-    """Whether it may have to wait for its slot. After a launch call, its own instance may be in the slot: a crash hid the
-    answer, and the token finds the instance."""
+    """Whether the claim may have to wait for its slot. After a launch call its own instance may already use the slot: a
+    crash may have lost the answer, and the token finds the instance."""
     return names.WAITS_FOR_INSTANCE in draft.annotations and names.LAUNCH_TOKEN not in draft.annotations
 
 
@@ -227,7 +226,7 @@ def _waiting(draft: Draft, why: str) -> RequeueAfter:
 
 
 class _Suitable:
-    """Caches the last answer: claims of one plan often have the same requirements, one after the other."""
+    """Finds the instance types of a claim. Caches the last result: claims in a row often have equal requirements."""
 
     def __init__(self, labels: CloudLabels) -> None:
         self._labels = labels
@@ -237,13 +236,13 @@ class _Suitable:
 
     def types(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
         required = (claim.spec.requirements, claim.spec.resources)
-        # Compared by value: the catalog is built anew, of parts that are the same.
+        # Compared by value: the tuple is rebuilt, from the same objects.
         if self._known != known or self._required != required:
             self._required, self._known, self._answer = required, known, self._find(claim, known)
         return self._answer
 
     def _find(self, claim: NodeClaim, known: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-        """Sorted by name: prices change, and a call that is made again has to be the same call."""
+        """Sorted by name and not by price: prices change, and a repeated call must have the same parameters."""
         wanted = claims.view(claim, self._labels)
         if wanted.invalid:
             raise errors.InvalidInput(wanted.invalid)

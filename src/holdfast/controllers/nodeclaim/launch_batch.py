@@ -1,7 +1,7 @@
-"""Batches the launches of NodeClaims: claims that come within a moment share one call of the Cloud port.
+"""Batches launches: NodeClaims that arrive at about the same time share one call of the Cloud port.
 
-A plan of a hundred nodes is a few calls. The rule (decision 24): before the call each claim of it carries the same token, and one
-that carries a token already keeps it, because what an earlier call launched is found by it.
+A plan of a hundred nodes needs a few calls. Before the call all its claims get the same token. A claim with a token
+keeps it, because the token finds the instance of an earlier call (decision 24).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class LaunchBatcher:
         self._waiting: list[_PendingLaunch] = []
 
     async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
-        """The claim as it is now, with its token, and its instance or why there is none."""
+        """Returns the claim with its token, and its instance or the error."""
         pending = _PendingLaunch(request, asyncio.get_running_loop().create_future())
         self._waiting.append(pending)
         if len(self._waiting) == 1:
@@ -43,8 +43,8 @@ class LaunchBatcher:
         return await pending.answer
 
     async def _gathered(self) -> None:
-        """The first caller makes the call for all, so its error is not lost. It waits while more callers
-        arrive: each of them has written its claim to an API server that may be slow."""
+        """The first caller makes the call for all. It waits while more callers arrive: each of them wrote its claim
+        before, and the API server may be slow."""
         came = 0
         for _ in range(_GATHER_TIMES):
             if came == len(self._waiting):
@@ -84,7 +84,7 @@ class LaunchBatcher:
                 one.answer.set_result((_claim(one.request), outcome))
 
     async def _stamped(self, request: LaunchRequest, token: str) -> LaunchRequest | errors.HoldfastError:
-        """The token is on the claim before anything is launched for it."""
+        """Writes the token on the claim before the launch."""
         claim = _claim(request)
         known = claim.metadata.annotations.get(names.LAUNCH_TOKEN)
         if known:

@@ -1,4 +1,4 @@
-"""What a NodeClaim has once its instance is launched: labels, annotations, capacity and conditions.
+"""Sets labels, annotations, capacity and conditions of a NodeClaim after its launch.
 
 Called by `launch`. It changes the draft and writes nothing.
 """
@@ -16,15 +16,15 @@ from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.resources import Resources
 from holdfast.state.conversion import claims, reservation_condition
 
-_SET_BY_CLOUD: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # the user does not set these
+_SET_BY_CLOUD: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)  # never set by users
 
 
 def fill(
     draft: Draft, instance: Instance, types: Iterable[InstanceType], well_known: AbstractSet[str]
 ) -> Offering | None:
-    """Returns the offering that the instance was launched as, if it is known. Labels of the claim win over those of the
-    instance, annotations of the instance over those of the claim (NC-9). If an earlier launch wrote labels of another
-    instance to the claim, those labels are removed."""
+    """Returns the offering of the instance, if it is known. Labels of the claim override labels of the instance;
+    annotations of the instance override annotations of the claim (NC-9). Labels that an earlier launch wrote for
+    another instance are removed."""
     known = next((one for one in types if one.name == instance.instance_type), None)
     offering = offering_of(instance, known)
     of_instance, own = dict(instance.labels), draft.labels
@@ -38,7 +38,7 @@ def fill(
     draft.annotations.pop(names.HELD_FOR, None)
     draft.annotations.pop(names.INSTANCE_GONE, None)
     if draft.annotations.pop(names.WAITS_FOR_INSTANCE, None) is not None:
-        draft.conditions.restart(claim_conditions.REGISTERED)  # it was not late while it waited
+        draft.conditions.restart(claim_conditions.REGISTERED)  # the wait does not count as lateness
     capacity, allocatable = _amounts(known, offering)
     draft.fill(
         provider_id=instance.provider_id,
@@ -53,7 +53,7 @@ def fill(
 
 
 def offering_of(instance: Instance, known: InstanceType | None) -> Offering | None:
-    """The offering that the instance was launched as."""
+    """The offering of the instance."""
     reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
     key = (instance.zone, instance.capacity_type, reserved)
     offerings = known.offerings if known is not None else ()

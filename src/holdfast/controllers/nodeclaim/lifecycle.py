@@ -1,8 +1,8 @@
 """nodeclaim.lifecycle: runs the sub-reconcilers of a NodeClaim in order, and writes one patch at the end.
 
-One key for each claim; a change of the claim, its node, its pool or its class triggers it. The rules: a sub-reconciler
-that fails does not stop the others (NC-2); every transition is in the table of `core.lifecycle`; a claim that is deleted
-because it could not be launched triggers provisioning at once, so its pods are planned again in the same second.
+One key for each claim; a change of the claim, its node, its pool or its class triggers it. A sub-reconciler that fails
+does not stop the others (NC-2). Every transition is in the table of `core.lifecycle`. A claim that is deleted because
+it could not be launched triggers provisioning at once, so its pods are planned again in the same second.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
 
-_UNREADABLE_S: Final = 60.0  # a version that can be read wakes the claim
+_UNREADABLE_S: Final = 60.0  # a version that can be decoded triggers a reconcile earlier
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
 
 
@@ -99,8 +99,8 @@ class Lifecycle:
         return RequeueAfter(soonest.seconds, soonest.why, did) if soonest is not None else Done(did)
 
     def _unreadable(self, key: Key, claim: NodeClaim) -> str:
-        """Why nothing is decided about the claim. A Node that cannot be read looks like one that never registered, and its
-        instance would be terminated without a drain."""
+        """Why the claim is not reconciled; empty: it is. Without its Node, which cannot be decoded, the claim would
+        count as not registered, and its instance would be terminated without a drain."""
         if key in self._claims.unreadable:
             return "the NodeClaim cannot be read"
         provider_id = claim.status.provider_id
@@ -128,7 +128,7 @@ class Lifecycle:
         return None, waits, failed
 
     async def _held(self, claim: NodeClaim) -> NodeClaim:
-        """Adds the finalizer before the launch, so that a deletion always waits for us (NC-1)."""
+        """Adds the finalizer before the launch, so that a deletion waits for termination (NC-1)."""
         finalizers = claim.metadata.finalizers
         if names.TERMINATION_FINALIZER in finalizers:
             return claim
@@ -150,5 +150,6 @@ class Lifecycle:
 
 
 def _content(pool: NodePool) -> tuple[object, ...]:
-    """What of a pool concerns its claims: its counts change with each of them, and would wake all the others."""
+    """The fields of a NodePool that its claims depend on. Its status is left out: it changes with each claim and would
+    trigger all others."""
     return pool.metadata.generation, pool.metadata.annotations

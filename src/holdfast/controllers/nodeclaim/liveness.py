@@ -1,15 +1,15 @@
-"""Deletes NodeClaims that do not become nodes in time, whose Node is gone, or that are older than `expireAfter`.
+"""Deletes NodeClaims that do not become nodes in time, whose Node does not exist, or that are older than `expireAfter`.
 
 Liveness: a claim that waits for its slot is not late (decision 22). There is no limit on how long a registered node may
-take to be ready (NC-18). A claim is late only when the program's time and the monotonic clock of this process agree on it.
-The claim had some age when this process first read it; from then on it ages by the monotonic clock. So no step of any
-clock makes claims late, and a restart does not begin the time limit anew (docs/adr/0036).
+take to be ready (NC-18). A claim is late only if it is late by the program's time and by the monotonic clock of this
+process. The monotonic age is the age at the first read of this process plus the monotonic time since then. So a step of
+a clock makes no claim late, and a restart does not restart the time limit (docs/adr/0036).
 
-MissingNode: a kubelet creates its Node only when it starts, so a Node that a user or a controller deletes by force stays
-gone, and one that a restarted kubelet creates keeps the taint that only registration removes. The cache only raises the
-question and a read from the API server answers it, so a stale cache deletes nothing. A read that fails changes nothing.
-The bound counts from the transition of the condition NodeNotFound, so a restart does not extend it. While the condition
-is True, no pod is planned on the claim (state/conversion/nodes.py).
+MissingNode: a kubelet creates its Node only when it starts. So a Node that was deleted by force is not created again,
+and a Node that a restarted kubelet creates keeps the taint that only registration removes. If the cache lacks the Node,
+it is read from the API server, so a stale cache deletes nothing. A read that fails changes nothing. The time limit
+counts from the transition of the condition NodeNotFound, so a restart does not extend it. While the condition is True,
+no pod is planned onto the claim (state/conversion/nodes.py).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from holdfast.state.conversion import registrations, times
 
 _FIRST_READS_MAX: Final = 10_000
 BOUND_S: Final = 300.0
-_CHECK_S: Final = 60.0  # between two reads while the cache lacks a Node that the API server has
+_CHECK_S: Final = 60.0  # between two reads while the cache lacks a Node that exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Liveness:
         first = self._first_reads.get(key)
         if first is None or first.transition != found.last_transition_time:
             if len(self._first_reads) >= _FIRST_READS_MAX:
-                self._first_reads.clear()  # most of those claims are deleted
+                self._first_reads.clear()  # most of these claims are deleted
             first = _FirstRead(found.last_transition_time, now_s, max(0.0, age_s))
             self._first_reads[key] = first
         return min(age_s, first.age_s + now_s - first.at_s)
@@ -124,7 +124,7 @@ class MissingNode:
         return Delete("node_not_found", message)
 
     async def _exists(self, draft: Draft) -> bool:
-        """Another instance may have the name by now: clouds reuse addresses, and names of nodes follow from them."""
+        """Compares the provider id too: clouds reuse IP addresses, so another instance may have the same Node name."""
         try:
             node = await self._kube.get(Node, draft.status.node_name or "")
         except errors.NotFound:

@@ -1,9 +1,9 @@
-"""When a pod last came to a node or left it, on the node's claim: consolidation leaves a node in peace for a while after.
+"""nodeclaim.podevents: writes `lastPodEventTime`, from which `consolidateAfter` counts.
 
-Run by the engine, a key a claim, woken by pods. The rule (NC-43): a pod that is bound, ends, or is terminating
-counts, unless a DaemonSet made it; a claim is written at most every ten seconds, and the last event is never
-lost. Before a claim is initialized its lifecycle controller writes to it and nothing reads the time, so the
-event waits.
+One key for each claim, triggered by pods. A pod that is bound, terminal or terminating counts, except pods of
+DaemonSets (NC-43). A claim is written at most every ten seconds, and the last event is always written. Events of a
+claim that is not initialized are written later: nothing reads the time before that, and the lifecycle controller writes
+the claim.
 """
 
 from typing import Final

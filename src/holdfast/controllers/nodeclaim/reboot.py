@@ -1,10 +1,10 @@
 """nodeclaim.reboot: reboots the instance of an unhealthy node, which keeps the instance and its slot.
 
-Run by the engine, a key a claim, while its condition `Rebooting` is True, which disruption sets. The rules (NC-39a): the
-node is tainted, and emptied by eviction alone; who may not be evicted by the bound rides along. What the node was before
-is on the claim before the cloud is asked, under a name that is the same after a crash. Back is a node that booted anew
-and is ready. One that is not back in time is not simply deleted, which would leave its slot to any cluster: it is
-reported to have failed, and then repair replaces it, with the slot held.
+One key for each claim, while its condition `Rebooting` is True, which disruption sets. The node is tainted and drained
+by eviction alone; pods that cannot be evicted in time stay on the node during the reboot. The boot id is written on the
+claim before the reboot call, and the operation has the same name after a crash. The reboot succeeded if the node is
+ready with another boot id. A node that is not ready in time is not deleted here, since any cluster could then take its
+slot: the reboot is reported as failed, and repair replaces the node, with the slot held (NC-39a).
 """
 
 from typing import Any, Final
@@ -28,7 +28,7 @@ from holdfast.state.conversion import nodes as node_states
 from holdfast.state.conversion import times
 
 _BACK_S: Final = 20 * 60
-_DRAIN_S: Final = 5 * 60  # where the claim has no annotation for it
+_DRAIN_S: Final = 5 * 60  # if the claim has no annotation for it
 _CHECK_S: Final = 15.0
 _SOON_S: Final = 1.0
 _TAINT: Final = NodeTaint(key=names.REBOOTING_TAINT, effect="NoSchedule")
@@ -80,7 +80,7 @@ class Reboot:
         return await self._issued(claim, node)
 
     async def _drain(self, node: Node) -> int:
-        """How many pods are still to go."""
+        """Evicts pods; returns how many remain."""
         now_s, cached = self._clock.now_s(), self._pods.get(node.metadata.name)
         decided = await self._evictions.drain(
             node, cached, now_s=now_s, until_s=None, reason=DisruptionReason.UNHEALTHY.value
@@ -112,8 +112,8 @@ class Reboot:
         return Done(f"the reboot failed: {why}")
 
     async def _over(self, claim: NodeClaim, node: Node | None, reason: str, why: str = "") -> None:
-        """The taint goes first and the condition last, so a crash between leaves a reboot that is found to be over. What
-        was noted for it stays on the claim until the next one begins, and means nothing until then."""
+        """Removes the taint first and sets the condition last, so after a crash in between the reboot is finished
+        again. Its annotations stay on the claim until the next reboot, and have no effect until then."""
         if node is not None:
             await self._tainted(node, there=False)
         await self._set_condition(claim, conditions.FALSE, reason, why)

@@ -1,13 +1,13 @@
 """Registers the Node of a launched NodeClaim, and tags its instance with the names of both.
 
-Registration runs while the claim is Launched and not Registered, and only once, so taints that a user removes later stay
-removed (NC-13). The rule: the node gets labels, annotations, taints, finalizer and owner in one write, under an optimistic
-lock, and the condition Registered is set after it. Several controllers write to a new node and the cache is behind them,
-so the node is read again just before.
+Registration runs while the claim is Launched and not Registered, and only once, so taints that a user removes later
+stay removed (NC-13). The node gets labels, annotations, taints, finalizer and owner in one write with an optimistic
+lock; then the condition Registered is set. Several controllers write to a new node and the cache is behind, so the node
+is read from the API server before the write.
 
-Tagging runs once the claim names its node and the node is initialized or late: calls that tag are rate limited, and a new
-node should not wait for them. Claims of one launch share a call, so an instance cannot have its claim's name from the
-start. The capacity that the node reports is passed to the cloud as well, which corrects later catalogs with it.
+Tagging runs once the claim has its node's name and the node is initialized or late: calls that tag are rate limited,
+and a new node should not wait for them. Claims of one launch share a call, so an instance cannot be launched with its
+claim's name. The capacity that the node reports is passed to the cloud as well, which corrects later catalogs with it.
 """
 
 from typing import Any, Final
@@ -89,7 +89,7 @@ class Registration:
 
 
 def registered(node: Node, draft: Draft) -> dict[str, Any]:
-    """What a node of ours has from the moment it registers (NC-11)."""
+    """The patch that registers a node (NC-11)."""
     claim = draft.claim
     owner = OwnerReference(
         api_version=claim.api_version,

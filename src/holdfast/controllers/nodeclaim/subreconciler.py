@@ -1,4 +1,4 @@
-"""What a sub-reconciler of a NodeClaim is, and what it answers."""
+"""The interface of a sub-reconciler of a NodeClaim."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from holdfast.runtime.results import RequeueAfter
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The claim is to be deleted. `reason` is the label of the metric; `message` is for people."""
+    """The claim is to be deleted. `reason` is the label of the metric; `message` is for users."""
 
     reason: str
     message: str

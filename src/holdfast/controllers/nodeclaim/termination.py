@@ -1,8 +1,7 @@
 """Finalizes a NodeClaim that is being deleted: deletes its nodes, then terminates its instance.
 
-The rule: the finalizer stays until the cloud reports that the instance is gone, so a slot that it held counts as
-`releasing` until then. An instance that a lost launch may have left
-behind is found by its token, by garbage collection.
+The finalizer stays until the cloud reports the instance as terminated, so its slot counts as `releasing` until then. An
+instance of a launch whose answer was lost is found by its token, by garbage collection.
 """
 
 import contextlib
@@ -51,7 +50,7 @@ class Termination:
         return Done("instance terminated, removed the finalizer")
 
     def _set_deadline(self, draft: Draft) -> None:
-        """When a drain has to be over, written once (NC-23)."""
+        """Sets the deadline of the drain, once (NC-23)."""
         claim = draft.claim
         ends = claim.metadata.deletion_timestamp
         grace_s = times.duration_s(claim.spec.termination_grace_period or "")
@@ -71,8 +70,7 @@ class Termination:
         return bool(found)
 
     async def _node_listed(self, draft: Draft) -> list[Node]:
-        """The Node as the API server has it, before its instance is terminated: a Node that only the cache lacks still
-        has to be drained."""
+        """The Node, read from the API server before its instance is terminated: the cache may lack a Node to drain."""
         if draft.conditions.holds(claim_conditions.INSTANCE_TERMINATING) or not draft.status.node_name:
             return []
         try:

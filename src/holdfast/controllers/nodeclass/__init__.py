@@ -1,1 +1,1 @@
-"""Node classes: what their selectors find, their fingerprint, and their end. The cloud says what kind they are."""
+"""Node classes: status, hash, termination and garbage collection. The Cloud port defines their kind."""

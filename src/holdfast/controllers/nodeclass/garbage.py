@@ -1,7 +1,7 @@
-"""nodeclass.garbagecollection: what was made for node classes and nothing uses any more is deleted.
+"""nodeclass.garbagecollection: deletes unused launch templates and instance profiles of node classes.
 
-Run by the engine under one key, every ten minutes, and not at once after a start: what is there then may be what a
-launch of the process before has just begun to use.
+Runs every ten minutes under one key, and not directly after a start: a launch of the previous process may just have
+started to use them.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """nodeclass.hash: writes the hash of a node class on the class, and its version on the NodeClaims of the class.
 
-NodeClaims that another autoscaler launched get our hash when Holdfast takes over, so they are not replaced.
+NodeClaims of another autoscaler get our hash when Holdfast takes over, so they are not replaced.
 """
 
 from typing import Final

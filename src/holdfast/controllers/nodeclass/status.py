@@ -1,8 +1,8 @@
-"""nodeclass.status: a class gets its finalizer, then its status from the cloud, again and again; and it has an end.
+"""nodeclass.status: adds the finalizer of a node class, keeps its status up to date, and finalizes it.
 
-Run by the engine, a key a class. The rules: what could not be read stays as it was; nothing is written that did not
-change; and a class is reconciled each minute, and at the second one of its reservations starts, drains or
-ends. One reconciler handles both the status and the deletion, so that released resources are never created again.
+One key for each class. A part of the status that could not be read does not change. Only changes are written. A class
+is reconciled each minute, and at the second when a reservation starts, drains or ends. One reconciler handles both the
+status and the deletion, so that released resources are never created again.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
 
 PERIOD_S: Final = 60.0
-UNKNOWN_PERIOD_S: Final = 5.0  # while something has never been read
+UNKNOWN_PERIOD_S: Final = 5.0  # while a part of the status is unknown
 
 
 class Status:
@@ -41,7 +41,7 @@ class Status:
         self._termination = Termination(kube=kube, cloud=cloud, claims=self._claims, recorder=recorder)
 
     def watch(self, controller: Controller) -> None:
-        """A class that ends waits for the last of its claims."""
+        """NodeClaims are watched because a deleting class waits for them."""
         controller.watch(self._classes, lambda node_class: (key_of(node_class),))
         controller.watch(self._claims, self._class_that_ends)
 
@@ -58,7 +58,7 @@ class Status:
         return await self._look_again(status, did)
 
     async def _with_finalizer(self, node_class: Object) -> Object:
-        """Before anything is made for the class, so that it cannot go without it."""
+        """Adds the finalizer before resources are created for the class, so that they are always released."""
         there = node_class.metadata.finalizers
         if self._terms.finalizer in there:
             return node_class
@@ -72,7 +72,7 @@ class Status:
         try:
             counts = await self._cloud.reservations()
         except errors.HoldfastError:
-            return RequeueAfter(PERIOD_S, "next refresh", did)  # that it failed is in the status
+            return RequeueAfter(PERIOD_S, "next refresh", did)  # the failure is in the status
         now_s = self._clock.now_s()
         at_s = boundaries.next_change_s(counts.reservations, now_s)
         if at_s is None or at_s - now_s >= PERIOD_S:
@@ -86,7 +86,7 @@ class Status:
 
 
 def _changes(node_class: Object, status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The patch, unless the class would be the same with it: a default may be written out, or left to the reader."""
+    """The patch; empty if the decoded class stays the same, even if a default is written or left out."""
     there = to_wire(node_class)
     patched = kinds.from_plain({**there, "status": {**there.get("status", {}), **status}}, type(node_class))
     return {} if patched == node_class else status

@@ -1,7 +1,6 @@
-"""How a node class ends: not before its NodeClaims, and with everything that was made for it.
+"""Finalizes a deleting node class: waits for its NodeClaims, releases its resources, removes the finalizer.
 
-Called by `status`, for a class that is being deleted. The rule: the finalizer goes last, so a crash at any point is
-made good by doing it all once more.
+Called by `status`. The finalizer is removed last, so after a crash at any point all steps are repeated.
 """
 
 from typing import Final
@@ -14,7 +13,7 @@ from holdfast.runtime.cache import Cache
 from holdfast.runtime.results import Done, RequeueAfter
 
 WAITING: Final = "WaitingOnNodeClaimTermination"
-_PERIOD_S: Final = 600.0  # the end of a claim is watched; this is for what no watch tells
+_PERIOD_S: Final = 600.0  # repeats the event; the deletion of a NodeClaim triggers a reconcile
 _UNREADABLE_S: Final = 60.0
 _NAMED: Final = 5
 

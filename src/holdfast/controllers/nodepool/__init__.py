@@ -1,1 +1,1 @@
-"""NodePools: whether they can be used, what they hold, and the fingerprint of what their nodes are made from."""
+"""NodePools: readiness, counts of nodes, registration health and the hash of the template."""

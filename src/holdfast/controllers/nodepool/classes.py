@@ -1,6 +1,6 @@
-"""NodePools with the node class each names: found together, and looked at again when either changes.
+"""NodePools with their node classes. A change of either triggers a reconcile of the NodePool.
 
-A pool whose class is of another cloud is not ours.
+A NodePool whose class has another kind is ignored.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class PoolClasses:
         controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
 
     def find(self, key: Key) -> Found | None:
-        """None when the pool is gone, or not ours."""
+        """None: the NodePool is deleted, or its class has another kind."""
         pool = self._pools.get(key)
         class_names = self._terms.names(pool.spec.template.spec.node_class_ref) if pool is not None else ()
         if pool is None or not class_names:

@@ -1,7 +1,7 @@
-"""nodepool.counter: how many nodes a NodePool has, and how much is in them, in its status and as metrics.
+"""nodepool.counter: writes the number and the capacity of a NodePool's nodes to its status and to metrics.
 
-Run by the engine, a key a pool. A node counts from its launch until it is marked for deletion (ST-14). The rule: a
-pool is counted at most every five seconds, whatever happens to its nodes, so a busy pool costs no more than a calm one.
+One key for each NodePool. A node counts from its launch until it is deleting (ST-14). A NodePool is counted at most
+every five seconds, so many changes of nodes cause few writes.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ class Counter:
         self._terms = cloud.node_classes
         self._pools, self._nodes, self._claims = caches.of(NodePool), caches.of(Node), caches.of(NodeClaim)
         self._usage = PoolUsage(nodes=self._nodes, claims=self._claims, clock=clock)
-        self._counted_s: dict[Key, float] = {}  # when a pool was last
+        self._counted_s: dict[Key, float] = {}  # when each NodePool was last counted
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._pools, lambda pool: (key_of(pool),))

@@ -1,7 +1,7 @@
 """nodepool.hash: writes the hash of a NodePool's template on the pool, and its version on the NodeClaims of the pool.
 
-A claim has its hash from the start. Claims with another hash version get ours before the pool does, so taking over from
-Karpenter drifts no node (P-14, P-15).
+A NodeClaim is created with its hash. Claims with another hash version get ours before the pool does, so after Karpenter
+is replaced by Holdfast no node is drifted (P-14, P-15).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""NodeRegistrationHealthy: whether the instances that a NodePool launched lately became nodes (P-17).
+"""NodeRegistrationHealthy: whether the recently launched instances of a NodePool registered (P-17).
 
-It watches every change of a NodeClaim and caches a few outcomes per pool; after a
-restart they are recalled from the condition, and a new spec of the pool or of its class begins anew.
+It watches NodeClaims and caches a few outcomes for each NodePool. After a restart they are restored from the condition.
+A new spec of the NodePool or of its class clears them.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class RegistrationHealth:
 
 
 def _is_outdated(known: Condition, pool: NodePool, node_class: Object) -> bool:
-    """Whether it is about another spec than that of today."""
+    """Whether the condition was set for another generation of the NodePool or its class."""
     observed = (known.observed_generation, pool.status.node_class_observed_generation)
     return observed != (pool.metadata.generation, node_class.metadata.generation)
 

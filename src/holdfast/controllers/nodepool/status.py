@@ -1,8 +1,7 @@
-"""nodepool.status: whether a NodePool can be used, as conditions, written in one patch.
+"""nodepool.status: writes the conditions of a NodePool in one patch.
 
-Run by the engine, a key a pool. Ready is validation and the class together; registration health is only
-reported (P-16, C-2). What the API server let through and no node could be made from is a verdict here, never a
-refusal.
+One key for each NodePool. Ready depends on validation and on the class; registration health is only reported (P-16,
+C-2). A mistake that the API server accepts sets a condition to False.
 """
 
 from typing import Any, Final
@@ -23,7 +22,7 @@ from holdfast.state.conversion import nodepools
 
 VALIDATION: Final = "ValidationSucceeded"
 NODE_CLASS: Final = "NodeClassReady"
-NEVER: Final = "NeverLaunches"  # pool and class exclude each other, whatever there is to be had (Q-44)
+NEVER: Final = "NeverLaunches"  # NodePool and class exclude each other, whatever the cloud offers (Q-44)
 READY_NEEDS: Final = (VALIDATION, NODE_CLASS)
 _PROBLEMS_SHOWN: Final = 10
 
@@ -95,7 +94,7 @@ def _set_class_condition(found: ConditionSet, name: str, node_class: Object | No
 
 
 def _observed_generation(pool: NodePool, node_class: Object | None) -> dict[str, Any]:
-    """The generation of the class, when it is another than before."""
+    """The generation of the class, if it changed."""
     if node_class is None or pool.status.node_class_observed_generation == node_class.metadata.generation:
         return {}
     return {"nodeClassObservedGeneration": node_class.metadata.generation}

@@ -1,1 +1,1 @@
-"""Provisioning: pods that wait for a node become NodeClaims."""
+"""Provisioning: creates NodeClaims for pending pods."""

@@ -1,14 +1,14 @@
 """When to plan: when no more pods arrive, or at once after a trigger.
 
-A window ends when no new pod arrived for a while, or when it has been open for long enough. Pods that are in it already
-do not keep it open (P-2). A trigger may cause the next one, as launches do that fail for a reason that no plan can know:
-many triggers within a minute are answered more and more slowly.
+A window ends when no new pod arrived for some time, or at its maximum length. A pod that is already in the window does
+not extend it (P-2). A trigger may cause the next trigger, such as a launch that fails again and again: many triggers
+within a minute are delayed more and more.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
-_TRIGGERS_MAX: Final = 10  # within a minute, answered at once
+_TRIGGERS_MAX: Final = 10  # within a minute, without delay
 _MINUTE_S: Final = 60.0
 _SLOWEST_S: Final = 30.0
 
@@ -21,7 +21,7 @@ class Batch:
     _opened_s: float = 0.0
     _last_s: float = 0.0
     _triggered_s: float | None = None  # when the window ends because of a trigger
-    _triggers_s: list[float] = field(default_factory=list)  # when triggers were answered
+    _triggers_s: list[float] = field(default_factory=list)  # when windows ended because of triggers
 
     def add(self, element: str, now_s: float) -> None:
         if not self._elements:
@@ -39,7 +39,7 @@ class Batch:
             self._triggered_s = now_s + wait_s
 
     def ends_s(self) -> float | None:
-        """When the window ends; None: it is not open."""
+        """When the window ends; None: no window is open."""
         ends = [] if self._triggered_s is None else [self._triggered_s]
         if self._elements:
             ends.append(min(self._last_s + self.idle_s, self._opened_s + self.longest_s))

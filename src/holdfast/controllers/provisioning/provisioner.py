@@ -1,8 +1,8 @@
 """Creates NodeClaims for pending pods: batch, snapshot, plan, create, report.
 
-The controller has one key, so one plan is made at a time. Pods that kube-scheduler could not bind and nodes that are
-being deleted wake it; `trigger` (a launch failed, or a slot became free) makes it plan at once. NodeClaims that are not
-launched yet are part of the next snapshot, so a slow launch delays no other pod and no pod is planned for twice.
+The controller has one key, so one plan is made at a time. Unschedulable pods and deleting nodes open a window;
+`trigger` (a launch failed, or a slot became free) plans at once. NodeClaims that are not launched yet are part of the
+next snapshot, so a slow launch delays no other pod, and no pod is planned twice.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ METRICS: Final = (
     ),
 )
 
-_AGAIN_S: Final = 10.0  # pods that are not on a node yet are looked at again this often (P-1)
+_AGAIN_S: Final = 10.0  # between two plans while pods are not bound (P-1)
 _NAMED_BY: Final = {"controller": "provisioner"}
 _NAMES_TRIED: Final = 3
 _SUFFIX: Final = 8
@@ -115,13 +115,13 @@ class Provisioner:
         self._recorder = ports.recorder
         self._settings = settings
         self._catalogs = CatalogCache()
-        self._zones: set[str] = set()  # that the gauge was set for
+        self._zones: set[str] = set()  # zones of the gauge
         self._batch = Batch(batching.idle_s, batching.longest_s)
         self._first_seen_s: dict[
             str, float | None
-        ] = {}  # since when a pod waits for its first plan; None: it had one
-        self._unsure: set[str] = set()  # NodeClaims whose creation was not answered
-        self._again_s: float | None = None  # when pods that are not on a node yet are looked at again
+        ] = {}  # since when a pod waits for its first plan; None: it was planned
+        self._unsure: set[str] = set()  # NodeClaims whose creation got no answer
+        self._again_s: float | None = None  # the next plan for pods that are not bound
         self._wake: Callable[[Key], None] = lambda _: None
         self._creates = asyncio.Semaphore(_CREATES_AT_ONCE)
         self._log = structlog.get_logger().bind(controller=self.name)
@@ -129,21 +129,21 @@ class Provisioner:
         caches.of(Node).subscribe(self._on_node)
         caches.of(NodeClaim).subscribe(self._on_claim)
 
-    # --- What wakes it --------------------------------------------------------------------------------
+    # --- Triggers -------------------------------------------------------------------------------------
 
     def watch(self, controller: Controller) -> None:
-        """The caches have synced, so the first plan sees every pod."""
+        """The caches have synced, so the first plan includes every pod."""
         self._wake = controller.add
         controller.add(KEY)
 
     def trigger(self) -> None:
-        """A launch failed or a slot got free: plan now."""
+        """Plans now: a launch failed, or a slot became free."""
         self._batch.trigger(self._clock.monotonic_s())
         self._wake(KEY)
 
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """kube-scheduler repeats that a pod is unschedulable; for a nominated pod this triggers nothing, unless
-        the pod was bound to another node: then it uses capacity that was planned for other pods."""
+        """kube-scheduler repeatedly sets a pod as unschedulable; this is ignored for a nominated pod. A nominated pod
+        that was bound to another node counts: it uses capacity that was planned for other pods."""
         if after is None:
             self._first_seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
@@ -158,7 +158,7 @@ class Provisioner:
             self._add(after.metadata.uid)
 
     def _is_at(self, node: str, target: str) -> bool:
-        """Whether a target, which may be a claim, is this node."""
+        """Whether the target of a nomination, a Node or a NodeClaim, is this node."""
         claim = self._claims.get(("", target))
         return node == target or (claim is not None and claim.status.node_name == node)
 
@@ -167,7 +167,7 @@ class Provisioner:
             self._add(after.metadata.uid)
 
     def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
-        """Pods of a node that goes need another; those of a claim that never got an instance, at once."""
+        """Pods of a deleting node need another node; if the claim has no instance, they are planned at once."""
         if before is None or before.metadata.deletion_timestamp is not None:
             return
         if after is None or after.metadata.deletion_timestamp is not None:
@@ -192,7 +192,7 @@ class Provisioner:
         if now_s < due_s:
             return RequeueAfter(due_s - now_s, "waiting for more pods")
         self._batch.close(now_s)
-        self._again_s = now_s  # until this run has come to its end
+        self._again_s = now_s  # if this run fails, the next one plans again
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
         result = self._without_delayed(await self._cluster_state.snapshot())
@@ -211,8 +211,8 @@ class Provisioner:
         return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {nominated} wait for their nodes", did)
 
     def _without_delayed(self, result: SnapshotResult) -> SnapshotResult:
-        """Without pods that several nodes came up for and that are bound to none: whatever the cause, launches for a pod
-        that never binds have a bound."""
+        """Rejects pods that are bound to none of several nodes that were launched for them: launches for a pod that is
+        never bound must have a limit, whatever the cause."""
         delayed = self._cluster_state.nominations.delayed()
         if not delayed:
             return result
@@ -232,7 +232,7 @@ class Provisioner:
         return decided
 
     async def _act(self, plan: Plan, result: SnapshotResult) -> int:
-        """Writes the claims, many at a time; one that cannot be written takes no other with it (P-7)."""
+        """Creates the NodeClaims in parallel; a failure does not affect the others (P-7)."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         pending = {pod.uid for pod in result.snapshot.pending}
         allowed = [
@@ -250,8 +250,8 @@ class Provisioner:
             return sum(await asyncio.gather(*(self._write(claim) for claim in writable)))
 
     def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str]) -> bool:
-        """Whether a pod of a planned claim still needs a node. A plan takes time; kube-scheduler may have bound its pods to
-        capacity that got free meanwhile. Pods of nodes that drain were bound before."""
+        """Whether a pod of a planned claim still needs a node. During the plan, kube-scheduler may have bound its pods
+        to capacity that became free. A pod of a draining node is bound anyway, and needs another node."""
         found = {pod.metadata.uid: pod for pod in self._pods_by_uid(claim.pods)}
         needed = any(
             uid in found and not (uid in pending and found[uid].spec.node_name) for uid in claim.pods
@@ -262,8 +262,8 @@ class Provisioner:
         return needed
 
     def _with_slots(self, claims: Sequence[PlannedClaim], held: Counter[str]) -> Iterator[PlannedClaim]:
-        """Claims whose slot is held for them, and those that need none. Where disruption was quicker, the pods are
-        planned again with the next batch."""
+        """Claims with a held slot, and claims without a slot. If disruption took the slot, the pods are planned again
+        with the next batch."""
         left = held.copy()
         for claim in claims:
             if claim.reservation_id is None:
@@ -278,7 +278,7 @@ class Provisioner:
                     self._add(pod)
 
     def _refused(self, pools: Iterable[str]) -> set[str]:
-        """Pools that went, or went over a limit, while the plan was made (S-73)."""
+        """NodePools that were deleted or exceeded a limit during the plan (S-73)."""
         found = set()
         for name in sorted(pools):
             pool = self._cluster_state.pool(name)
@@ -307,7 +307,7 @@ class Provisioner:
         return True
 
     async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
-        """The claim, or None where it could not be written, or where the answer was lost."""
+        """The created NodeClaim; None: it could not be created, or the answer was lost."""
         for _ in range(_NAMES_TRIED):
             name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
             claim = claim_writing.node_claim(planned, pool, name, self._labels.well_known)
@@ -325,8 +325,8 @@ class Provisioner:
         return None
 
     async def _settle(self) -> None:
-        """Before the next plan it must be known which claims there are. NotReady while one is there and not in the cache:
-        its pods would be planned twice, and its slot."""
+        """Raises NotReady while a NodeClaim whose creation got no answer exists and is not in the cache: the next plan
+        would plan its pods and its slot twice."""
         for name in sorted(self._unsure):
             if self._claims.get(("", name)) is None and await self._is_there(name):
                 raise errors.NotReady(f"NodeClaim {name} is written, and not in the cache yet")

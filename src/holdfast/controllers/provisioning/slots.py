@@ -1,7 +1,7 @@
-"""Wakes provisioning when there is more reserved capacity than before: a slot got free, a reservation began or grew.
+"""Triggers provisioning when there is more free reserved capacity: a slot became free, a reservation started or grew.
 
-Run by the engine under one key, every few seconds; it reads cached counts from `ports.Cloud`. Pending pods need not
-wait for the next periodic reconcile. Pods that are nominated to on-demand or spot capacity are left alone.
+Runs every few seconds under one key; it reads cached counts from `ports.Cloud`. So pending pods do not wait for the
+next periodic reconcile. Pods that are nominated to on-demand or spot capacity are not planned again.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Slots:
         self._cluster_state = cluster_state
         self._clock = clock
         self._trigger = trigger
-        self._free: dict[str, int] | None = None  # by reservation, as last seen
+        self._free: dict[str, int] | None = None  # free slots by reservation at the last run
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)

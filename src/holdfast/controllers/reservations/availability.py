@@ -1,7 +1,7 @@
 """reservations.availability: the condition CapacityReservationAvailable of a NodePool (decision 11).
 
-Run by the engine, a key a pool. A pool may use what its class selects and its own requirements allow, so two pools of
-one class can differ. The rule: what could not be read changes nothing, and Ready is never changed. The cloud sets the
+One key for each NodePool. A NodePool can use the reservations that its class selects and its own requirements allow, so
+two NodePools of one class can differ. A failed read changes nothing, and Ready is never changed. The cloud sets the
 condition of node classes, the launch controller that of NodeClaims.
 """
 
@@ -19,7 +19,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.conversion import nodepools, reservation_condition
 
-PERIOD_S: Final = 15.0  # counts are read each minute; a launch that finds a reservation full is known sooner
+PERIOD_S: Final = 15.0  # counts are read each minute, and sooner after a launch into a full reservation
 
 
 class Availability:
@@ -45,7 +45,7 @@ class Availability:
             types = await self._cloud.instance_types(known.node_class, counts)
             wanted = nodepools.template_requirements(pool)
         except (errors.NotReady, errors.InvalidInput):
-            return Done()  # until the class has its status or either is mended, and both are watched
+            return Done()  # a change of the NodePool or its class triggers the next reconcile
         now_s = self._clock.now_s()
         upcoming = {one.id for one in counts.reservations if isinstance(window(one, now_s), Upcoming)}
         slots = pool_slots.of_pool(wanted, types, self._cloud.labels.well_known, upcoming)

@@ -1,9 +1,9 @@
-"""reservations.capacity_type: the capacity labels of NodeClaims and Nodes follow what the cloud reports of instances.
+"""reservations.capacity_type: updates the capacity labels of NodeClaims and Nodes from the actual state of instances.
 
-Run by the engine under one key, each minute, from one list of all instances. The rules: nothing is disrupted for it;
-objects that are being deleted are relabelled too, since a disruption budget may keep them for days; a change is made
-when two lists in a row show it, since a list may be older than our last write; a list that could not be read changes
-nothing; claim and node are compared separately, so the next run repairs what a crash between the two left.
+Runs each minute under one key, from one list of all instances. No node is disrupted for it. Deleting objects are
+labelled too, since a PodDisruptionBudget may keep them for days. Labels change when two lists in a row show the change,
+since a list may be older than our last write. A failed list changes nothing. NodeClaim and Node are compared
+separately, so after a crash between the two writes the next run writes the other one.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class CapacityType:
                     try:
                         await self._write(obj, instance, change)
                     except errors.HoldfastError as error:
-                        unconfirmed[instance.provider_id], failed = instance, error  # the others are written
+                        unconfirmed[instance.provider_id], failed = instance, error  # raised at the end
                     else:
                         changed += 1
         self._unconfirmed = unconfirmed
@@ -71,7 +71,7 @@ class CapacityType:
         return RequeueAfter(_EVERY_S, "next list of instances", did)
 
     def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
-        """The claim of an instance, and its node."""
+        """The NodeClaim and the Node of an instance."""
         for claim in self._claims.get(instance.provider_id):
             if self._cluster_state.is_ours(claim.spec.node_class_ref):
                 yield claim
@@ -101,7 +101,7 @@ class CapacityType:
 
 
 def _confirms(now: Instance, before: Instance | None) -> bool:
-    """Whether a second list shows the same; the identical value is from the same list."""
+    """Whether a second list shows the same state; an identical object is from the same list."""
     return (
         before is not None
         and before is not now

@@ -1,9 +1,9 @@
 """reservations.expiration: drains nodes before their reservation ends, where the cloud terminates the instances then.
 
-Run by the engine under one key, every few seconds and on the very second a drain begins. The rules: the start of a drain
-follows from the cloud's dates alone, so a restart changes nothing and a new end is followed; the drain is over when the
-cloud begins to terminate instances, so that no disruption budget can outlast it; a claim that was planned into such a
-reservation and has no instance yet is deleted as well, and its pods are planned again.
+Runs every few seconds under one key, and at the second when a drain starts. The start of a drain depends on the cloud's
+dates alone, so a restart changes nothing and a changed end is used. The deadline of the drain is when the cloud starts
+to terminate instances, so that no PodDisruptionBudget delays it further. A NodeClaim without an instance that was
+planned into such a reservation is deleted as well, and its pods are planned again.
 """
 
 from typing import Final
@@ -53,7 +53,7 @@ class Expiration:
                 try:
                     ended += await self._end(claim, deadline)
                 except errors.HoldfastError as error:
-                    failed = error  # time is short: the other claims are ended first
+                    failed = error  # time is short: the other claims are deleted first
         if failed is not None:
             raise errors.Retryable(f"not every claim could be ended: {failed}") from failed
         did = f"{ended} claims are drained" if ended else ""
@@ -63,7 +63,7 @@ class Expiration:
         return RequeueAfter(_EVERY_S, "next comparison of dates", did)
 
     def _reservation_id(self, claim: NodeClaim) -> str:
-        """The reservation of its instance; before it has one, the planned reservation."""
+        """The reservation of the claim's instance; before the launch, the planned reservation."""
         labels, annotations = claim.metadata.labels, claim.metadata.annotations
         planned = None if claim.status.provider_id else claims.held_reservation(annotations)
         return planned or labels.get(self._label or "", "")
