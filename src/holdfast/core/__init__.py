@@ -1,5 +1,5 @@
-"""Decisions: values in, values out, with reasons.
+"""Decisions: pure functions over values, which return what to do and why.
 
-No I/O, no clock, no dice, no log; `now` is an argument. Core knows only `model`, and no cloud by
-name: whatever is special to one cloud arrives as a value from `ports.Cloud`.
+No I/O, no clock, no random numbers, no log; `now` is an argument. This package imports only `model` and names no cloud:
+what is particular to a cloud is a value from `ports.Cloud`.
 """

@@ -1,1 +1,2 @@
-"""decide(cluster, settings, cache) -> Decision: which nodes to disrupt now, and why the others are not."""
+"""decide(cluster, settings, cache) -> Decision: which nodes to disrupt now, and why the other nodes are not
+disrupted."""

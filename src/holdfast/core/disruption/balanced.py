@@ -1,8 +1,8 @@
-"""Whether what is saved is worth the trouble: the policy Balanced.
+"""The consolidation policy Balanced: whether a saving justifies the evictions.
 
-Called for every consolidation that a NodePool with that policy is part of. The rule: the share of the pool's cost that
-is saved, beside the share of its disruption that it takes, must be at least half (D-40, D-41). A slot costs next to
-nothing, so in a pool that also pays for nodes no slot is worth being left (D-33).
+The score of a command is its share of the NodePool's cost divided by its share of the NodePool's eviction cost. It must
+be at least 0.5 (D-40, D-41). A slot costs nearly nothing, so in a NodePool with on-demand or spot nodes no node leaves
+its slot (D-33).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ THRESHOLD: Final = Fraction(1, 2)
 
 
 class Balance:
-    """The totals of every Balanced pool, over all of its nodes."""
+    """The total cost and eviction cost of every Balanced NodePool."""
 
     def __init__(self, candidate_set: CandidateSet) -> None:
         balanced = {
@@ -39,7 +39,7 @@ class Balance:
         return (saved / self._cost[pool]) / Fraction(trouble, self._trouble[pool])
 
     def why_not(self, found: Sequence[Candidate], command: DisruptionCommand) -> Reason | None:
-        """Every Balanced pool must approve its share of the command; other pools do not matter."""
+        """Every Balanced NodePool must reach the score with its share of the command; other NodePools do not count."""
         saved = Cost(command.saves_nano_usd_per_hour, command.frees_nano_usd_per_hour).scaled
         total = sum((one.cost for one in found), FREE).scaled
         for pool in sorted({one.pool for one in found} & set(self._cost)):
@@ -56,7 +56,7 @@ class Balance:
         return None
 
     def never_worth_it(self, one: Candidate) -> bool:
-        """Whether even to have it for nothing would not be worth the trouble (D-38)."""
+        """Whether the score is too low even if the replacement costs nothing (D-38)."""
         if one.pool not in self._cost:
             return False
         return self.score(one.pool, Fraction(one.cost.scaled), one.rescheduling) < THRESHOLD

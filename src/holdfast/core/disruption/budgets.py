@@ -1,7 +1,7 @@
 """How many nodes of a NodePool may be disrupted now, for each disruption reason.
 
-The rules: of the budgets that are active now, the smallest decides; nodes that are not ready, reboot or are being deleted
-count against it; and a budget that cannot be parsed allows no disruption (D-10 to D-12).
+Of the budgets that are active now, the smallest applies. Nodes that are not ready, rebooting or deleting count against
+it. A budget that cannot be parsed allows no disruption (D-10 to D-12).
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digi
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the budgets of one NodePool allow for one reason. A `limit` of None: no budget is active."""
+    """How many disruptions the budgets of one NodePool allow for one reason. `limit` None: no budget is active."""
 
     pool: str
     reason: DisruptionReason
-    nodes: int  # that count
-    consumed: int  # of those: not ready, rebooting or being deleted
+    nodes: int  # all nodes that count
+    consumed: int  # nodes that are not ready, rebooting or deleting
     limit: int | None
 
     @property
@@ -38,7 +38,7 @@ def blocked(pool: str) -> Reason:
 
 
 class RemainingBudget:
-    """What the allowances leave while a method picks nodes."""
+    """The remaining disruptions while a method selects nodes."""
 
     def __init__(self, allowances: dict[str, Allowance]) -> None:
         self._left = {pool: one.allowed for pool, one in allowances.items()}

@@ -1,7 +1,7 @@
 """Which nodes are candidates for disruption, and why the others are not.
 
-The rules are Karpenter's (D-4 to D-6): a candidate is initialized, and not deleting, nominated or annotated with
-do-not-disrupt; and every pod on it may be evicted.
+As in Karpenter, a candidate is initialized, and not deleting, nominated or annotated with do-not-disrupt; and every pod
+on it may be evicted (D-4 to D-6).
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,13 +20,13 @@ from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that may be disrupted. Some methods also need that `pods_block` is None."""
+    """A node that may be disrupted. Some methods also require that `pods_block` is None."""
 
     node: NodeView
     facts: NodeFacts
     pool: str
     cost: Cost
-    rescheduling: int  # what it costs to move its pods
+    rescheduling: int  # the eviction cost of its pods
     pods_block: (
         Reason | None
     )  # a pod that must not be evicted; a drain with a bound is possible all the same (D-5)
@@ -54,7 +54,7 @@ class Candidate:
 
 
 class Budgets:
-    """PodDisruptionBudgets by pod. Pods of one shape have the same ones, so each shape is matched once."""
+    """PodDisruptionBudgets by pod. Pods of one shape have the same budgets, so each shape is matched once."""
 
     def __init__(self, budgets: Iterable[BudgetView]) -> None:
         self._by_namespace: dict[str, list[BudgetView]] = {}

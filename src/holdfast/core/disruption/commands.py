@@ -69,7 +69,7 @@ class Undisrupted:
 
 
 class Blockers:
-    """What the methods of one pass find against the disruption of nodes."""
+    """Collects why the methods of one pass do not disrupt nodes."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[Blocker, None]] = {}
@@ -78,7 +78,7 @@ class Blockers:
         self._found.setdefault(node, {})[Blocker(reason, method)] = None
 
     def of(self, node: str) -> tuple[Blocker, ...]:
-        """Everything that was found; without the methods that had nothing to do, if another method found something."""
+        """All blockers of a node; NOTHING_TO_DO is left out if there are others."""
         found = tuple(self._found.get(node, ()))
         return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found
 
@@ -101,10 +101,11 @@ class DisruptionCommand:
     action: Action
     candidates: tuple[str, ...]  # nodes, in the order they were chosen
     why: str
-    drain_bound_s: int | None = None  # how long the drain may take; None: as the NodeClaim says
+    drain_bound_s: int | None = None  # limit of the drain; None: that of the NodeClaim
 
-    # Of a command that the queue started. An annotation of each candidate's NodeClaim has these and the fields above, but
-    # not `candidates`: the candidates are the NodeClaims with the annotation (state/conversion/disruption_commands).
+    # Of a command that the queue started. An annotation of each candidate's NodeClaim has these and the fields above,
+    # but not `candidates`: the candidates are the NodeClaims with the annotation
+    # (state/conversion/disruption_commands).
     id: str = ""
     started_s: int = 0
     replacement_names: tuple[str, ...] = ()  # the NodeClaims that replace the candidates
@@ -113,7 +114,7 @@ class DisruptionCommand:
     replacements: tuple[Replacement, ...] = ()
     placed: tuple[Placed, ...] = ()  # the candidates' pods on existing nodes, which are nominated for them
     saves_nano_usd_per_hour: int = 0
-    frees_nano_usd_per_hour: int = 0  # the worth of the slots that are left, less those that are taken
+    frees_nano_usd_per_hour: int = 0  # the on-demand price of released slots minus that of used slots
     condition: str = ""  # of a repair: the condition of the Node that it repairs
 
     @property
@@ -133,31 +134,31 @@ class DisruptionCommand:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Consolidation evicts pods of these shapes from these nodes: their replacements are not evicted for a while."""
+    """Consolidation evicts pods of these shapes from these nodes. The cool-down applies to the recreated pods."""
 
     at_s: int
     shapes: frozenset[PodShape]
     nodes: frozenset[str]
-    until_s: int  # when one of the nodes was last seen to drain, or to be about to
+    until_s: int  # when one of the nodes last was deleting, or a candidate in the queue
 
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """A method looked at a cluster of this stamp then, and these nodes gave nothing."""
+    """The nodes for which a method found no command at this time, with this state of the cluster."""
 
     stamp: tuple[int | str, ...]
     at_s: int
     tried: frozenset[str] = frozenset()
-    done: bool = False  # it looked at all there was
+    done: bool = False  # the method tried all of its candidates
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionCache:
-    """What one decision leaves for the next. To lose it costs time, never correctness."""
+    """The cache between two decisions. A lost cache costs time, never correctness."""
 
-    moves: tuple[Move, ...] | None = None  # None: unknown, the program has just started
+    moves: tuple[Move, ...] | None = None  # None: unknown after a start of the program
     results: Mapping[Method, MethodResult] = field(default_factory=dict)
-    unreached: tuple[str, ...] = ()  # NodePools that the last pass had no time for
+    unreached: tuple[str, ...] = ()  # NodePools with nodes that the last pass did not simulate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""Consolidation: several nodes at once, then one at a time; and whether a set of nodes can be deleted or replaced at a gain.
+"""Consolidation: deletes or replaces several nodes at once, then single nodes, if this saves money.
 
-The planner finds out where the pods of the chosen nodes would run. A command needs a node for every pod, and at most one
-node that is launched on demand or on spot; any number may be launched into free slots (D-24). It must pay: the price of
-all nodes falls, or a node leaves a slot for one that is worth less where `slot_release` allows it (D-25, D-30 to D-32). An
-empty node that would stay for the moved pods counts at its price.
+The planner simulates where the pods of the chosen nodes would run. A command needs a node for every pod, and launches
+at most one node on demand or on spot; any number may be launched into free slots (D-24). The price of all nodes must
+fall, or a node moves to a slot that is worth less, if `slot_release` allows it (D-25, D-30 to D-32). The price of an
+empty node that receives pods counts, since emptiness would delete that node otherwise.
 
-Nodes are tried in the order of saving per eviction, as far as budgets allow, and free slots are filled first. The work of
-a pass is bounded by counts, so a large cluster takes more passes, not longer ones (D-36, D-38).
+Nodes are tried in the order of saving per eviction cost, within budgets, and free slots are filled first. The work of a
+pass is bounded by counts, so a large cluster takes more passes, not longer ones (D-36, D-38).
 """
 
 from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
 
 Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
-"""What becomes of a set of nodes; None: nothing more is tried."""
+"""The command for a set of nodes, or why there is none; None: no more sets are tried."""
 
 
 @dataclass
 class ConsolidationPass:
-    """What multi-node and single-node consolidation share in one pass."""
+    """The inputs that multi-node and single-node consolidation share in one pass."""
 
     candidate_set: CandidateSet
     simulator: Simulator
@@ -50,7 +50,7 @@ class ConsolidationPass:
     release: SlotRelease
 
     def eligible(self) -> list[Candidate]:
-        """Nodes that consolidation looks at, the most worth it first; the others get their reasons."""
+        """The candidates of consolidation, highest saving per eviction cost first; other nodes get their reasons."""
         found = []
         for one in self.candidate_set.candidates.values():
             why = why_not(self.candidate_set, one, self.recently, self.release)
@@ -66,7 +66,7 @@ class ConsolidationPass:
         return sorted(found, key=lambda one: one.order)
 
     def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
-        """Those that are looked at together."""
+        """The candidates of multi-node consolidation."""
         return [one for one in found if remaining.spend(one.pool)][: self.settings.together_max]
 
     def attempt(self, method: Method, found: Sequence[Candidate]) -> DisruptionCommand | Reason:
@@ -81,10 +81,10 @@ class ConsolidationPass:
 
 
 def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:
-    """Several nodes at once: into free slots, or into one node that is cheaper, or onto what is there."""
+    """Multi-node consolidation: into free slots, onto one cheaper node, or onto existing nodes."""
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
-        # Half of what a pass may simulate is left for single nodes.
+        # Half of the simulations of a pass are left for single nodes.
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
@@ -98,8 +98,8 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
 
 
 def largest(found: Sequence[Candidate], attempt: Try) -> DisruptionCommand | None:
-    """The command that saves most, of sets that grow: as many as possible are added at a time, half as many where that
-    does not do, and one that does not go with the others is left out."""
+    """The command with the largest saving. The set of nodes grows: many nodes are added at a time, half as many if that
+    gives no better command, and a single node that gives none is left out."""
     best: DisruptionCommand | None = None
     chosen: list[Candidate] = []
     at, step = 0, len(found)
@@ -129,7 +129,7 @@ def one_by_one(
     tried: frozenset[str],
     first: Sequence[str],
 ) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
-    """The first node that alone gives a command; with the nodes that were tried, and the pools that were not reached."""
+    """The command of the first single node that has one; the nodes that were tried; the NodePools not reached."""
     filter_ = prefilter.Prefilter(c.candidate_set, c.simulator.targets, c.settings)
     examined = set(tried)
     waiting: list[str] = []
@@ -160,7 +160,7 @@ def one_by_one(
 
 
 def interleaved(found: Sequence[Candidate], first: Sequence[str]) -> list[Candidate]:
-    """One of each pool in turn; pools that were not reached the last time go first (D-38)."""
+    """One node of each NodePool in turn; NodePools that the last pass did not reach come first (D-38)."""
     by_pool: dict[str, list[Candidate]] = {pool: [] for pool in first}
     for one in found:
         by_pool.setdefault(one.pool, []).append(one)
@@ -173,7 +173,7 @@ def _gain(command: DisruptionCommand) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CommandBuilder:
-    """Answers as commands, or as the reason why not."""
+    """Builds a command from a simulation result, or the reason why there is none."""
 
     candidate_set: CandidateSet
     simulator: Simulator
@@ -220,7 +220,7 @@ class CommandBuilder:
     def _claims(
         self, method: Method, found: Sequence[Candidate], claims: Sequence[PlannedClaim], before: Cost
     ) -> list[PlannedClaim] | Reason:
-        """What is launched instead, narrowed to what pays; or why nothing is."""
+        """The replacements, narrowed to cheaper offerings; or why there are none."""
         unreserved = [claim for claim in claims if claim.reservation_id is None]
         if len(unreserved) > 1:
             return Reason(BlockedCode.TOO_MANY, f"Can't remove without creating {len(unreserved)} candidates")
@@ -230,7 +230,8 @@ class CommandBuilder:
                 return narrowed
             return [narrowed if claim is unreserved[0] else claim for claim in claims]
         if claims and not before.paid_nano:
-            # From slot to slot: another slot that would do as well may be as dear, so each keeps to its own.
+            # From slot to slot: another listed reservation may be worth as much as before, so each claim keeps its own
+            # slot.
             claims = [
                 replacement_prices.pinned(claim, self.candidate_set.cluster.snapshot.cloud_labels)
                 for claim in claims
@@ -242,7 +243,7 @@ class CommandBuilder:
         return list(claims)
 
     def _saves_too_little(self, found: Sequence[Candidate], before: Cost, after: Cost) -> Reason | None:
-        """Nothing is required where a price is not known, and where a slot is released for a pending pod."""
+        """No saving is required if the price is unknown, or if a slot is released for a pending pod."""
         evicted = sum(one.rescheduling - costs.POD for one in found)
         wanted_nano = costs.saving_wanted_nano(evicted, self.settings.saving_per_pod_nano)
         saved_nano = before.paid_nano - after.paid_nano
@@ -252,7 +253,7 @@ class CommandBuilder:
         return Reason(BlockedCode.BALANCE, text)
 
     def _still_paid(self, node: str) -> int:
-        """What an hour of an empty node costs that would be deleted if no pods were moved to it."""
+        """The hourly price of a node that emptiness would delete if no pods were moved to it; 0 for other nodes."""
         one = self.candidate_set.candidates.get(node)
         if one is None or not one.is_empty or one.pods_block is not None:
             return 0
@@ -296,7 +297,7 @@ class CommandBuilder:
 def why_not(
     candidate_set: CandidateSet, one: Candidate, moved: RecentMoves, release: SlotRelease
 ) -> Reason | None:
-    """Why consolidation does not look at a node (D-21); None: it does."""
+    """Why a node is no candidate of consolidation (D-21); None: it is."""
     rules = candidate_set.cluster.pools.get(one.pool)
     pool = candidate_set.pools[one.pool]
     if rules is None or rules.static:

@@ -1,7 +1,7 @@
-"""Which pods consolidation evicted a short while ago: it does not evict their replacements again before the cool-down ends.
+"""The cool-down of consolidation: a pod that consolidation evicted is not evicted again for some time.
 
-A pod that is evicted is created anew, so it is known by its shape and by when it was created: while pods of its shape
-were evicted, or right after.
+An evicted pod is recreated with another name. So it is recognized by its shape and its creation time: during or
+directly after the eviction of pods of its shape.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason
 
 _REPLACED_WITHIN_S: Final = (
-    60  # a pod that is created so soon after a pod of its shape was evicted is its replacement
+    60  # a pod that is created within this time after an eviction replaces the evicted pod
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RecentMoves:
-    """The moves of consolidation that still matter."""
+    """The moves of consolidation that the cool-down considers."""
 
     moves: tuple[Move, ...]
     cooldown_s: int
@@ -44,7 +44,7 @@ class RecentMoves:
         return None
 
     def after(self, command: DisruptionCommand, candidate_set: CandidateSet) -> tuple[Move, ...]:
-        """What is to be remembered once a command is carried out; what is too old is forgotten."""
+        """The recent moves and the moves of a command; older ones are removed."""
         held_s = _REPLACED_WITHIN_S + self.cooldown_s
         recent = tuple(move for move in self.moves if move.until_s + held_s > self.now_s)
         shapes = frozenset(
@@ -59,7 +59,7 @@ class RecentMoves:
 
 
 def still_moving(moves: Sequence[Move], cluster: DisruptionInput) -> tuple[Move, ...]:
-    """The moves as they are known now: a drain that takes hours is a move for hours."""
+    """Extends moves whose nodes still drain: a drain may take hours."""
     deleting = {
         node.name
         for node in cluster.snapshot.nodes
@@ -69,8 +69,8 @@ def still_moving(moves: Sequence[Move], cluster: DisruptionInput) -> tuple[Move,
 
 
 def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[Move, ...]:
-    """The moves that a process assumes when it starts: if consolidation moved pods a short while ago, every young pod, and
-    every pod of a node that is being deleted."""
+    """The moves that a process assumes after its start: if consolidation moved pods recently, all young pods, pending
+    pods and pods of deleting nodes."""
     since_s = cluster.now_s - cooldown_s
     if all((rules.consolidated_s or 0) <= since_s for rules in cluster.pools.values()):
         return ()
@@ -86,6 +86,6 @@ def moves_before(cluster: DisruptionInput, cooldown_s: int) -> tuple[Move, ...]:
 
 
 def _kind(pod: PodView) -> PodShape:
-    """Its shape without where it is: Kubernetes writes zone and region of a node on the pods that are bound to it."""
+    """The shape without zone and region: Kubernetes copies these labels from the node when it binds the pod."""
     labels = tuple(label for label in pod.shape.labels if label[0] not in (names.ZONE, names.REGION))
     return pod.shape._replace(labels=labels)

@@ -1,9 +1,8 @@
-"""What it costs to disrupt a node, and what the node costs.
+"""The eviction cost and the price of a node.
 
-Called for every candidate. The rules: what disruption costs is counted in whole units, a pod of no particular priority
-being one `POD`; and what a node costs is two numbers that are never added up, what is paid by the hour and the worth of
-slots that are paid for already. The first decides, the second breaks ties: so a slot is always cheaper than any
-on-demand or spot instance, and a small slot is cheaper than a big one.
+The eviction cost is an integer; an ordinary pod costs one `POD`. The price of nodes has two parts that are never added:
+the hourly price of on-demand and spot instances, and the worth of slots. The first is compared first. So a slot is
+always cheaper than any on-demand or spot instance, and a small slot is cheaper than a large one.
 """
 
 from dataclasses import dataclass
@@ -22,17 +21,17 @@ _SLOT_DIVISOR: Final = 10**7
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """An hour of some nodes. Compared by what is paid, then by the worth of the slots."""
+    """The hourly cost of nodes. Compared by the price of instances, then by the worth of slots."""
 
     paid_nano: int = 0
-    slots_nano: int = 0  # what the types of the slots would cost on demand
+    slots_nano: int = 0  # the on-demand price of the slots' instance types
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.paid_nano + other.paid_nano, self.slots_nano + other.slots_nano)
 
     @property
     def scaled(self) -> int:
-        """As one number, for shares: a slot counts as next to nothing."""
+        """The cost as one number, to compute shares: a slot counts nearly nothing."""
         return self.paid_nano * _SLOT_DIVISOR + self.slots_nano
 
 
@@ -40,18 +39,18 @@ FREE: Final = Cost()
 
 
 def eviction_cost(pod: PodView) -> int:
-    """How much it hurts to evict a pod (D-7)."""
+    """The cost of the eviction of a pod, from its deletion cost and priority (D-7)."""
     cost = POD + pod.deletion_cost + _PRIORITY_WEIGHT * pod.priority
     return max(-_MOST, min(_MOST, cost))
 
 
 def rescheduling_cost(node: NodeView) -> int:
-    """How much it hurts to move what would be made anew elsewhere; never below one `POD` (D-7)."""
+    """The eviction cost of the pods of a node that are recreated elsewhere, plus one `POD` (D-7)."""
     return POD + sum(max(0, eviction_cost(pod)) for pod in node.pods if pod.reschedulable)
 
 
 def saving_wanted_nano(evicted: int, saving_per_pod_nano: int) -> int:
-    """What has to be saved an hour to evict pods of this eviction cost; an ordinary pod costs one `POD`."""
+    """The saving an hour that evictions of this cost require; an ordinary pod costs one `POD`."""
     return evicted * saving_per_pod_nano // POD
 
 
@@ -63,7 +62,7 @@ def is_empty(node: NodeView) -> bool:
 def disruption_cost(
     node: NodeView, now_s: int, created_s: int = 0, expire_after_s: int | None = None
 ) -> float:
-    """What its end costs: it would end anyway, so the less of its life is left, the less it costs (D-7)."""
+    """The eviction cost of all pods, scaled by the remaining share of expireAfter: the node expires anyway (D-7)."""
     whole = sum(eviction_cost(pod) for pod in node.pods)
     if not expire_after_s:
         return float(whole)
@@ -72,7 +71,7 @@ def disruption_cost(
 
 
 def node_cost(node: NodeView, types: dict[str, InstanceType], labels: CloudLabels) -> Cost:
-    """What an hour of a running node costs; nothing where it is not known (R-36)."""
+    """The hourly cost of a running node; 0 if it is unknown (R-36)."""
     own = dict(node.labels)
     capacity_type = own.get(names.CAPACITY_TYPE)
     type_ = types.get(own.get(names.INSTANCE_TYPE, ""))
@@ -88,5 +87,5 @@ def node_cost(node: NodeView, types: dict[str, InstanceType], labels: CloudLabel
 
 
 def order_key(cost: Cost, rescheduling: int) -> tuple[int, int]:
-    """Sorts candidates by what is saved for the trouble, the best first: slots come last (D-22, Q-27)."""
+    """Sorts candidates by saving per eviction cost, highest first; slots come last (D-22, Q-27)."""
     return -(cost.paid_nano * POD // rescheduling), -(cost.slots_nano * POD // rescheduling)

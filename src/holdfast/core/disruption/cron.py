@@ -1,8 +1,7 @@
-"""Cron schedules of five fields, in UTC: whether a window that they open is open.
+"""Cron schedules of five fields, in UTC: whether the window of a budget is open.
 
-Called by `budgets`. The dialect is the one Karpenter's API accepts: numbers, ranges, lists, steps, names of months and
-days, and @daily and the like. The rule: where both the day of the month and the day of the week are restricted, either
-will do.
+Called by `budgets`. The syntax is that of Karpenter's API: numbers, ranges, lists, steps, names of months and days, and
+names such as @daily. If both the day of the month and the day of the week are restricted, one of them must match.
 """
 
 import datetime as dt
@@ -15,7 +14,7 @@ from holdfast import errors
 _MINUTE_S: Final = 60
 _DAY_S: Final = 24 * 60 * 60
 _EPOCH_ORDINAL: Final = dt.date(1970, 1, 1).toordinal()
-_DAYS_MAX: Final = 5 * 366  # a schedule that did not begin for so long never does
+_DAYS_MAX: Final = 5 * 366  # how far back to search; an older window counts as none
 
 _NICKNAMES: Final = {
     "@yearly": "0 0 1 1 *",
@@ -36,7 +35,7 @@ class _Field:
     name: str
     low: int
     high: int
-    words: tuple[str, ...] = ()  # for `low` and those after it
+    words: tuple[str, ...] = ()  # names of the values from `low` on
 
 
 _FIELDS: Final = (
@@ -55,10 +54,10 @@ class Schedule:
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    either_day: bool  # both kinds of day are restricted
+    either_day: bool  # day of month and day of week are both restricted
 
     def latest_s(self, now_s: int) -> int | None:
-        """When it last began, now included; None: not for years."""
+        """The last start of the schedule, up to now; None: there was none in `_DAYS_MAX` days."""
         today = now_s // _DAY_S
         for day in range(today, max(-1, today - _DAYS_MAX), -1):
             if self._is_on(day):
@@ -82,7 +81,7 @@ class Schedule:
 
 
 def parse(text: str) -> Schedule:
-    """InvalidInput when it is none."""
+    """Raises InvalidInput if the text is not a schedule."""
     fields = _NICKNAMES.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
         raise errors.InvalidInput(
@@ -101,7 +100,7 @@ def parse(text: str) -> Schedule:
 
 
 def is_open(schedule: Schedule, duration_s: int, now_s: int) -> bool:
-    """Whether it began less than so long ago: from its first second on, and not in the one after its last (D-11)."""
+    """Whether the last window is open: its first second is included, the second after its duration is not (D-11)."""
     latest_s = schedule.latest_s(now_s)
     return latest_s is not None and now_s - duration_s < latest_s
 

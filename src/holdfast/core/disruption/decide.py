@@ -72,7 +72,7 @@ class _Pass:
         rolling = Rolling(self.candidate_set, self.simulator, self.settings)
         reboot_failed = any(
             facts.reboot_failed for facts in self.cluster.facts.values()
-        )  # is replaced although the gate is off
+        )  # such a node is replaced even if the gate is off
         if not self.settings.node_repair:
             repair_policies = ()
         if repair_policies or reboot_failed:
@@ -101,7 +101,7 @@ class _Pass:
         allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
         command, some = None, c.within(found, RemainingBudget(allowed))
         these, result = frozenset(one.name for one in some), self._result(Method.MULTI_NODE)
-        if not result.done or result.tried != these:  # time or a budget may let others in
+        if not result.done or result.tried != these:  # consolidateAfter or a budget may add candidates
             command = consolidation.together(c, some)
             self._remember(Method.MULTI_NODE, these, done=command is None)
         if command is None:
@@ -116,7 +116,7 @@ class _Pass:
         return command
 
     def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:
-        """Every node that is no candidate of the command, with its reasons."""
+        """Every node that is not in the command, with its reasons."""
         candidates = set(command.candidates) if command is not None else set()
         idle = Blocker(Reason(BlockedCode.NOTHING_TO_DO, "no method has a reason to disrupt the node"))
         if command is not None:
@@ -143,7 +143,7 @@ class _Pass:
         return RemainingBudget(self._allowed(reason))
 
     def _result(self, method: Method) -> MethodResult:
-        """What a method tried while the cluster was the same; nothing if it changed, or if that is too long ago (D-28)."""
+        """The cached result of a method; empty if the cluster changed since, or the result is too old (D-28)."""
         known = self.cache.results.get(method)
         fresh = MethodResult(self._stamp, self.cluster.now_s)
         if known is None or known.stamp != fresh.stamp:
@@ -156,8 +156,8 @@ class _Pass:
 
     @functools.cached_property
     def _stamp(self) -> tuple[int | str, ...]:
-        """Changes with the cluster. Unlike in Karpenter, a slot that becomes free is a change too (D-35), and so is a node
-        that may take pods because its consolidateAfter passed (S-25)."""
+        """A value that changes with the cluster. Unlike in Karpenter, it also changes when a slot becomes free (D-35),
+        and when consolidateAfter of a node ends, so that the node may receive pods (S-25)."""
         snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())

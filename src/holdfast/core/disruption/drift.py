@@ -1,7 +1,7 @@
-"""Whether a node is no longer what its NodePool would make.
+"""Whether a NodeClaim no longer matches its NodePool.
 
-Pure: the drift reason of the cloud is an argument. The rules are
-Karpenter's (NC-40, NC-41, R-38), the first difference is the reason, and what is not known is never a difference.
+Pure: the drift reason of the cloud is an argument. As in Karpenter, the first difference is the reason, and an unknown
+value is never a difference (NC-40, NC-41, R-38).
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from holdfast.model.snapshot import ClaimView, CloudLabels
 NODE_POOL: Final = "NodePoolDrifted"
 REQUIREMENTS: Final = "RequirementsDrifted"
 INSTANCE_TYPE: Final = "InstanceTypeNotFound"
-_OLD_ENOUGH_S: Final = 3600  # a catalog may lag behind what was just launched
+_OLD_ENOUGH_S: Final = 3600  # the catalog may not include the offering of a recent launch
 
 
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """A fingerprint, with the version of how it was made; two of different versions are not compared."""
+    """A hash and its version; hashes of different versions are not compared."""
 
     value: str | None
     version: str | None
@@ -37,22 +37,22 @@ class Hash:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A NodeClaim beside its NodePool."""
+    """A NodeClaim with the values of its NodePool and its class."""
 
     launched: bool
     age_s: int
     labels: Mapping[str, str]
     claim_hash: Hash
     pool_hash: Hash
-    wanted: Requirements  # what every node of the pool is
+    wanted: Requirements  # of the NodePool's template
     instance_types: tuple[InstanceType, ...]
     cloud: CloudLabels
-    cloud_says: str | None = None  # why the instance is no longer what its class would launch
-    ignored: frozenset[str] = frozenset()  # labels that say nothing: the cloud alone decides about them
+    cloud_says: str | None = None  # why the instance no longer matches its class
+    ignored: frozenset[str] = frozenset()  # labels that are not compared
 
 
 def reason(one: Subject) -> str | None:
-    """Why it drifted; None: it did not."""
+    """The drift reason; None: the NodeClaim is not drifted."""
     if not one.launched:
         return None
     if one.claim_hash.differs(one.pool_hash):
@@ -65,8 +65,8 @@ def reason(one: Subject) -> str | None:
 
 
 def is_offered(one: Subject) -> bool:
-    """Whether its type still comes the way it is. A reserved node may also be had on demand, and which reservation it
-    is in is the cloud's question (R-38)."""
+    """Whether the instance type still has an offering with the labels of the claim. For a reserved node an on-demand
+    offering is sufficient; the cloud compares its reservation (R-38)."""
     type_ = next((t for t in one.instance_types if t.name == one.labels.get(names.INSTANCE_TYPE)), None)
     if type_ is None:
         return False

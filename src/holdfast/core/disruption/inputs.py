@@ -1,4 +1,5 @@
-"""The input of a disruption decision: a snapshot, what only disruption reads of NodePools and nodes, and settings.
+"""The input of a disruption decision: a snapshot, values of NodePools and nodes that only disruption reads, and
+settings.
 
 Times are seconds since the epoch, durations are seconds, and `now_s` is the time of the snapshot.
 """
@@ -67,7 +68,7 @@ class NodeCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What only disruption reads of a node."""
+    """Values of a node that only disruption reads."""
 
     ready: bool = True
     registered: bool = True
@@ -93,7 +94,7 @@ class DisruptionInput:
     snapshot: Snapshot
     pools: Mapping[str, PoolRules] = field(default_factory=dict)  # every NodePool, by name
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)  # by node
-    changed: int = 0  # changes whenever consolidation may find something new (ST-15)
+    changed: int = 0  # changes whenever consolidation may give another result (ST-15)
 
     @property
     def now_s(self) -> int:
@@ -108,7 +109,7 @@ class MixedPools(enum.StrEnum):
 
 
 class ReleaseSlots(enum.StrEnum):
-    """When consolidation takes a node out of its slot, which saves nothing on the bill."""
+    """When consolidation removes a node from its slot, which does not reduce the bill."""
 
     WHEN_WAITED_FOR = "when-waited-for"  # a pending pod gets the slot
     ALWAYS = "always"  # the pods fit on other nodes or in a slot of a smaller type
@@ -128,12 +129,10 @@ class Settings:
     release_slots: ReleaseSlots = ReleaseSlots.WHEN_WAITED_FOR
     node_repair: bool = False
     saving_per_pod_nano: int = (
-        500_000  # an hour, that a consolidation has to save for each ordinary pod it evicts
+        500_000  # an hour: the saving that consolidation requires for each ordinary pod it evicts
     )
     cooldown_s: int = 600  # a pod that consolidation moved is not moved again sooner
-    slot_wait_s: int = (
-        600  # how long a replacement waits for a slot that is free of its instance and not for us
-    )
+    slot_wait_s: int = 600  # how long a replacement waits for its slot after the instance terminated
     together_max: int = 100  # candidates of one multi-node consolidation
     nodes_simulated_max: int = (
         50_000  # nodes in all simulations of a pass; the next pass continues from there

@@ -1,7 +1,7 @@
 """Leaves out nodes that no plan can replace at a lower price, so that the planner simulates fewer of them.
 
-Of thousands of nodes, most have a pod that fits on no other node and on nothing cheaper. The rule: a node is left out only
-if no plan could save anything. The planner decides about the rest.
+Most nodes have a pod that fits on no other node and on no cheaper instance. A node is left out only if no plan could
+save anything. The planner simulates the others.
 """
 
 from collections.abc import Iterator

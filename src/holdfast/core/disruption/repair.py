@@ -1,11 +1,11 @@
 """Repair: reboots or replaces one unhealthy node a pass, within budgets.
 
-The rules are Karpenter's (NC-38 to NC-39a): a condition must have lasted longer than its repair policy tolerates, and
-nothing is repaired while more than a fifth of the NodePool is unhealthy, since then the cause is elsewhere. One rule is
-ours: a reserved node is rebooted before it is replaced, because a reboot keeps the slot (decisions 18). If the reboot does
-not help, the node is replaced and its slot is held: at once if it is not ready in time; otherwise if it is still unhealthy
-some minutes later, since the agent that reports its conditions was rebooted too. A node that is not ready after its
-reboot is replaced even if the gate is off: its pods are evicted already.
+As in Karpenter, a condition must last longer than its repair policy tolerates, and nothing is repaired while more than
+a fifth of the NodePool is unhealthy, since then the cause is elsewhere (NC-38 to NC-39a). Unlike in Karpenter, a
+reserved node is rebooted before it is replaced, because a reboot keeps the slot (decisions 18). If the reboot does not
+help, the node is replaced and its slot is held: at once if the node is not ready in time; otherwise if it is still
+unhealthy some minutes later, since the agent that reports its conditions was rebooted too. A node that is not ready
+after its reboot is replaced even if the gate is off: its pods are already evicted.
 """
 
 import enum
@@ -24,7 +24,7 @@ from holdfast.core.disruption.rolling import Need, Rolling
 from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import NodeView
 
-_STEP_S: Final = 30 * 60  # so long past what is tolerated counts as much as one step of priority
+_STEP_S: Final = 30 * 60  # this time beyond the toleration counts as one step of priority
 _REBOOTS_MAX: Final = 2
 _DAY_S: Final = 24 * 60 * 60
 _BREAKER_PERCENT: Final = 20
@@ -39,7 +39,7 @@ class RepairAction(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairPolicy:
-    """Which condition the cloud wants repaired, after how long, and how."""
+    """Which condition is repaired, after how long, and how."""
 
     condition: str
     status: str
@@ -47,7 +47,7 @@ class RepairPolicy:
     reason: str | None = (
         None  # a pattern of the condition's reason; None: for all reasons that no other policy matches
     )
-    drain_bound_s: int | None = None  # 0: it is not drained at all
+    drain_bound_s: int | None = None  # 0: the node is not drained
     priority: int = 0
     action: RepairAction = RepairAction.REPLACE
 
@@ -56,7 +56,7 @@ _NOT_BACK: Final = RepairPolicy("Rebooting", "False", 0)
 
 
 def check(repair_policies: Sequence[RepairPolicy]) -> None:
-    """InvalidInput unless each condition has exactly one policy without a pattern, and it replaces the node (NC-38)."""
+    """Raises InvalidInput unless each condition has exactly one policy without a pattern, which replaces (NC-38)."""
     general = [one for one in repair_policies if one.reason is None]
     if len(general) != len({(one.condition, one.status) for one in repair_policies}):
         raise errors.InvalidInput("each condition has exactly one policy without a pattern")
@@ -98,7 +98,7 @@ def unhealthy_conditions(
 
 
 def chosen(found: Sequence[UnhealthyCondition]) -> UnhealthyCondition:
-    """The one that decides: replace before reboot, then the priority, then the oldest (NC-38)."""
+    """The condition that decides: replace before reboot, then by priority, then the oldest (NC-38)."""
     return min(
         found,
         key=lambda one: (
@@ -205,7 +205,7 @@ class Repair:
     def _ordered(
         self, ready: list[tuple[Candidate, list[UnhealthyCondition]]]
     ) -> list[tuple[Candidate, list[UnhealthyCondition]]]:
-        """Most urgent first: the rank of the priority, and one more for every half hour past what is tolerated."""
+        """Most urgent first: by the rank of the priority plus one for every half hour beyond the toleration."""
         known = (*self.repair_policies, _NOT_BACK)
         ranks = {p: i for i, p in enumerate(sorted({t.priority for t in known}))}
         now_s = self.candidate_set.cluster.now_s

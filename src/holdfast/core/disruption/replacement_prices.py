@@ -1,7 +1,7 @@
-"""Narrows a replacement to the instance types, capacity type and slot that make the command pay.
+"""Narrows a replacement to the instance types, capacity type and slot that save money.
 
-The rule: a NodeClaim may only become what the command compared. Whatever it could become that is not cheaper is removed
-from its requirements (D-25 to D-27, D-37).
+The command compared prices of certain offerings. All offerings that are not cheaper are removed from the requirements
+of the NodeClaim (D-25 to D-27, D-37).
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ _FLEXIBLE: Final = 15  # cheaper types that a spot node must have before it is r
 
 
 def limit_nano(found: Sequence[Candidate], claim: PlannedClaim, before: Cost) -> int:
-    """The price that the replacement must be below. If it could become the type of a candidate, it must be cheaper than
-    that candidate alone: otherwise keeping that candidate would have been enough (D-37)."""
+    """The upper limit of the replacement's price. If it may have the instance type of a candidate, it must be cheaper
+    than that candidate alone: otherwise that candidate could be kept (D-37)."""
     same = [
         one.cost.paid_nano
         for one in found
@@ -36,7 +36,7 @@ def limit_nano(found: Sequence[Candidate], claim: PlannedClaim, before: Cost) ->
 def cheaper(
     claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str], limit_nano: int
 ) -> PlannedClaim | None:
-    """The claim with only the types that are cheaper in every offering they may be launched in; None: no type is (D-25)."""
+    """The claim with only the types that are cheaper in all of their offerings; None: there are none (D-25)."""
     if not claim.price_nano_usd_per_hour or claim.price_nano_usd_per_hour >= limit_nano:
         return None
     types = {t.name: t for t in pool.instance_types}
@@ -53,7 +53,7 @@ def only_spot(claim: PlannedClaim) -> PlannedClaim:
 def spot_rather_than_on_demand(
     claim: PlannedClaim, pool: NodePoolView, well_known: AbstractSet[str]
 ) -> PlannedClaim:
-    """The price that was compared is the spot price: on demand the node could cost more than the candidates (D-26)."""
+    """Removes on-demand: the spot price was compared, and on demand the node could cost more than before (D-26)."""
     allowed = claim.requirements.get(names.CAPACITY_TYPE)
     if not (allowed.has(names.SPOT) and allowed.has(names.ON_DEMAND)):
         return claim
@@ -64,8 +64,8 @@ def spot_rather_than_on_demand(
 
 
 def flexible(claim: PlannedClaim, pool: NodePoolView) -> PlannedClaim | Reason:
-    """A spot node is replaced by a spot node only if many types are cheaper. The launch gets the cheapest of them and no
-    more: from a longer list the cloud may choose a type that consolidation would replace again (D-27)."""
+    """A spot node is replaced by a spot node only if many types are cheaper. The claim lists only the cheapest of them:
+    from a longer list the cloud may choose a type that consolidation would replace again (D-27)."""
     count = len(claim.instance_types)
     if count < _FLEXIBLE:
         return Reason(
@@ -101,7 +101,7 @@ def pinned(claim: PlannedClaim, labels: CloudLabels) -> PlannedClaim:
 
 
 def slot_nano(claim: PlannedClaim, pool: NodePoolView) -> int:
-    """What the slot of a claim is worth: the price of its type on demand."""
+    """The worth of a claim's slot: the on-demand price of its type."""
     found = [
         offering.price_nano_usd_per_hour or 0
         for known in pool.instance_types

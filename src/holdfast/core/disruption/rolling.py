@@ -1,9 +1,9 @@
-"""Replaces nodes whatever the replacement costs: drifted nodes, and for repair unhealthy ones.
+"""Replaces nodes at any price: drifted nodes, and unhealthy nodes for repair.
 
-The rules: the replacement is initialized before the node is deleted, unless it can only be launched into the slot of that
-node. Then the node is deleted first and its slot is held for the replacement (terminate first). Its pods have no node
-during that time, so this needs that all of them fit in the slot, that the drain can end, and that no earlier replacement
-of the reservation still waits for its slot (D-17 to D-19c, decisions 17 and 22).
+The replacement is initialized before the node is deleted, unless it can only be launched into the slot of that node.
+Then the node is deleted first and its slot is held for the replacement (terminate first). Its pods have no node during
+that time. So all of them must fit in the slot, the drain must be able to end, and no earlier replacement of the
+reservation may still wait for its slot (D-17 to D-19c, decisions 17 and 22).
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class Need:
     text: str
     since_s: int
     terminate_first: bool  # whether the gate is open
-    forced: bool = False  # pods that may not be evicted now are counted as well
+    forced: bool = False  # pods that must not be evicted now count as well
     drain_bound_s: int | None = None
     within_budgets: bool = True
 
@@ -83,8 +83,8 @@ class Rolling:
     def replace(self, one: Candidate, need: Need) -> DisruptionCommand | Reason:
         """A command that replaces the node, or why there is none.
 
-        Pods that may not be evicted leave the node when its termination grace period ends. No replacement is launched for
-        them before that, but the slot of the node is held for them: otherwise they would be launched on demand."""
+        Pods that must not be evicted stay until the node's termination grace period ends. No replacement is launched
+        for them before that, but the slot is held for them: otherwise a node would be launched on demand."""
         if one.is_reserved and one.pods_block is not None and one.facts.grace_period_s is not None:
             found = self._replace(one, dataclasses.replace(need, forced=True))
             held = isinstance(found, DisruptionCommand) and found.action is Action.TERMINATE_FIRST
@@ -111,8 +111,8 @@ class Rolling:
         return self._slot_comes_back(one, need) or self._replaced(one, need, result)
 
     def held(self, one: Candidate) -> Replacement | None:
-        """The replacement that gets the slot of a node that is being deleted already; None: its pods need no new node that
-        is launched on demand, or its slot does not help. Such a node is deleted whatever budgets allow."""
+        """The replacement for the slot of a node that is already deleting; None: its pods need no node on demand, or do
+        not fit in the slot. Budgets are ignored, since the node is deleted anyway."""
         is_bounded = one.facts.grace_period_s is not None
         result = self.simulator.simulate([one.node], SimulationOptions(forced=is_bounded))
         if result.stuck is None and all(claim.reservation_id is not None for claim in result.claims):
@@ -239,8 +239,8 @@ class Rolling:
         return found.get(one.labels.get(snapshot.cloud_labels.reservation_id or "", ""))
 
     def _slot_comes_back(self, one: Candidate, need: Need) -> Reason | None:
-        """Whether a slot of its reservation is being released that no claim waits for. The command then waits
-        for that slot, as long as the settings allow, before it launches on demand or on spot."""
+        """Whether a slot of the reservation is releasing that no claim waits for. The command then waits for that slot,
+        up to the limit of the settings, before a node is launched on demand or on spot."""
         snapshot, entry = self.candidate_set.cluster.snapshot, self._entry(one)
         patience_s = self.candidate_set.pools[one.pool].reservation_wait_s
         if patience_s is None:

@@ -1,11 +1,11 @@
 """Where pods would run if some nodes were deleted: every disruption method runs the planner through a `Simulator`.
 
-A candidate is planned as a node that is being deleted: its pods are planned for, it takes no pods, and limits do not count
-it, although it runs until its replacement is ready (S-74). Its pods wait for no slot, since they run now. Pods of a
-consolidation are not placed on a node that changed a moment ago (S-25).
+A candidate is planned as a deleting node: its pods are planned, it receives no pods, and limits do not count it,
+although it runs until its replacement is ready (S-74). Its pods wait for no slot, since they run now. Consolidation
+places no pods on a node whose pods changed recently (S-25).
 
-Only the candidates' own pods must be placed. Pods that were pending before, and nodes that drain already, block nothing
-(D-19c). A pod on a node that is not initialized yet is not placed (D-23).
+Only the candidates' own pods must be placed. Other pending pods and pods of draining nodes block nothing (D-19c). A pod
+that is planned onto a node which is not initialized counts as not placed (D-23).
 """
 
 from collections.abc import Collection, Sequence
@@ -29,23 +29,23 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 
-_SIMULATION_COST: Final = 300  # what each simulation costs besides its nodes, in nodes
+_SIMULATION_COST: Final = 300  # fixed cost of a simulation, as a number of nodes
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
     plan: Plan
     movers: frozenset[str]  # uids of the candidates' pods that need another node
-    stuck: Reason | None  # a mover that found none
+    stuck: Reason | None  # why a mover has no node
 
     @property
     def claims(self) -> tuple[PlannedClaim, ...]:
-        """New nodes that movers need; those that only pending pods need are not our business."""
+        """New nodes for movers, without new nodes for pending pods alone."""
         return tuple(one for one in self.plan.claims if not self.movers.isdisjoint(one.pods))
 
     @property
     def placed(self) -> tuple[Placed, ...]:
-        """Movers on nodes that exist."""
+        """Movers on existing nodes."""
         found = (Placed(one.node, tuple(p for p in one.pods if p in self.movers)) for one in self.plan.placed)
         return tuple(one for one in found if one.pods)
 
@@ -54,11 +54,11 @@ class SimulationResult:
 class SimulationOptions:
     """How a simulation differs from the deletion of the nodes alone."""
 
-    consolidating: bool = False  # pods avoid nodes that only just changed (S-25)
-    credited: str | None = None  # a reservation that gets back the slot of the node that goes (R-14a)
-    avoids_drifted: bool = False  # pods are placed on no drifted node: they would be evicted again there
+    consolidating: bool = False  # pods are not placed on nodes whose pods changed recently (S-25)
+    credited: str | None = None  # the reservation in which the candidate's slot counts as free (R-14a)
+    avoids_drifted: bool = False  # pods are not placed on drifted nodes: they would be evicted again
     alone: bool = False  # no other pods are planned: the slot is held for these pods
-    forced: bool = False  # pods that may not be evicted now count as well (NC-38a)
+    forced: bool = False  # pods that must not be evicted now count as well (NC-38a)
 
 
 class Simulator:
@@ -76,7 +76,7 @@ class Simulator:
         self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
 
     def is_spent(self, share: int = 1) -> bool:
-        """Whether a pass has simulated as many nodes as it may. With a share of n: one n-th of them."""
+        """Whether the pass has simulated the maximum number of nodes. With a share of n: one n-th of it."""
         return self.nodes_simulated * share >= self._settings.nodes_simulated_max
 
     def simulate(
@@ -144,15 +144,15 @@ class Simulator:
 
 
 def _credited(snapshot: Snapshot, id_: str) -> Snapshot:
-    """With the one slot that the node releases, and no other: claims that hold slots have no right to this one."""
+    """The snapshot with just the slot that the node releases: other claims that hold slots do not use this one."""
     found = tuple(replace(one, available=1) if one.id == id_ else one for one in snapshot.reservations)
     claims = tuple(claim for claim in snapshot.claims if claim.reservation_id != id_)
     return replace(snapshot, reservations=found, claims=claims)
 
 
 def _alone(snapshot: Snapshot, names: set[str]) -> Snapshot:
-    """Without all other pods that need a node: a slot that is held for some pods is not for other pods (D-19c). A node that
-    is not initialized gets no pods either: the pods that it is launched for may still run on their old nodes."""
+    """The snapshot without other pods that need a node: the slot is held for the candidate's pods only (D-19c). A node
+    that is not initialized receives no pods: the pods that it was launched for may still run on their old nodes."""
 
     def others(node: NodeView) -> NodeView:
         if not node.initialized:
@@ -174,7 +174,7 @@ def _forced(snapshot: Snapshot, names: set[str]) -> Snapshot:
     return replace(snapshot, nodes=nodes, budgets=())
 
 
-# Only within a simulation: no node has this label, and no claim requires it.
+# A label for simulations only: no real node has it, and no claim requires it.
 _UNSETTLED: Final = "holdfast.dev/unsettled"
 _SETTLED: Final = requirements.of(requirement.of(_UNSETTLED, Operator.DOES_NOT_EXIST))
 
@@ -186,8 +186,8 @@ def without(
     consolidating: bool = False,
     avoided: Collection[str] = (),
 ) -> Snapshot:
-    """The snapshot as if the candidates were being deleted. Their pods are placed on none of the avoided nodes and, when
-    consolidating, on no unsettled one."""
+    """The snapshot as if the candidates were deleting. Their pods are not placed on avoided nodes and, when
+    consolidating, not on unsettled nodes."""
     removed = {node.name for node in snapshot.nodes if node.name in candidates and not node.deleting}
     fresh = (targets.unsettled(snapshot) if consolidating else set()) | set(avoided)
     fresh -= removed
@@ -200,7 +200,7 @@ def without(
 
 
 def _changed(node: NodeView, removed: set[str], fresh: set[str], snapshot: Snapshot) -> NodeView:
-    """Most nodes stay the very value they are, and with it all that was derived from them."""
+    """Most nodes stay the same object, with their cached derived values."""
     if node.name in removed:
         pods = tuple(
             _settled_only(pod) if fresh and needs_new_node(pod, snapshot.budgets) else pod
@@ -213,7 +213,7 @@ def _changed(node: NodeView, removed: set[str], fresh: set[str], snapshot: Snaps
 
 
 def _settled_only(pod: PodView) -> PodView:
-    """The requirement is one of the volumes: it is checked on the node, and does not change which nodes count (S-98)."""
+    """Adds the requirement to the volumes: there it is checked on the node, and does not change the topology (S-98)."""
     volumes = pod.shape.volumes
     alternatives = tuple(
         alternative.union(_SETTLED) for alternative in volumes.alternatives or (NO_REQUIREMENTS,)

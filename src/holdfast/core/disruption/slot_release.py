@@ -1,7 +1,7 @@
-"""Whether consolidation may take a node out of its slot.
+"""Whether consolidation may remove a node from its slot.
 
-The rule: a slot is paid for whether it is used or not, so to leave it saves nothing on the bill and restarts pods. By
-default a node leaves its slot only if a pending pod gets that slot and can be placed in no other way; with
+A slot is paid for whether it is used or not, so its release does not reduce the bill and restarts pods. By default
+consolidation releases a slot only if a pending pod gets the slot and can be placed in no other way; with
 `ReleaseSlots.ALWAYS`, whenever the pods fit elsewhere at no cost.
 """
 
@@ -21,7 +21,7 @@ _NOT_WAITED_FOR: Final = Reason(
 
 
 class SlotRelease:
-    """The rule for the nodes of one pass."""
+    """Decides about the release of slots in one pass."""
 
     def __init__(self, candidate_set: CandidateSet, simulator: Simulator, settings: Settings) -> None:
         self._simulator = simulator
@@ -34,18 +34,18 @@ class SlotRelease:
 
     @cached_property
     def _waiting(self) -> frozenset[str]:
-        """Pending pods that the planner cannot place while every node stays."""
+        """Pending pods that the planner cannot place if no node is deleted."""
         pending = {pod.uid for pod in self._snapshot.pending}
         if not pending:
             return frozenset()
         return frozenset(one.pod for one in self._simulator.simulate([]).plan.unplaced if one.pod in pending)
 
     def needs_waiting_pod(self, one: Candidate) -> bool:
-        """Whether the node stays in its slot unless a pending pod waits for that slot."""
+        """Whether the slot of the node is released only for a pending pod."""
         return one.is_reserved and self._settings.release_slots is ReleaseSlots.WHEN_WAITED_FOR
 
     def why_never(self, one: Candidate) -> Reason | None:
-        """Why no plan could justify that the node leaves its slot; None: one might."""
+        """Why no plan could justify the release of the slot; None: a plan might."""
         if not self.needs_waiting_pod(one):
             return None
         entry = self._entries.get(self._slot(one)) if self._waiting else None
@@ -57,14 +57,14 @@ class SlotRelease:
         return None
 
     def simulation_options(self, found: Sequence[Candidate]) -> SimulationOptions:
-        """For a pending pod that is to get the slot, the slot counts as free."""
+        """The slot counts as free if it is to be released for a pending pod."""
         leaves = len(found) == 1 and self.needs_waiting_pod(found[0])
         return SimulationOptions(
             consolidating=True, credited=self._slot(found[0]) if leaves else None, avoids_drifted=True
         )
 
     def why_not(self, found: Sequence[Candidate], result: SimulationResult) -> Reason | None:
-        """Why the answer does not justify that nodes leave their slots; None: it does, or none is in a slot."""
+        """Why the result does not justify the release of slots; None: it does, or no node is in a slot."""
         if not any(self.needs_waiting_pod(one) for one in found):
             return None
         slot = self._slot(found[0])

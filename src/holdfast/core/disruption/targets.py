@@ -1,8 +1,8 @@
-"""Which nodes a simulation has to include: those that could take one of the evicted pods.
+"""Which nodes a simulation has to include: the nodes that could run one of the evicted pods.
 
-Without this, each simulation would plan all of the thousands of nodes of a cluster. The rule: a node is left out only if
-the placement of the evicted pods cannot depend on it. If a pod has spread constraints, pod affinity or anti-affinity over
-whole zones, no node is left out.
+Without this, each simulation would plan all nodes of a cluster. A node is left out only if the placement of the evicted
+pods cannot depend on it. If a pod has spread constraints, pod affinity or anti-affinity over whole zones, no node is
+left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,14 +20,13 @@ from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
 
-SPARE: Final = 64  # more nodes than there are pods of a shape: some may be taken by others
+SPARE: Final = 64  # nodes in addition to the number of pods of a shape: other pods may use some
 
 _Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 class Targets:
-    """The nodes of one snapshot that take pods, in the planner's order; those that only just changed, and those that
-    some questions avoid, come last."""
+    """The nodes of one snapshot that accept pods, in the planner's order; unsettled and avoided nodes come last."""
 
     def __init__(self, snapshot: Snapshot, avoided: AbstractSet[str] = frozenset()) -> None:
         there = [node for node in snapshot.nodes if not node.deleting]
@@ -43,7 +42,7 @@ class Targets:
         self._loose: dict[int, tuple[PodShape, bool]] = {}
 
     def of(self, shapes: Sequence[PodShape]) -> set[str] | None:
-        """Nodes for pods of these shapes, as often as they are named; None: every node counts."""
+        """Nodes for pods of these shapes, one shape for each pod; None: all nodes are needed."""
         counts: dict[int, int] = {}
         by_id: dict[int, PodShape] = {}
         for shape in shapes:
@@ -72,13 +71,13 @@ class Targets:
         return known[1]
 
     def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
-        """Whether some other node could take a pod of the shape."""
+        """Whether another node has capacity for a pod of the shape."""
         found = self.fitting(shape)
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != excluded_node)
 
     def left_over(self, node: NodeView) -> list[PodView]:
-        """Pods of a node that do not fit on other nodes, the biggest placed first as in the planner. This
-        ignores all other pods and all constraints between pods, so the planner will not place more of them."""
+        """Pods of a node that do not fit on other nodes, the largest placed first as in the planner. This ignores all
+        other pods and all constraints between pods, so the planner does not place more of them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
         pods.sort(key=lambda pod: eviction_order(pod.shape.requests))
         taken: dict[int, list[Resources]] = {}
@@ -97,8 +96,8 @@ class Targets:
         return found
 
     def crowded_out(self, removed: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
-        """A pod that finds no capacity when kube-scheduler places the pods. It does not know the plan: the biggest comes
-        first, and each goes where the largest share of cpu and memory stays free (LeastAllocated)."""
+        """A pod that does not fit if kube-scheduler binds the pods without the plan: the largest first, each to the
+        node with the largest share of free cpu and memory (LeastAllocated)."""
         usable = np.array([node.initialized and node.name not in removed for node in self._nodes], dtype=bool)
         free: dict[str, NDArray[np.int64]] = {}
         for pod in sorted(pods, key=lambda pod: eviction_order(pod.shape.requests)):
@@ -138,7 +137,7 @@ class Targets:
         return self._kinds.setdefault((labels, node.taints), len(self._kinds))
 
     def _is_loose(self, shape: PodShape) -> bool:
-        """Whether where such a pod may go follows from each node alone."""
+        """Whether each node alone decides if such a pod may run on it."""
         known = self._loose.get(id(shape))
         if known is None:
             known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
@@ -146,7 +145,7 @@ class Targets:
 
 
 def _enough(shape: PodShape, count: int) -> int | None:
-    """How many nodes are enough for so many pods; None: more than capacity may keep such a pod from a node."""
+    """How many nodes are enough for this many pods; None: not only capacity decides if such a pod fits on a node."""
     if shape.anti_affinity or shape.preferred_anti_affinity or shape.host_ports or shape.volumes.claims:
         return None
     return count + SPARE
@@ -171,7 +170,7 @@ def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:
 
 
 def _zonal_anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
-    """Terms of running pods that keep others out of more than their own node."""
+    """Anti-affinity terms of running pods with another topology key than the hostname."""
     found = {
         term: None
         for node in snapshot.nodes
@@ -183,8 +182,8 @@ def _zonal_anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
 
 
 def _suits(node: NodeView, shape: PodShape) -> bool:
-    """As far as labels and taints say; the planner has the last word. One of many nodes that are alike but for their
-    names stands for all, so requirements of a pod on names are not checked here."""
+    """Whether labels and taints of the node allow the pod; the planner checks the rest. One node is checked for all
+    nodes that differ only in their hostnames, so requirements on the hostname are ignored here."""
     if first_untolerated(node.taints, (*shape.tolerations, TOLERATE_PREFERENCES)) is not None:
         return False
     own = node.label_requirements.without((names.HOSTNAME,))
@@ -202,7 +201,7 @@ def _nameless(wanted: Requirements) -> Requirements:
 
 
 def unsettled(snapshot: Snapshot) -> set[str]:
-    """Nodes on which pods came or went so recently that their pool does not consolidate them yet."""
+    """Nodes whose pods changed within the last consolidateAfter of their NodePool."""
     after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
     return {
         node.name

@@ -1,8 +1,8 @@
-"""Validates a command with the cluster as it is some seconds after the decision, before the queue starts it.
+"""Validates a command against a new snapshot, some seconds after the decision and before the queue starts it.
 
-The rules: candidates of emptiness that are not empty any more are removed from the command; every other command is valid
-or invalid as a whole (D-16, D-42). Unlike in Karpenter (D-43), slots are counted again: a command whose slot was taken is
-invalid here and does not fail in the cloud.
+Candidates of emptiness that are not empty any more are removed from the command; every other command is valid or
+invalid as a whole (D-16, D-42). Unlike in Karpenter, slots are counted again (D-43): a command whose slot was taken is
+invalid here, and does not fail at the launch.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ def still_valid(
     settings: Settings,
     planner: columns.CatalogCache | None = None,
 ) -> DisruptionCommand | Invalid:
-    """The command to start: of emptiness, with the candidates that are still empty."""
+    """The command to start; for emptiness, with the candidates that are still empty."""
     candidate_set = CandidateSet(cluster)
     if command.method is Method.EMPTINESS:
         return _still_empty(command, candidate_set)
@@ -84,7 +84,7 @@ def _over_budget(command: DisruptionCommand, cluster: DisruptionInput) -> Invali
 
 
 def _lost_slot(command: DisruptionCommand, cluster: DisruptionInput, settings: Settings) -> Invalid | None:
-    """A slot that the command counted as free was taken since."""
+    """Whether a slot that was free at the decision was taken since."""
     entries = ledger.ledger(cluster.snapshot, settings.solving.ledger_lag_s)
     for id_, count in sorted(command.slots_needed.items()):
         free = entries[id_].free if id_ in entries else 0

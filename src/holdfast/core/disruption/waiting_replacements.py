@@ -1,9 +1,10 @@
-"""Replacements that wait for the slot of an instance that terminates: which of them may launch, and which waited too long.
+"""Replacements that wait for the slot of an instance that terminates: which of them may launch, and which waited too
+long.
 
 The NodeClaim of the replacement is the hold: its annotations name the reservation and the instance it waits for, so a
-restart loses nothing. The rules: if such an instance is gone and no slot is free, the slot was taken, and no second node
-of that reservation is deleted for a replacement; the replacement that waited longest launches first, so a slot that was
-taken delays one of them and not all; and the wait is bounded.
+restart loses nothing. If such an instance terminated and no slot is free, the slot was taken, and no second node of
+that reservation is deleted for a replacement. The replacement that waited longest launches first, so a slot that was
+taken delays one of them and not all. The wait is bounded.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Overdue:
 
 
 def waiting(snapshot: Snapshot) -> tuple[ClaimView, ...]:
-    """NodeClaims that wait for a slot. One that is launched or being deleted does not wait any more."""
+    """NodeClaims that wait for a slot, without launched and deleting ones."""
     return tuple(
         claim
         for claim in snapshot.claims
@@ -34,7 +35,7 @@ def waiting(snapshot: Snapshot) -> tuple[ClaimView, ...]:
 
 
 def freed(snapshot: Snapshot) -> tuple[ClaimView, ...]:
-    """Those whose instance is gone."""
+    """Waiting NodeClaims whose instance terminated."""
     there = {one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE}
     return tuple(claim for claim in waiting(snapshot) if claim.waits_for_instance not in there)
 
@@ -47,10 +48,10 @@ def taken(snapshot: Snapshot, reservation: str) -> ClaimView | None:
 
 
 def may_launch(snapshot: Snapshot, name: str) -> bool:
-    """Whether a NodeClaim that waits may be launched: its instance is gone, and the count has a slot for it besides those
-    of NodeClaims that do not wait, of launches since the count, and of replacements that have waited longer.
+    """Whether a waiting NodeClaim may be launched: its instance terminated, and the count has a slot for it in addition
+    to the slots of NodeClaims that do not wait, of launches since the count, and of replacements that waited longer.
 
-    The count may also miss a launch from before it. Then the cloud refuses this launch, and the NodeClaim still waits.
+    The count may miss a launch from before it. Then the cloud refuses this launch, and the NodeClaim still waits.
     """
     claim = next((one for one in freed(snapshot) if one.name == name), None)
     if claim is None:
@@ -72,10 +73,10 @@ def may_launch(snapshot: Snapshot, name: str) -> bool:
 
 
 def overdue(cluster: DisruptionInput, bound_s: int, lag_s: int) -> tuple[Overdue, ...]:
-    """NodeClaims to delete. The bound counts from when the instance was gone, since a drain has no bound; an annotation of
-    the NodeClaim has that time, so a restart does not extend the wait. If the slot is free again the bound doubles: a
-    launch may fail for a while. If the NodePool may launch other capacity, the wait ends as soon as a count that was read
-    a lag after the instance was gone shows no free slot."""
+    """NodeClaims to delete. The bound counts from the termination of the instance, since a drain has no bound. That
+    time is an annotation of the NodeClaim, so a restart does not extend the wait. If the slot is free, the bound
+    doubles: a launch may fail for some time. If the NodePool allows other capacity, the wait ends as soon as a count
+    that was read a lag after the termination shows no free slot."""
     found = []
     for claim in freed(cluster.snapshot):
         if claim.reservation_id is None or claim.instance_gone_s is None:

@@ -1,7 +1,7 @@
 """When a reservation next starts, drains, is reclaimed or ends.
 
-The status of node classes, expiration and plans are due at that moment. Pure: it follows from the dates alone, so a
-restart loses nothing.
+The controllers for the status of node classes and for expiration reconcile at that time. Pure: the result depends on
+the dates alone, so a restart loses nothing.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from holdfast.model.reservations import Draining, Ended, Open, Reclaiming, Reser
 
 
 def next_change_s(known: Iterable[Reservation], now_s: int) -> int | None:
-    """The first moment after now at which one of them starts, drains, is reclaimed or ends; None: there is none."""
+    """The first time after now at which a reservation starts, drains, is reclaimed or ends; None: there is none."""
     changes = [_next_s(one, now_s) for one in known if one.state is not State.GONE]
     return min((at_s for at_s in changes if at_s is not None), default=None)
 

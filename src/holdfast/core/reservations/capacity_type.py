@@ -1,9 +1,9 @@
-"""The capacity labels of a node follow from what the cloud reports of its instance, not from the request (decision 25).
+"""Computes the capacity labels of a NodeClaim or Node from the actual state of its instance (decision 25).
 
-Called for NodeClaims and Nodes alike. Pure. The rules: an instance in no reservation is `on-demand`, without any label of
-a reservation; a reserved node that was moved is in the reservation that it was moved to, selected or not, since drift
-decides about that; an on-demand node is promoted only into a reservation that its class selects; and an instance that is
-listed in a reservation that has ended was read too early.
+Pure. An instance in no reservation is `on-demand`, without reservation labels. A reserved node that was moved gets the
+label of its new reservation, selected or not, since drift decides about that. An on-demand node becomes `reserved` only
+in a reservation that its class selects. If the cloud still lists an instance in a reservation that ended, its labels do
+not change.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,7 @@ from holdfast.model.snapshot import CloudLabels
 def changes(
     labels: Mapping[str, str], instance: Instance, keys: CloudLabels, ended: AbstractSet[str]
 ) -> dict[str, str | None]:
-    """The labels to change, with their new value; None: the label is removed. `ended` are the reservations that have
-    ended."""
+    """The labels to change, with their new values; None: the label is removed. `ended`: reservations that ended."""
     if not _is_conclusive(instance, ended):
         return {}
     actual = _actual_labels(labels, instance, keys)
@@ -26,7 +25,7 @@ def changes(
 
 
 def _is_conclusive(instance: Instance, ended: AbstractSet[str]) -> bool:
-    """Whether what the cloud reports of an instance can change labels."""
+    """Whether the state of an instance can change labels."""
     is_running = instance.state in (InstanceState.STARTING, InstanceState.RUNNING)
     return is_running and instance.capacity_type != names.SPOT and instance.reservation_id not in ended
 

@@ -1,7 +1,7 @@
-"""At the end of which reservations the cloud terminates the instances, and by when their nodes have to be drained.
+"""The deadlines of drains: by when the nodes of an ending reservation must be drained.
 
-Pure: it follows from the dates alone, so a restart changes nothing and a new end date is followed. The rule: only a
-reservation that is drained ahead of its end has a deadline; the instances of any other run on after its end.
+Pure: the deadlines depend on the dates alone, so a restart changes nothing and a changed end date is used. Only a
+reservation with a drain lead has a deadline; instances of other reservations continue to run after its end.
 """
 
 from collections.abc import Iterable
@@ -13,22 +13,22 @@ from holdfast.model.reservations import Draining, Ended, Reclaiming, Reservation
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Of the nodes of one reservation, whose drain has begun."""
+    """The deadline of the nodes of one reservation whose drain started."""
 
     reservation_id: str
-    since_s: int  # when it began
-    until_s: int  # when the cloud begins to terminate instances
+    since_s: int  # when the drain started
+    until_s: int  # when the cloud starts to terminate instances
     ends_s: int
 
 
 def due(known: Iterable[Reservation], now_s: int) -> dict[str, Deadline]:
-    """By id, those whose nodes are to be drained now. One that has ended is among them: the program may not have run
-    when its drain began."""
+    """By id, the reservations whose nodes must be drained now. Ended reservations are included: the program may not
+    have run when the drain started."""
     return {one.id: _deadline(one) for one in known if _is_due(one, now_s)}
 
 
 def until_s(deadline_s: int, *others_s: int | None) -> int:
-    """A drain ends with the first of its deadlines."""
+    """The earliest of the deadlines of a drain."""
     return min((deadline_s, *(other for other in others_s if other is not None)))
 
 

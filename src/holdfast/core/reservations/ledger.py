@@ -1,15 +1,16 @@
-"""The ledger of slots: what of every reservation is used, held, on its way back, and free.
+"""The ledger of slots: how many slots of every reservation are used, held, releasing and free.
 
-The planner, disruption and the metrics count the same slots. A pure function of the cloud's counts, our NodeClaims and
-our instances, so a restart loses nothing. The rules: a slot is never free before the cloud's count shows it as free; and a
-launch of ours counts against every count that was read less than a lag after it, unless that count shows it. A count
-names no instances, so this is how it is known: what was free when the count before was read, less what we launched
-since, is still free; and of all slots, those that neither our instances nor other clusters used are free. If the new
-count shows no more than that, it shows our launches. The second also holds where our own instances left slots since the
-count before, as when a reservation is rolled.
+The planner, disruption and the metrics use the same ledger. It is a pure function of the cloud's counts, our NodeClaims
+and our instances, so a restart loses nothing. A slot is never free before the cloud's count shows it as free. A launch
+is subtracted from every count that was read less than a lag after it, unless that count includes the launch.
 
-Both hold as long as no other cluster takes a slot between two counts. Where one does, the same slot may be counted on
-once too often until a count is a lag old; the cloud refuses that launch, as it does when another cluster is quicker.
+A count lists no instances, so two lower bounds decide whether it includes our launches. First: the slots that were free
+at the previous count, minus our launches since, are still free. Second: all slots minus our instances and those of
+other clusters are free. If the new count is not higher than such a bound, it includes our launches. The second bound
+also holds if our own instances released slots since the previous count, as when a reservation is rolled.
+
+Both bounds hold unless another cluster takes a slot between two counts. Then a slot may be counted once too often until
+a count is a lag old. The cloud refuses that launch, as always when another cluster is faster.
 """
 
 from collections import defaultdict
@@ -30,18 +31,17 @@ class Entry:
     """The slots of one reservation."""
 
     reservation: Reservation
-    usable: bool  # delivered, begun, and its drain has not
+    usable: bool  # active and started, and its drain has not started
     used_here: int  # by instances of this cluster
     used_elsewhere: int  # by other clusters and accounts
-    releasing: int  # the instance is ending, or gone so lately that the count may not show it
-    held: int  # by NodeClaims that the count does not show yet
-    free: int  # what a plan may use; 0 when it is not usable
-    upcoming: int  # what will be there when it starts
+    releasing: int  # its instance is terminating, or terminated so recently that the count may not show it
+    held: int  # by NodeClaims whose instances the count does not include yet
+    free: int  # slots that a plan may use; 0 if the reservation is not usable
+    upcoming: int  # slots of a reservation that has not started
 
 
 def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
-    """An entry a reservation, by id. Computed once for a snapshot: every launch and every candidate for disruption
-    asks for it."""
+    """The entries by reservation id. Cached in the snapshot: every launch and every disruption candidate needs them."""
     found: dict[str, Entry] | None = snapshot.cache.get((ledger, lag_s))
     if found is None:
         counting = _Counting(snapshot, lag_s)
@@ -51,8 +51,8 @@ def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
 
 
 def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
-    """What this snapshot's count leaves for the next one. Claims that may be launching right now are taken off: which
-    of the two counts shows them is not known."""
+    """The result of this snapshot's count that the ledger of the next count needs. Claims that may be launching now are
+    subtracted: it is unknown which of the two counts includes them."""
     counting = _Counting(snapshot, lag_s)
     free = {
         one.id: counting.free_when_counted(one)
@@ -64,14 +64,16 @@ def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
 
 
 class _Counting:
-    """Claims and instances by reservation, and what a count is worth with them."""
+    """Claims and instances by reservation, and the free slots that follow from them and a count."""
 
     def __init__(self, snapshot: Snapshot, lag_s: int) -> None:
         self._snapshot = snapshot
         self._lag_s = lag_s
         self.claims: defaultdict[str | None, list[ClaimView]] = defaultdict(list)
         self.instances: defaultdict[str | None, list[Instance]] = defaultdict(list)
-        self._launched_s: defaultdict[str | None, list[int]] = defaultdict(list)  # of those that are not gone
+        self._launched_s: defaultdict[str | None, list[int]] = defaultdict(
+            list
+        )  # of instances that are not GONE
         by_claims = {c.provider_id: c.launched_s for c in snapshot.claims if c.launched_s is not None}
         for one in snapshot.instances:
             self.instances[one.reservation_id].append(one)
@@ -106,7 +108,7 @@ class _Counting:
         )
 
     def free_when_counted(self, one: Reservation) -> int:
-        """How many slots certainly were free when the count was read, whatever of our launches it shows."""
+        """How many slots were certainly free when the count was read, whichever of our launches it includes."""
         read_s, before = self._snapshot.counts_read_s, self._snapshot.count_before
         launches = [claim.launched_s for claim in self.claims[one.id] if claim.launched_s is not None]
         certain = one.available - sum(read_s - self._lag_s < at_s < read_s for at_s in launches)
@@ -117,8 +119,8 @@ class _Counting:
         return min(max(certain, unused), one.available)
 
     def elsewhere(self, one: Reservation) -> int:
-        """The most slots that others used when the count was read: those in use that are not surely ours; or what it was
-        at the count before, as far as this one does not show more."""
+        """The maximum number of slots that other clusters used when the count was read: all used slots minus those that
+        are certainly ours; or the number at the previous count, unless this count shows more."""
         used, read_s, before = (
             one.total - one.available,
             self._snapshot.counts_read_s,
@@ -132,18 +134,18 @@ class _Counting:
         return max(0, shown, min(certain, before.elsewhere[one.id]))
 
     def _ours(self, one: Reservation, until_s: int) -> int:
-        """How many of our instances in a reservation were launched before, those of claims that are not listed yet
-        included."""
+        """How many of our instances in a reservation were launched before a time. Instances of claims count even if
+        they are not listed yet."""
         return sum(at_s < until_s for at_s in self._launched_s[one.id])
 
     def _holds(self, claim: ClaimView) -> bool:
-        """Whether a claim takes a slot that was free when the count was read: it was launched since, or will be."""
+        """Whether a claim uses a slot that was free when the count was read: it was launched since, or will be."""
         if claim.launched_s is not None:
             return claim.launched_s >= self._snapshot.counts_read_s
         return self.waits_to_be_launched(claim)
 
     def waits_to_be_launched(self, claim: ClaimView) -> bool:
-        """Whether a claim may be launched at any moment. A claim that waits for an instance to leave its slot may not."""
+        """Whether a claim may be launched at any time. A claim that waits for an instance may, once it terminated."""
         if claim.launched_s is not None:
             return False
         if claim.waits_for_instance is not None:

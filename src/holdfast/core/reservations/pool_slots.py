@@ -1,8 +1,7 @@
-"""Which reservations a NodePool may use, and how many of their slots are free.
+"""How many reservations a NodePool may use, and how many of their slots are free.
 
-Called for the condition CapacityReservationAvailable of a NodePool. Pure. The rule: a reservation that is full, or
-that no launch is tried into for a while, counts as selected; one that the pool's own requirements exclude, or that starts
-later, does not.
+For the condition CapacityReservationAvailable of a NodePool. Pure. A reservation that is full or in a hold-down counts
+as selected. A reservation that the requirements of the NodePool exclude, or that is upcoming, does not.
 """
 
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from holdfast.model.requirements import Requirements
 @dataclass(frozen=True, slots=True)
 class PoolSlots:
     selected: int  # reservations
-    free: int  # slots of them that can be launched into now
+    free: int  # slots of these reservations
 
 
 def of_pool(
@@ -25,8 +24,8 @@ def of_pool(
     well_known: AbstractSet[str],
     upcoming: AbstractSet[str] = frozenset(),
 ) -> PoolSlots:
-    """`pool` are the requirements of the pool's template, `types` is all that its class could launch; `upcoming` are the
-    reservations that start later."""
+    """`pool`: the requirements of the NodePool's template. `types`: the instance types of its class. `upcoming`: the
+    reservations that have not started."""
     free = {
         offering.reservation_id: offering.available
         for known in types

@@ -1,7 +1,7 @@
 """Groups equal pods into classes, and gives each class a ladder of relaxations.
 
-Called by `problem`. The rules are Karpenter's: biggest first, and a preference acts as a requirement until it is relaxed.
-A *rung* is what a class asks for after a number of relaxations (S-17, S-28 to S-31).
+Called by `problem`. As in Karpenter, the largest pods come first, and a preference acts as a requirement until it is
+relaxed. A *rung* is the set of constraints of a class after a number of relaxations (S-17, S-28 to S-31).
 """
 
 import operator
@@ -42,7 +42,7 @@ class PodClass(NamedTuple):
 
 @dataclass(frozen=True)
 class Rung:
-    """What a class asks for at one level of relaxation."""
+    """The constraints of a class at one level of relaxation."""
 
     alternatives: tuple[Requirements, ...]  # one of these is required; they decide which domains count
     wanted: tuple[
@@ -111,8 +111,8 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
     """The rungs of a class, from all preferences to only what is required (S-28).
 
     Karpenter gives up alternatives of node affinity before preferences, and does not try them again. Here every
-    alternative is tried at every rung, as kube-scheduler does, so that a slot in the second alternative is used before a
-    node is launched on demand in the first. The last rung tolerates PreferNoSchedule taints.
+    alternative is tried at every rung, as kube-scheduler does, so that a slot in the second alternative is used before
+    a node is launched on demand in the first. The last rung tolerates PreferNoSchedule taints.
     """
     respected = policy is PreferencePolicy.RESPECT
     preferences = _Preferences(
@@ -133,8 +133,8 @@ def ladder(shape: PodShape, policy: PreferencePolicy, *, tolerate_preferences: b
 
 
 def _with_group(shape: PodShape, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
-    """For pods that must share a node with pods of their own group: first a node with capacity for the whole group, then
-    for three quarters, and so on; at last for one pod."""
+    """For pods that must share a node with pods of their own group: first a node with capacity for the whole group,
+    then for three quarters, and so on; at last for one pod."""
     if not any(is_of_own_group(term, shape) for term in shape.affinity if term.key == names.HOSTNAME):
         return rungs
     return tuple(replace(rung, group_quarters=share) for share in (4, 3, 2, 1, 0) for rung in rungs)

@@ -1,4 +1,4 @@
-"""What DaemonSet pods request on a node (S-56 to S-60)."""
+"""The requests of DaemonSet pods on a node (S-56 to S-60)."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def requests(daemons: Sequence[DaemonSetView]) -> Resources:
 
 
 def missing_requests(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
-    """What DaemonSets still have to request on an existing node: expected pods minus running ones (S-60)."""
+    """The requests of DaemonSet pods that an existing node will still get: expected pods minus running ones (S-60)."""
     if not daemons:
         return NOTHING
     expected = [

@@ -1,7 +1,7 @@
 """Decides which pods on nodes that are being deleted the planner treats as pending.
 
-`problem` and disruption call it. The rules are Karpenter's: a pod that cannot be evicted stays until it terminates, and
-its replacement is planned when it is pending (S-3, S-5, S-6).
+`problem` and disruption call it. As in Karpenter, a pod that cannot be evicted stays until it terminates, and its
+replacement is planned when it is pending (S-3, S-5, S-6).
 """
 
 from collections.abc import Iterable
@@ -39,8 +39,8 @@ def is_evictable(pod: PodView) -> bool:
 
 
 def is_blocked(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
-    """Whether PodDisruptionBudgets never allow the eviction of the pod. Kubernetes rejects the eviction of a pod that two
-    budgets select (S-5)."""
+    """Whether PodDisruptionBudgets never allow the eviction of the pod. Kubernetes rejects the eviction of a pod that
+    two budgets select (S-5)."""
     if not is_evictable(pod):
         return False
     labels = dict(pod.shape.labels)

@@ -1,7 +1,7 @@
 """What the provisioner reports about a plan: pod events, unusable NodePools, and pending pods by zone.
 
 Every unplaced pod gets an event, also a pod that waits for a slot; Karpenter defers those without one (S-102). Only a
-pod that excludes all NodePools gets none: it is not for Holdfast (S-7).
+pod that excludes all NodePools gets none: Holdfast launches no nodes for it (S-7).
 """
 
 from collections import Counter
@@ -52,8 +52,8 @@ def events(plan: Plan) -> tuple[PodEvent, ...]:
 
 
 def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tuple[tuple[str, str], ...]:
-    """NodePools for which no node can be launched for any pod, with the reason. A full reservation is healthy: a slot may
-    become free (S-14)."""
+    """NodePools for which no node can be launched for any pod, with the reason. A full reservation is healthy: a slot
+    may become free (S-14)."""
     settings, found = request.settings, []
     for pool in request.snapshot.node_pools:
         catalog = catalogs.columns(pool.instance_types)

@@ -1,8 +1,8 @@
 """Decides which classes wait for a slot instead of a node launched on demand or on spot.
 
-Called by `solve` before it packs. By default pods fall back in the same run. A pod waits only if a setting or its NodePool
-says so, only for a slot that is held or being released, and no longer than the limit. A pod that still runs on a node
-being deleted has not begun to wait. In strict mode, as in Karpenter, every pod waits whose first suitable NodePool has
+Called by `solve` before it packs. By default pods fall back in the same run. A pod waits only if a setting or its
+NodePool enables it, only for a slot that is held or releasing, and no longer than the limit. A pod that still runs on a
+deleting node does not wait yet. In strict mode, as in Karpenter, every pod waits whose first suitable NodePool has
 slots for it, or only full reservations (R-20).
 """
 
