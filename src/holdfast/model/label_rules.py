@@ -1,7 +1,7 @@
 """Which labels requirements may use, and which labels a new NodeClaim gets.
 
 `well_known` is always an argument: `names.WELL_KNOWN_LABELS` and the labels of the cloud, which this module must not
-know.
+import.
 """
 
 from collections.abc import Set as AbstractSet

@@ -1,4 +1,4 @@
-"""A message of the cloud about something it is about to do.
+"""A message of the cloud about a future action.
 
 Delivery is best effort: every condition that a notice reports must also be found without it, later.
 """

@@ -72,7 +72,7 @@ class InstanceType:
     capacity: Resources
     overhead: Resources  # kube-reserved, system-reserved and eviction threshold together
     offerings: tuple[Offering, ...]
-    volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver, where the cloud knows them
+    volume_limits: tuple[tuple[str, int], ...] = ()  # by storage driver, if known
 
     @functools.cached_property
     def allocatable(self) -> Resources:

@@ -1,8 +1,9 @@
 """Pods as the planner and disruption read them.
 
-`state` builds a view when a pod is created or changes. `PodShape` holds everything that decides where a pod can run, and
-nothing else. Pods of equal shape are interchangeable, so the planner works on shapes and counts; all fields are hashable
-for that. Both are NamedTuples, which are made three times as fast as frozen dataclasses: a cluster has many pods.
+`state` builds a view when a pod is created or changes. `PodShape` holds everything that decides where a pod can run,
+and nothing else. Pods of equal shape are interchangeable, so the planner works on shapes and counts; all fields are
+hashable for that. Both are NamedTuples, which are made three times as fast as frozen dataclasses: a cluster has many
+pods.
 """
 
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ class PodView(NamedTuple):
 
 
 def eviction_order(requests: Resources) -> tuple[int, int]:
-    """Sorts the largest pod first. kube-scheduler binds replacements in the order they are created: small ones would take
-    the capacity that was planned for large ones, which fit on fewer nodes. A drain evicts in this order, and consolidation
-    assumes it when it asks where the pods will be bound."""
+    """Sorts the largest pod first. kube-scheduler binds replacements in the order they are created: small ones would
+    take the capacity that was planned for large ones, which fit on fewer nodes. A drain evicts in this order, and
+    consolidation assumes it when it predicts where the pods will be bound."""
     return -requests[CPU], -requests[MEMORY]

@@ -98,7 +98,7 @@ CLAIM: Final = "PersistentVolumeClaim"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a pod is not placed or a node is not disrupted: a code for programs, and a text for people.
+    """Why a pod is not placed or a node is not disrupted: a code for programs, and a text for users.
 
     A text does not name subjects that have a kind, so that the sentence names each of them once. The text about
     reservations is a predicate ("has no free slot")."""
@@ -112,7 +112,7 @@ class Reason:
 
     @property
     def subject(self) -> str:
-        """The first of its subjects, or nothing."""
+        """The first subject, or empty."""
         return self.subjects[0] if self.subjects else ""
 
     @property
@@ -121,7 +121,7 @@ class Reason:
 
 
 def sentence(text: str, subjects: Sequence[str], kind: str, more: int = 0) -> str:
-    """A reason for people. `more` is how many subjects are left out. Where they have no kind, the text names them."""
+    """A reason as a sentence. `more` is how many subjects are left out. The text names subjects without a kind."""
     if not kind:
         return text
     number = len(subjects) + more

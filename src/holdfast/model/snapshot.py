@@ -1,7 +1,7 @@
 """The state of the cluster and the cloud at one time: the input of the planner and of disruption.
 
-`state` builds it, with every tuple sorted by name. It is immutable. What decisions share is derived here, once. The label
-keys of the cloud are part of the snapshot.
+`state` builds it, with every tuple sorted by name. It is immutable. What decisions share is derived here, once. The
+label keys of the cloud are part of the snapshot.
 """
 
 import functools
@@ -47,8 +47,8 @@ class NodePoolView:
 class NodeView:
     """A node merged with its NodeClaim, or a launched NodeClaim without a node yet.
 
-    No `slots=True`, since derived values are cached on the instance: a node that did not change costs little in the next
-    decision.
+    No `slots=True`, since derived values are cached on the instance: a node that did not change costs little in the
+    next decision.
     """
 
     name: str
@@ -126,8 +126,8 @@ class CloudLabels:
 class ClaimView:
     """A NodeClaim: what it requires, the slot it holds, and how far its launch is.
 
-    `offerings` answers which offerings the claim can become a node of. The node planned for a claim in flight, the launch,
-    the adoption of instances and drift all call it or `suits`, so a claim is launched as what the plan counted on.
+    `offerings` returns the offerings that the claim can be launched as. The node planned for a claim in flight, the
+    launch, the adoption of instances and drift all call it or `suits`, so a claim is launched as the plan expects.
     """
 
     name: str
@@ -144,7 +144,7 @@ class ClaimView:
     deleting: bool = False
     requests: Resources = NOTHING  # of its pods and DaemonSets
     preferred_zone: str | None = None  # among zones of equal cost, the one to launch in
-    invalid: str = ""  # why its spec cannot be read; such a claim is not launched
+    invalid: str = ""  # why its spec cannot be parsed; such a claim is not launched
 
     def suits_type(self, known: InstanceType) -> bool:
         """Whether a node of the type can satisfy the claim. This depends on no price and no count."""
@@ -171,8 +171,8 @@ class ClaimView:
     def offerings(
         self, types: Iterable[InstanceType], labels: CloudLabels, free: Mapping[str, int] = _AS_LISTED
     ) -> list[tuple[InstanceType, Offering]]:
-        """What the claim can be launched as, cheapest first. `free` are counts of reservations that are newer than those
-        of the offerings."""
+        """The offerings that the claim can be launched as, cheapest first. `free`: free slots by reservation, newer
+        than the counts of the offerings."""
         if self.invalid:
             return []
         found = [
