@@ -26,7 +26,7 @@ class Status(Wire, frozen=True, kw_only=True):
 
 
 class TypeMeta(Wire, frozen=True):
-    """Any response, when only its type matters."""
+    """Any response; only its type is decoded."""
 
     kind: str = ""
     status: str = ""
@@ -59,7 +59,7 @@ class RawPage(Wire, frozen=True, kw_only=True):
 
 
 class Unreadable(Object, frozen=True, kw_only=True):
-    """In place of an object that cannot be decoded as its kind: its identity as far as it can be read, and the reason.
+    """Replaces an object that cannot be decoded as its kind: its identity, as far as it can be decoded, and the reason.
 
     An empty name or resource version could not be read. The kind of an instance has the names of the object's own kind.
     """
@@ -79,6 +79,6 @@ class BookmarkMeta(Wire, frozen=True):
 
 
 class MetadataOnly(Wire, frozen=True):
-    """Any object, when its name is all that matters: a bookmark has nothing else."""
+    """Any object; only its metadata is decoded. A bookmark has nothing else."""
 
     metadata: BookmarkMeta

@@ -1,7 +1,7 @@
 """Names that AWS objects have on the wire: labels, annotations, tags and finalizers of Karpenter's AWS side.
 
-Spelt exactly as Karpenter spells them. They stand with the wire types because the CRDs, the AWS provider
-and the simulated EC2 all need them, and `model`, `core` and `controllers` must not.
+They are spelt exactly as in Karpenter. They are with the wire types because the CRDs, the AWS provider and the
+simulated EC2 all import them, and `model`, `core` and `controllers` must not.
 """
 
 from typing import Final
@@ -47,7 +47,7 @@ INSTANCE_CAPABILITY_FLEX: Final = "karpenter.k8s.aws/instance-capability-flex"
 PLACEMENT_GROUP_ID: Final = "karpenter.k8s.aws/placement-group-id"
 PLACEMENT_GROUP_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
 
-# Of the labels in AWS's domain, those a NodePool or a pod may select on.
+# The labels in AWS's domain that a NodePool or a pod may select on.
 SELECTABLE_LABELS: Final = (
     INSTANCE_TENANCY,
     *RESERVED_CAPACITY_LABELS,
@@ -90,6 +90,7 @@ CLUSTER_TAG_PREFIX: Final = "kubernetes.io/cluster/"
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
 NODECLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 NAME_TAG: Final = "Name"
-# Of launch templates and instance profiles that Holdfast made, with the cluster's name: Karpenter's are tagged alike.
+# On launch templates and instance profiles of Holdfast, with the cluster's name: Karpenter's have the other tags as
+# well.
 HOLDFAST_TAG: Final = "holdfast.dev/cluster"
-LAUNCH_TEMPLATE_TAG: Final = "aws:ec2launchtemplate:id"  # EC2's own, on instances
+LAUNCH_TEMPLATE_TAG: Final = "aws:ec2launchtemplate:id"  # EC2 sets it on instances

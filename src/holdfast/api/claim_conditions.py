@@ -1,6 +1,6 @@
 """The conditions of a NodeClaim, by their names on the wire.
 
-Karpenter's conditions have Karpenter's meaning; our own are described where controllers set them.
+Karpenter's conditions have Karpenter's meaning. The controllers that set the other conditions document them.
 """
 
 from typing import Final

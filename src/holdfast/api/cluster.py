@@ -1,4 +1,4 @@
-"""The rest of a cluster that we read or write: namespaces, priorities, disruption budgets, leases, events."""
+"""Other kinds that Holdfast reads or writes: Namespace, PriorityClass, PodDisruptionBudget, Lease, Event, Service."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -22,7 +22,7 @@ class ServiceSpec(Wire, frozen=True):
 
 
 class Service(Object, frozen=True, kw_only=True):
-    """Read for its selector, from which default spread constraints are deduced, and for the address of the DNS."""
+    """Read for its selector, which default spread constraints use, and for the address of the cluster's DNS."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Service"

@@ -14,7 +14,7 @@ TRUE: Final = "True"
 FALSE: Final = "False"
 UNKNOWN: Final = "Unknown"
 READY: Final = "Ready"
-MESSAGE_MAX: Final = 32768  # as the CRDs have it
+MESSAGE_MAX: Final = 32768  # as in the CRDs
 
 ConditionType = Annotated[
     str, about("What this condition is about, in CamelCase.", max_length=316, pattern=patterns.CONDITION_TYPE)
@@ -109,7 +109,7 @@ class ConditionSet:
         return holds(self.all, type_)
 
     def put(self, type_: str, status: str, reason: str = "", message: str = "") -> None:
-        """Sets a condition; without a reason its type is the reason. Ready stays last, where people look for it."""
+        """Sets a condition; without a reason its type is the reason. Ready stays the last condition of the list."""
         self._put(type_, status, reason, message, self.now)
 
     def drop(self, type_: str) -> None:
@@ -147,7 +147,7 @@ class ConditionSet:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """A patch of the status; empty when the conditions are as they were read."""
+        """A patch of the status; empty if the conditions did not change."""
         return {} if self.all == self._before else {"conditions": msgspec.to_builtins(self.all)}
 
     def _put(self, type_: str, status: str, reason: str, message: str, now: datetime) -> None:

@@ -122,7 +122,7 @@ def _crd(
 
 def _root_schema(kind: type[Object]) -> dict[str, Any]:
     schema = structural(kind)
-    # The API server knows metadata better than we do, and forbids describing it.
+    # The API server validates metadata itself and allows no schema for it.
     properties = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},

@@ -1,7 +1,7 @@
 """Parses YAML or JSON text into documents of plain JSON values.
 
-The text is not trusted: any input becomes documents or a `Broken` with a line number, never a traceback, a stack overflow
-or an exhausted memory. Scalars have the same meaning as for kubectl (YAML 1.1 booleans, timestamps stay text).
+The text is not trusted: any input becomes documents or a `Broken` with a line number, never a traceback, a stack
+overflow or an exhausted memory. Scalars have the same meaning as for kubectl (YAML 1.1 booleans, timestamps stay text).
 """
 
 import json
@@ -17,11 +17,11 @@ import yaml
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
-MAX_VALUES: Final = 3_000_000  # these two are counted as if every alias were written out
+MAX_VALUES: Final = 3_000_000  # both limits count values as if every alias were expanded
 MAX_CHARACTERS: Final = MAX_BYTES
 
-_MAX_DIGITS: Final = 80  # 64 binary digits with prefix and sign, and some
-_WHOLE_BELOW: Final = 1e21  # where Go begins to write numbers with an exponent
+_MAX_DIGITS: Final = 80  # more than 64 binary digits with prefix and sign
+_WHOLE_BELOW: Final = 1e21  # from here on Go writes numbers with an exponent
 
 Path = tuple[str | int, ...]
 
@@ -49,7 +49,7 @@ _NOT_A_NUMBER: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 class BrokenText(Exception):
-    """The text is not what it should be, from this line on."""
+    """The text cannot be parsed from this line on."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class BrokenText(Exception):
 
 @dataclass(frozen=True)
 class Broken:
-    """A part of a text that cannot be read, and why."""
+    """A part of a text that cannot be parsed, and why."""
 
     line: int
     message: str
@@ -67,15 +67,15 @@ class Broken:
 
 @dataclass(frozen=True)
 class Document:
-    """One document: its value, and where it stands in the text."""
+    """One document: its value, and its position in the text."""
 
     value: Any
     line: int
     text: str
-    prefix: Path = ()  # where in the text's value this one is, when a List was opened
+    prefix: Path = ()  # the path of an item of a List; empty for other documents
 
     def line_of(self, path: Path) -> int:
-        """The line of the value at that path, or of the nearest thing around it that is there."""
+        """The line of the value at the path, or of the nearest enclosing value that exists."""
         full = self.prefix + path
         while full not in self._lines and full:
             full = full[:-1]
@@ -83,17 +83,17 @@ class Document:
 
     @cached_property
     def _lines(self) -> dict[Path, int]:
-        # Only a finding asks for lines, so they are not kept while reading.
+        # Only findings need lines, so they are computed here and not while parsing.
         lines: dict[Path, int] = {}
         try:
             _Builder(self.text, self.line, lines).build()
-        except BrokenText:  # JSON that YAML cannot read: the document's own line has to do
+        except BrokenText:  # JSON that is not YAML: the line of the document is used
             return {}
         return lines
 
 
 def read(data: bytes) -> Iterator[Document | Broken]:
-    """Every document of the text, in order. Lists (`kind: List`) are opened; empty documents are skipped."""
+    """Every document of the text, in order. A `kind: List` gives its items; empty documents are skipped."""
     if len(data) > MAX_BYTES:
         yield Broken(1, f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
         return
@@ -128,8 +128,8 @@ class _Twice(Exception):
 
 
 def _read_json(text: str) -> Document | Broken | None:
-    """The text as one JSON document, or None when it is something else, e.g. YAML in flow style."""
-    if text.count(",") > MAX_VALUES:  # perhaps too much to hold: let the reader that counts decide
+    """The text as one JSON document; None: it is not JSON, e.g. YAML in flow style."""
+    if text.count(",") > MAX_VALUES:  # perhaps too large: the YAML parser counts values
         return None
     try:
         value = json.loads(
@@ -169,7 +169,7 @@ def _not_json(text: str) -> NoReturn:
 
 
 def _where_twice(text: str, key: str) -> Broken:
-    """The repeated key, with its line where the YAML reader can tell it."""
+    """The repeated key, with its line if the YAML parser finds it."""
     try:
         _Builder(text, 1, None).build()
     except BrokenText as error:
@@ -202,7 +202,7 @@ def _open_list(document: Document) -> Iterator[Document]:
 
 
 def _split(text: str) -> Iterator[tuple[str, int]]:
-    """The text between `---` lines, each with its first line: one bad document does not hide the others."""
+    """The texts between `---` lines, each with its first line: a broken document does not affect the others."""
     start, line = 0, 1
     for separator in _SEPARATOR.finditer(text):
         chunk = text[start : separator.start()]
@@ -214,7 +214,7 @@ def _split(text: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """A value that aliases may stand for, and what each of them adds."""
+    """A value with an anchor, and the size that each alias to it adds."""
 
     value: Any
     values: int
@@ -223,10 +223,10 @@ class _Anchored:
 
 
 class _Builder:
-    """Builds plain values from YAML events, counting as it goes.
+    """Builds plain values from YAML events, and counts them.
 
-    Events rather than PyYAML's own constructor: that one recurses in C, keeps the last of two equal keys,
-    and turns timestamps into dates.
+    PyYAML's own constructor is not used: it recurses in C, keeps the last of two equal keys, and converts timestamps to
+    dates.
     """
 
     def __init__(self, text: str, first_line: int, lines: dict[Path, int] | None) -> None:
@@ -331,7 +331,7 @@ class _Builder:
         return merged | mapping if merged else mapping
 
     def _merge(self, event: yaml.NodeEvent, path: Path, depth: int) -> dict[str, Any]:
-        """What a `<<` key brings in: one mapping or several, of which the first to have a key wins."""
+        """The values of a `<<` key: one mapping or several; the first mapping with a key has precedence."""
         value = self._value(event, path, depth + 1)
         merged: dict[str, Any] = {}
         for mapping in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""What is wrong with an object, where, and what to do about it."""
+"""Findings: mistakes in objects, with their paths and what to do."""
 
 import json
 import re
@@ -14,14 +14,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One mistake in one object. The message tells the author of the object what to do."""
+    """One mistake in one object. The message states what to do."""
 
     path: Path
     message: str
 
 
 def text_of(path: Path) -> str:
-    """A path as people write it: .spec.requirements[0].key, .metadata.labels['a/b']."""
+    """A path as text: .spec.requirements[0].key, .metadata.labels['a/b']."""
     return "".join(_step(part) for part in path) or "."
 
 

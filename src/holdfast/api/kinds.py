@@ -1,4 +1,4 @@
-"""Every kind we know, by its name on the wire; and how a plain object becomes one of them."""
+"""All kinds by apiVersion and kind, and the decoding of plain objects."""
 
 from typing import Any, Final
 
@@ -37,20 +37,20 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     storage.VolumeAttachment,
 )
 BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
-# What a file may hold: also kinds that no API server knows.
+# Kinds in files, which include kinds that no API server serves.
 IN_FILES: Final = BY_NAME | {(kind.api_version, kind.kind): kind for kind in (Catalog, World)}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:
-    """The object a document describes; raises msgspec.ValidationError, with the path, when it is not one.
+    """The object of a document; raises msgspec.ValidationError, with the path, if it cannot be decoded.
 
-    An explicit null means unset, as it does to the API server.
+    An explicit null means unset, as in the API server.
     """
     return msgspec.convert(without_nulls(value), kind)
 
 
 def without_nulls(value: Any) -> Any:
-    """The same value without the keys that have none."""
+    """The same value without keys whose value is null."""
     if isinstance(value, dict):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     if isinstance(value, list):

@@ -93,7 +93,7 @@ class ExecCredentialStatus(_Secret, frozen=True, kw_only=True):
 
 
 class ExecCredential(Wire, frozen=True, kw_only=True):
-    """What a credential plugin prints."""
+    """The output of a credential plugin."""
 
     api_version: str = ""
     kind: str = ""

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.api import patterns
 from holdfast.api.schema import about
 
-# A quantity as a person or a server wrote it; `model.quantity` gives it a value.
+# A quantity as text; `model.quantity` parses it.
 Quantity = Annotated[str | int, about("", pattern=patterns.QUANTITY)]
 # Built-in kinds also take a bare number such as `cpu: 0.5`.
 LooseQuantity = str | int | float
@@ -19,9 +19,9 @@ IntOrString = int | str
 
 
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
-    """Base of everything on the wire. Unknown fields are ignored, so a newer server does no harm.
+    """Base of all wire types. Unknown fields are ignored, so that objects of a newer server can be decoded.
 
-    `gc=False`: wire objects hold no cycles, and a hundred thousand of them would slow every collection.
+    `gc=False`: wire objects have no cycles, and a hundred thousand of them would slow every garbage collection.
     """
 
 

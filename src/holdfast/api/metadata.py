@@ -21,7 +21,7 @@ _MAX_LABEL: Final = 63
 
 
 def findings(obj: dict[str, Any], *, namespaced: bool) -> Iterator[Finding]:
-    """What is wrong with an object's metadata."""
+    """Mistakes in an object's metadata."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         yield Finding(("metadata",), "required: a mapping with at least a name")
@@ -33,7 +33,7 @@ def findings(obj: dict[str, Any], *, namespaced: bool) -> Iterator[Finding]:
 
 
 def labels(value: Any, path: Path) -> Iterator[Finding]:
-    """What is wrong with the syntax of labels that are texts."""
+    """Mistakes in the syntax of labels whose keys and values are strings."""
     if not isinstance(value, dict):
         return
     for key, text in value.items():
@@ -72,7 +72,7 @@ def _namespace(metadata: dict[str, Any], *, namespaced: bool) -> Iterator[Findin
 
 
 def _types(metadata: dict[str, Any]) -> Iterator[Finding]:
-    """Whether the rest, which users rarely write, can be decoded."""
+    """Mistakes in the types of all other fields, found by decoding."""
     given = {name: value for name, value in metadata.items() if value is not None}
     try:
         msgspec.convert(given, ObjectMeta)

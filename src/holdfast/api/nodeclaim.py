@@ -1,7 +1,7 @@
-"""karpenter.sh/v1 NodeClaim: one node that was asked for, and what became of it.
+"""karpenter.sh/v1 NodeClaim: requests one node and reports its state.
 
-The parts it shares with a NodePool's template (requirements, taints, class reference) are here; `nodepool`
-builds on them.
+The types that it shares with a NodePool's template (requirements, taints, class reference) are here; `nodepool` imports
+them.
 """
 
 from datetime import datetime
@@ -21,9 +21,9 @@ def _quoted(keys: tuple[str, ...]) -> str:
 
 
 def label_key_rules(key: str) -> tuple[Rule, ...]:
-    """Rules for a label key, `key` being how the expression reaches it.
+    """CEL rules for a label key; `key` is the expression of the key.
 
-    Domains of Karpenter are closed but for the keys that schedulers understand.
+    Keys in Karpenter's domains are rejected, except those that NodePools and pods may select on.
     """
     domains = (
         (names.KARPENTER_GROUP, (names.CAPACITY_TYPE, names.NODEPOOL)),
@@ -93,7 +93,7 @@ REQUIREMENT_RULES: Final = (
 
 
 def requirements_about(*more: Rule) -> msgspec.Meta:
-    """The schema of requirements of both kinds, and rules that one of them adds."""
+    """The schema of requirements of NodePool and NodeClaim, with additional rules."""
     return about(
         "Which nodes will do: every requirement must hold for the labels of the node.",
         max_items=100,

@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodePool: what kind of nodes may be made, how many, and when they may be disrupted."""
+"""karpenter.sh/v1 NodePool: which nodes may be launched, how many, and when they may be disrupted."""
 
 from typing import Annotated, ClassVar, Final
 

@@ -25,7 +25,7 @@ class Container(Wire, frozen=True, kw_only=True):
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
-    restart_policy: str | None = None  # Always on an init container makes it a sidecar
+    restart_policy: str | None = None  # an init container with Always is a sidecar
 
 
 class Toleration(Wire, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class PodCondition(Wire, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Wire, frozen=True, kw_only=True):
-    """What an in-place resize has granted so far."""
+    """The resources of a container as reported by the kubelet, also during an in-place resize."""
 
     name: str
     allocated_resources: dict[str, LooseQuantity] = {}

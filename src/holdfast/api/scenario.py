@@ -1,7 +1,7 @@
 """holdfast.dev/v1alpha1 Catalog: instance types, offerings and reservations in a file.
 
 `holdfast plan` and `holdfast validate` read it from manifests; it is never an object of a cluster. `scenario_schema`
-generates the schema from these types. `state.catalog` checks what a schema cannot.
+generates the schema from these types. `scenarios.catalog_documents` finds mistakes that the schema does not.
 """
 
 from datetime import datetime
@@ -15,7 +15,7 @@ from holdfast.api.meta import Object, Quantity, Wire
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.schema import about
 
-COUNT_MAX: Final = 2**32 - 1  # of slots or instances: what the wire has for "as many as you like"
+COUNT_MAX: Final = 2**32 - 1  # of slots or instances: the value for "unlimited" on the wire
 CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
 RESERVATION_TYPES: Final = ("default", "capacity-block")
 RESERVATION_STATES: Final = (
@@ -89,7 +89,7 @@ ZoneId = Annotated[str | None, about("The availability zone, by the id that all 
 
 
 class Slots(Wire, frozen=True, kw_only=True):
-    """A reservation, but for where it is."""
+    """A reservation without its instance type and zone."""
 
     id: Id
     type: Annotated[str, about("What kind of reservation it is.", enum=RESERVATION_TYPES)] = "default"

@@ -19,7 +19,7 @@ KINDS: Final[tuple[type[Object], ...]] = (Catalog, World)
 
 
 def findings(value: dict[str, Any], kind: type[Object]) -> list[Finding]:
-    """What is wrong with a document of this kind, by its schema."""
+    """Mistakes in a document of this kind, by its schema."""
     return [_in_words(finding) for finding in _validator(kind).findings(value)]
 
 
@@ -52,7 +52,7 @@ def _root(kind: type[Object]) -> dict[str, Any]:
 
 
 def _for_editors(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without what only Kubernetes understands, and with unknown fields refused."""
+    """The schema without extensions of Kubernetes, and with unknown fields rejected."""
     plain: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
@@ -66,7 +66,7 @@ def _for_editors(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_words(finding: Finding) -> Finding:
-    """The validator takes every choice for one between text and number; labels have another."""
+    """Replaces the finding for a label: the validator's text is about a string or a number, labels may be lists."""
     match finding.path:
         case ("spec", "instanceTypes", int(), "labels", str()):
             return Finding(finding.path, "must be text or a list of texts; write numbers and true in quotes")

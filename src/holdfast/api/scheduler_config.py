@@ -1,7 +1,7 @@
 """SCHEDULER_CONFIG: the parts of kube-scheduler's configuration that the planner needs.
 
-`holdfast run` reads it at the start, `holdfast plan` from a Catalog. Unknown fields are rejected: a plan that spreads pods
-differently than kube-scheduler would launch nodes on which the pods never run.
+`holdfast run` reads it at the start, `holdfast plan` from a Catalog. Unknown fields are rejected: a plan that spreads
+pods differently than kube-scheduler would launch nodes on which the pods never run.
 """
 
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ _WHEN_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
 class DefaultConstraint(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A topologySpreadConstraint without a selector: whom it is about is deduced for each pod."""
+    """A topologySpreadConstraint without a selector, which is computed for each pod."""
 
     max_skew: Annotated[
         int, msgspec.Meta(ge=1), about("How many more pods a domain may have than another.", minimum=1)
@@ -51,7 +51,7 @@ class SchedulerConfig(Wire, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def parse(text: str) -> SchedulerConfig:
-    """The configuration that a text of YAML or JSON is."""
+    """Parses the configuration from YAML or JSON."""
     found = list(documents.read(text.encode()))
     if len(found) != 1 or isinstance(found[0], documents.Broken) or not isinstance(found[0].value, dict):
         raise errors.InvalidInput("the scheduler configuration is not one object in YAML or JSON")
@@ -59,7 +59,7 @@ def parse(text: str) -> SchedulerConfig:
 
 
 def read(document: dict[str, Any]) -> SchedulerConfig:
-    """The configuration that a document of plain values is."""
+    """Decodes the configuration from a document of plain values."""
     try:
         config = msgspec.convert(document, SchedulerConfig)
     except msgspec.ValidationError as error:

@@ -1,11 +1,11 @@
-"""From wire types to the structural schemas of their CRDs.
+"""Converts wire types to the structural schemas of their CRDs.
 
-`about(...)` annotates a field for the CRD; `structural(...)` turns types and annotations into OpenAPI v3 for Kubernetes.
-Bounds and rules are only in the schema: the API server has already validated what we decode, and a wire type that
-validates again could reject an existing object.
+`about(...)` annotates a field for the CRD; `structural(...)` converts types and annotations to OpenAPI v3 for
+Kubernetes. Bounds and rules are only in the schema: the API server validated the objects that we decode, and a wire
+type that validates again could reject an existing object.
 
-Conventions: a field without a default is required; a string, number or
-flag as default is the CRD's default too; `X | None` is an optional X.
+Conventions: a field without a default is required; a string, number or boolean default is the CRD's default too;
+`X | None` is an optional X.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _KEYWORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL rule. One that reads `oldSelf` is judged on updates only."""
+    """A CEL rule. A rule with `oldSelf` is evaluated on updates only."""
 
     rule: str
     message: str
@@ -108,5 +108,5 @@ def _union(types: tuple[inspect.Type, ...]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples are how Python writes a constant list; YAML and JSON want lists."""
+    """Converts tuples to lists, for YAML and JSON."""
     return list(value) if isinstance(value, tuple) else value

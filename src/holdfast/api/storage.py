@@ -42,7 +42,7 @@ class HostPathSource(Wire, frozen=True):
 
 
 class InTreeDisk(Wire, frozen=True, kw_only=True):
-    """An in-tree volume source, which stands for the CSI driver that replaced it."""
+    """An in-tree volume source; a CSI driver has replaced it."""
 
     volume_id: str = field(default="", name="volumeID")
     pd_name: str = ""

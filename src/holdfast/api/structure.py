@@ -1,4 +1,4 @@
-"""What the API server checks beside the schema proper: lists that are sets or maps, and the size of integers.
+"""Checks of the API server in addition to the schema: lists that are sets or maps, and the size of integers.
 
 Called by `validation`, after defaults are filled in.
 """
@@ -14,7 +14,7 @@ _MOST_BITS: Final = 64
 
 
 def findings(value: Any, schema: dict[str, Any], path: Path = ()) -> Iterator[Finding]:
-    """What is wrong at and below a value, as far as it has the types that the schema asks for."""
+    """Mistakes at and below a value; values of a wrong type are skipped."""
     if isinstance(value, dict):
         properties, fallback = schema.get("properties", {}), schema.get("additionalProperties", {})
         for name, child in value.items():

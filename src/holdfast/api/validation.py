@@ -17,7 +17,7 @@ from holdfast.api.findings import Finding, Path, shown, text_of
 
 Schema = dict[str, Any]
 
-_THIS: Final = "\N{BALLOT BOX}"  # stands for the value in the messages of the schema library
+_THIS: Final = "\N{BALLOT BOX}"  # a placeholder for the value in messages of the schema library
 _WHY_CHARACTERS: Final = 200
 _TYPES: Final = {
     "string": "text",
@@ -40,7 +40,7 @@ class Validator:
         self._field_paths = tuple(_field_paths(self._root))
 
     def findings(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[Finding]:
-        """What is wrong with an object, or with the change from an older one. Defaults are applied first."""
+        """Mistakes in an object, or in the change from an older version. Defaults are applied first."""
         unknown = list(self._unknown(obj, self._root, ()))
         value = with_defaults(obj, self._root)
         schema = [_schema_finding(error) for error in self._schema.iter_errors(value)]
@@ -52,7 +52,7 @@ class Validator:
         return sorted({*unknown, *meta, *schema, *rules}, key=lambda f: (text_of(f.path), f.message))
 
     def _unknown(self, value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
-        """Fields the CRD does not have: the API server drops them, kubectl refuses them."""
+        """Fields that the CRD does not have: the API server drops them, kubectl rejects them."""
         if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from self._unknown(item, schema.get("items", {}), (*path, index))
@@ -90,7 +90,7 @@ def validators() -> dict[tuple[str, str], Validator]:
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """The value as the API server completes it: nulls of known fields dropped, then defaults filled in."""
+    """The value with the API server's defaults: nulls of known fields are dropped first."""
     if isinstance(value, list) and "items" in schema:
         return [with_defaults(item, schema["items"]) for item in value]
     if not isinstance(value, dict):
@@ -164,7 +164,7 @@ def _schema_finding(error: jsonschema_rs.ValidationError) -> Finding:
 
 
 def is_time(text: str) -> bool:
-    """Whether it is RFC 3339 and the wire types can hold it, which leaves out leap seconds and the year 0."""
+    """Whether a text is an RFC 3339 time that the wire types can decode: no leap second, and not the year 0."""
     try:
         msgspec.convert(text, datetime)
     except msgspec.ValidationError:
@@ -177,7 +177,7 @@ def _one_of(options: Sequence[str]) -> str:
 
 
 def json_schema(schema: Schema) -> Schema:
-    """The schema without what only Kubernetes understands."""
+    """The schema without extensions of Kubernetes."""
     plain: Schema = {}
     for key, value in schema.items():
         if key.startswith("x-kubernetes-") or key in ("description", "default", "nullable"):

@@ -1,4 +1,4 @@
-"""What makes pods: apps/v1 and batch/v1. Their templates tell what will come; their counts tell how much."""
+"""Workloads of apps/v1 and batch/v1, and v1 ReplicationController, with their pod templates and replica counts."""
 
 from typing import ClassVar
 
@@ -29,7 +29,7 @@ class DaemonSet(Object, frozen=True, kw_only=True):
 
 
 class ReplicatedSpec(Wire, frozen=True, kw_only=True):
-    """What Deployments and ReplicaSets have in common. An unset count means one."""
+    """The spec of Deployments and ReplicaSets. Without `replicas` it is 1."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -66,7 +66,7 @@ class ReplicationControllerSpec(Wire, frozen=True):
 
 
 class ReplicationController(Object, frozen=True, kw_only=True):
-    """Read for its selector alone, as a Service is."""
+    """Read only for its selector, for default spread constraints."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "ReplicationController"

@@ -1,8 +1,7 @@
-"""holdfast.dev/v1alpha1 World: a simulated AWS, written down in a file.
+"""holdfast.dev/v1alpha1 World: a simulated AWS, defined in a file.
 
-Read from manifests by `holdfast validate` and by whatever runs a simulation; it is never an object of a cluster. The
-rule: these types are the one description of the format, as those of `scenario` are of a Catalog. What needs the
-shipped data to be judged, `sim.world_reading` does.
+`holdfast validate` and simulations parse it from manifests; it is never an object of a cluster. The schema of the
+format is generated from these types. `sim.world_reading` checks what depends on the shipped data.
 """
 
 from datetime import datetime
@@ -16,7 +15,7 @@ from holdfast.api.meta import Object, Wire
 from holdfast.api.scenario import COUNT_MAX, RESERVATION_TYPES
 from holdfast.api.schema import Rule, about
 
-# Each kind of fault, with the fields that are about it alone.
+# Each kind of fault, with the fields that only this kind has.
 FAULT_FIELDS: Final = {
     "Lost": ("operation",),
     "Throttled": ("operation",),

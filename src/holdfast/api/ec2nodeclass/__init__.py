@@ -1,4 +1,4 @@
-"""karpenter.k8s.aws/v1 EC2NodeClass: how instances are made, and which reservations they may use.
+"""karpenter.k8s.aws/v1 EC2NodeClass: how instances are launched, and which reservations they may use.
 
 The field names and bounds are Karpenter's; `capacityReservationSpec` and
 `status.upcomingCapacityReservations` are ours.

@@ -11,7 +11,7 @@ from holdfast.api import patterns
 from holdfast.api.meta import Wire
 from holdfast.api.schema import Rule, about
 
-# The families that publish images, by the name an alias gives them.
+# AMI families by their name in an alias.
 AMI_FAMILIES: Final = {
     "al2": "AL2",
     "al2023": "AL2023",
@@ -44,8 +44,8 @@ def at_least_one(*fields: str) -> Rule:
 def alone(name: str, *others: str, any_term: bool) -> Rule:
     """`name` excludes the other fields of a term.
 
-    With `any_term` one bad term is refused; without, only a list of nothing but bad terms is, which is
-    how Karpenter's rules for subnets and security groups are written.
+    With `any_term` one invalid term is rejected; without it, only a list in which all terms are invalid, as in
+    Karpenter's rules for subnets and security groups.
     """
     clash = f"has(x.{name}) && ({' || '.join(f'has(x.{other})' for other in others)})"
     rule = f"!self.exists(x, {clash})" if any_term else f"self.size() == 0 || !self.all(x, {clash})"

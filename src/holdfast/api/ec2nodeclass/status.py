@@ -1,4 +1,4 @@
-"""What the selectors of an EC2NodeClass found."""
+"""The status of an EC2NodeClass: what its selector terms select."""
 
 from datetime import datetime
 from typing import Annotated, Final
