@@ -63,6 +63,7 @@ class Plan:
     setup: CloudSetup = field(default_factory=CloudSetup)
     timings: Timings = field(default_factory=Timings)
     control_plane: ControlPlane = ControlPlane.EMBEDDED
+    crds: bool = True  # whether Holdfast's CRDs are installed
     kube_port: int = 0
     aws_port: int = 0
     around: Callable[[Front], Front] = lambda front: front  # wraps the API server for requests over HTTP
@@ -148,7 +149,8 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
     if plan.control_plane is not ControlPlane.EMBEDDED:
         await control_plane.start_managers(started, plan.folder, address, token=token)
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
-    await install(crds.all_crds(), transport, clock)
+    if plan.crds:
+        await install(crds.all_crds(), transport, clock)
     authority = base64.b64encode(address.authority).decode()
     about = replace(plan.setup, kube_endpoint=address.url, certificate_authority=authority)
     cloud = Cloud(about, clock=clock, ids=ids)

@@ -15,6 +15,8 @@ from holdfast.sim.api.serving import certificates
 from holdfast.sim.api.serving.http import HOST, Address
 from holdfast.sim.processes import Health, Processes
 
+SERVICE_ADDRESS: Final = "10.96.0.1"  # of the Service `kubernetes`: the first of the range below
+_SERVICES: Final = "10.96.0.0/16"
 _ACCOUNTS: Final = "ServiceAccount"  # the admission of pods that wants the accounts a controller makes
 
 
@@ -23,7 +25,7 @@ async def start_server(
 ) -> Address:
     """A store and a server that lets an administrator in by that token. Without `accounts` pods need none: for who
     runs no controllers."""
-    tls = certificates.make(HOST)
+    tls = certificates.make(HOST, SERVICE_ADDRESS)
     public = serialization.load_pem_private_key(tls.key, password=None).public_key()
     written = {
         "ca.crt": tls.authority,
@@ -48,7 +50,7 @@ async def start_server(
         f"--secure-port={port or secure}",
         f"--tls-cert-file={folder / 'tls.crt'}",
         f"--tls-private-key-file={folder / 'tls.key'}",
-        "--service-cluster-ip-range=10.96.0.0/16",
+        f"--service-cluster-ip-range={_SERVICES}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={folder / 'accounts.pub'}",
         f"--service-account-signing-key-file={folder / 'tls.key'}",

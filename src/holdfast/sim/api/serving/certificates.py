@@ -26,8 +26,8 @@ class Certificates:
     key: bytes
 
 
-def make(host: str) -> Certificates:
-    """An authority, and a certificate of it for that address and for localhost."""
+def make(*addresses: str) -> Certificates:
+    """An authority, and a certificate of it for these addresses and for localhost."""
     root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     root_name, name = _name("holdfast embedded authority"), _name("holdfast embedded API server")
     usage = x509.KeyUsage(
@@ -49,7 +49,8 @@ def make(host: str) -> Certificates:
         .add_extension(root_id, critical=False)
         .sign(root_key, hashes.SHA256())
     )
-    alternatives = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(host))]
+    of_addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+    alternatives = [x509.DNSName("localhost"), *of_addresses]
     certificate = (
         _builder(name, root_name, key.public_key())
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
