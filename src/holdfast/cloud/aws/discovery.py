@@ -1,10 +1,9 @@
-"""The part of the Cloud port that reads: what a class could launch, which reservations there are, what a class's
-selectors select.
+"""The reading part of the Cloud port: instance types, reservations, and the status of an EC2NodeClass.
 
-The rules: everything is answered from caches that one schedule refreshes, so calls grow with time alone (at most a few
-a minute, whatever the cluster's size); a failed reading leaves the last one in place; what nothing needs is not read
-(`reservation_demand`); and the class status, the catalog, the counts and the metrics of reservations are functions of
-one reading, which no other read changes.
+All values come from caches that one schedule refreshes. So the number of calls depends on time alone: a few per minute,
+for any size of the cluster. A failed read keeps the last value. Reservations are read only if there is a demand
+(`reservations.demand`). The class status, the catalog, the counts and the metrics of reservations are functions of one
+reading, which no other read changes.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ from holdfast.runtime.cache import Caches
 
 SUBNETS_PERIOD_S: Final = 60.0
 SECURITY_GROUPS_PERIOD_S: Final = 300.0
-FIRST_COUNTS_S: Final = 60.0  # how long a class waits after a start for the first counts of reservations
+FIRST_COUNTS_S: Final = 60.0  # how long after a start a class waits for the first counts of reservations
 
 T = TypeVar("T")
 
@@ -57,11 +56,11 @@ class Setup:
     """Settings of discovery."""
 
     cluster: str
-    tags: Mapping[str, str]  # of everything that belongs to this cluster
-    kubernetes: Callable[[], str]  # the minor version, such as "1.34", as it is now
+    tags: Mapping[str, str]  # of all AWS objects of this cluster
+    kubernetes: Callable[[], str]  # the current minor version, such as "1.34"
     settings: Settings = field(default_factory=Settings)
-    isolated_vpc: bool = False  # nothing but EC2, SSM and EKS can be reached
-    identity: Identity | None = None  # None: the cluster is known
+    isolated_vpc: bool = False  # only EC2, SSM and EKS are reachable
+    identity: Identity | None = None  # None: the settings have all of it
 
 
 class Discovery:
@@ -78,7 +77,7 @@ class Discovery:
         self._needed_s: float | None = None  # when counts were first needed
         self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
         self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
-        self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as they were last built
+        self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as last built
         self._reader = reader.Reader(aws, clock)
         self._converted: tuple[Reading, object, int, tuple[CapacityReservation, ...]] | None = None
         self._reservations = Source(
@@ -100,7 +99,7 @@ class Discovery:
         )
         self._gauges = self._source("offering-gauges", self._record_offerings, offering_gauges.PERIOD_S)
         for later in (self._subnets, self._security_groups):
-            later.wanted = False  # until there is a class that needs them
+            later.wanted = False  # until a class needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
         self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
         self._parts = resolve.Parts(
@@ -141,9 +140,9 @@ class Discovery:
         observed_memory = self._memory.of(_images(node_class), self._clock.monotonic_s())
         selected, supply = await self._selected(node_class, counts), await self._supply(observed_memory)
         built, lock = self._built.setdefault(node_class.metadata.name, (BuiltTypes(), asyncio.Lock()))
-        async with lock:  # the first build takes too long for the event loop
+        async with lock:  # the first build would block the event loop
             now_s = self._clock.now_s()
-            # The claims of one plan call this one after the other; time alone changes only reserved offerings.
+            # The claims of one plan call this one after the other. Time alone changes only reserved offerings.
             inputs = (supply, node_class, selected, now_s if selected else 0)
             if built.inputs != inputs:
                 built.types = await self._aws.executor.run(
@@ -156,19 +155,19 @@ class Discovery:
         return built.types
 
     async def last_types(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
-        """By name, as they were last built: what a type is, not whether it is available now."""
+        """The last built types, by name. Their availability may have changed since."""
         if node_class.metadata.name not in self._types_of:
             await self.instance_types(node_class)
         return self._types_of[node_class.metadata.name]
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
-        """Where nothing needs reservations, EC2 is not called."""
+        """Without demand for reservations, EC2 is not called."""
         if not self.demand.exists:
             return ReservationCounts((), self._clock.now_s())
         return self._counts(await self._newest(max_age_s))
 
     async def count_again(self) -> ReservationCounts:
-        """From a reading that begins now: EC2 answered that a reservation is full."""
+        """Reads the counts again, because EC2 reported a reservation as full."""
         return self._counts(await self._reservations.read())
 
     async def resolve(self, node_class: Object, probe: resolve.Probe | None = None) -> Mapping[str, Any]:
@@ -177,7 +176,7 @@ class Discovery:
         return await resolve.resolve(node_class, self._parts, probe)
 
     async def release(self, node_class: Object) -> None:
-        """Deletes what was created for a class that is being deleted. Idempotent."""
+        """Deletes the AWS objects of a class that is being deleted. Idempotent."""
         assert isinstance(node_class, EC2NodeClass)
         self._built.pop(node_class.metadata.name, None)
         self._types_of.pop(node_class.metadata.name, None)
@@ -187,16 +186,16 @@ class Discovery:
     # --- For the part that launches, and for reports ----------------------------------------------------
 
     async def price_range(self) -> PriceRange:
-        """What the near-zero prices of slots are derived from, as prices are now (decision 2)."""
+        """The range of current prices. The near-zero prices of slots are derived from it (decision 2)."""
         return (await self._supply()).price_range
 
     async def collect_profiles(self, in_use: AbstractSet[str]) -> None:
-        """Removes instance profiles of this cluster that neither a class nor a claim names."""
+        """Deletes instance profiles of this cluster that neither a class nor a claim uses."""
         if not self._setup.isolated_vpc:
             await self._profiles.collect(in_use)
 
     def record_capacity(self, claim: NodeClaim, node_class: EC2NodeClass, capacity: Resources) -> None:
-        """Only for a node whose image its class still launches: with an older image the memory may differ."""
+        """Only for a node with an image that its class still launches: with another image the memory may differ."""
         images = _images(node_class)
         instance_type = claim.metadata.labels.get(names.INSTANCE_TYPE)
         if instance_type and claim.status.image_id in images and capacity[resources.MEMORY]:
@@ -229,8 +228,8 @@ class Discovery:
     async def _selected(
         self, node_class: EC2NodeClass, counts: ReservationCounts | None
     ) -> tuple[Reservation, ...]:
-        """The reservations that the class's status lists, from these counts or, without any, from the last reading.
-        Where the status lists none, no reservation that the terms select can be used."""
+        """The reservations that the class's status lists, with these counts, or with those of the last reading if None.
+        A reservation that the status does not list cannot be used."""
         listed = selection.listed(node_class) if self.demand.has_terms(node_class) else frozenset()
         if not listed:
             return ()
@@ -245,8 +244,8 @@ class Discovery:
         return tuple(one for one in counts.reservations if one.id in listed)
 
     def _wait_for_counts(self, node_class: EC2NodeClass, error: errors.HoldfastError) -> None:
-        """After a start a class has to wait for the first counts, since a plan must not use an occupied slot; but not
-        for ever. Raises the error until FIRST_COUNTS_S have passed; then the class is used without reservations."""
+        """Raises the error until FIRST_COUNTS_S have passed since the first call; then the class is used without
+        reservations. Without counts a plan could use an occupied slot, but the class must not wait for ever."""
         now_s = self._clock.monotonic_s()
         if self._needed_s is None:
             self._needed_s = now_s
@@ -258,7 +257,8 @@ class Discovery:
         self._recorder.event(node_class, "ReservationCountsUnknown", message, warning=True)
 
     async def _visible_to(self, node_class: EC2NodeClass) -> Sequence[CapacityReservation]:
-        """What the terms of a class are matched against. An id that the last reading does not cover causes a new one."""
+        """The reservations that the terms of a class are matched against. Reads again if an id of a term is in neither
+        list."""
         ids = {term.id for term in node_class.spec.capacity_reservation_selector_terms if term.id}
         reading = await self._newest()
         if reading.without(ids):
@@ -266,8 +266,8 @@ class Discovery:
         return self._localized(reading)
 
     async def _newest(self, max_age_s: float | None = None) -> Reading:
-        """A reading from before the start of a reservation is not used any more: the slots would be idle for another
-        minute. Nor one from before the start of a drain: the reservation may have a new end."""
+        """A reading from before the start of a reservation is read again: its slots would be idle for another minute.
+        So is one from before the start of a drain: the reservation may have a new end."""
         ec2_clock = self._aws.ec2_clock
         reading, now_s = await self._reservations.fresh(max_age_s), ec2_clock.now_s()
         turned_s = reading.last_turn_s(now_s)
@@ -276,7 +276,7 @@ class Discovery:
         return await self._reservations.fresh(now_s - turned_s)
 
     def _localized(self, reading: Reading) -> tuple[CapacityReservation, ...]:
-        """The reservations of a reading, converted once: status, catalog and counts all use these."""
+        """Converts the reservations of a reading once. Status, catalog and counts use the result."""
         zones, ahead_s = self._subnets.last or (), self._aws.ec2_clock.ahead_s
         if self._converted is None or self._converted[:3] != (reading, zones, ahead_s):
             found = capacity_reservation.localized(reading.reservations, network.zone_names(zones), ahead_s)
@@ -303,7 +303,7 @@ class Discovery:
         return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:
-        """A price once known is kept when a later list leaves it out."""
+        """Keeps the known price of a type that the new list does not have."""
         known = self._on_demand.last or price_list.shipped(self._aws.region)
         return {**known, **await price_list.read_on_demand(self._aws)}
 

@@ -1,8 +1,8 @@
 """Interruption notices for `ports.Cloud`, and their effect on the catalog.
 
-The rules: a notice is handed on whatever came of our own use of it; the pool of
-an interrupted spot instance is unavailable for a while (aws-6.4.2); news about reservations makes them be counted
-again, and counts nothing down by itself (Karpenter takes one warning for an empty reservation, aws-6.4.7).
+A notice is passed on even if its effect on the catalog failed. The pool of an interrupted spot instance is unavailable
+for a while (aws-6.4.2). A notice about reservations triggers a new count and changes none itself (Karpenter takes a
+single warning as an empty reservation, aws-6.4.7).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _ENDING: Final = (
     Kind.INSTANCE_TERMINATED,
     Kind.SCHEDULED_CHANGE,
 )
-# Named as Karpenter names them.
+# Karpenter's reasons and messages.
 _EVENTS: Final = {
     Kind.SPOT_INTERRUPTED: ("SpotInterrupted", "Spot interruption warning was triggered"),
     Kind.RESERVATION_INTERRUPTED: (
@@ -62,7 +62,8 @@ class Notices:
         self._ec2_clock = ec2_clock
 
     async def next(self) -> tuple[Notice, ...]:
-        """What is there, or arrives within a while. Without a queue there is nothing, after as long."""
+        """The notices in the queue, or those that arrive within some seconds. Without a queue it waits as long and
+        returns none."""
         if self._queue is None:
             await self._clock.sleep(queue.WAIT_S)
             return ()

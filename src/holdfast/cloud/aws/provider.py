@@ -1,7 +1,5 @@
-"""The AWS implementation of `ports.Cloud`: discovery and the launcher together.
-
-It decides nothing itself.
-"""
+"""The AWS implementation of `ports.Cloud`. It passes each call to `discovery`, the launcher or the instance
+provider."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -42,9 +40,7 @@ NODE_CLASSES: Final = NodeClassTerms(
     hash_version=class_hash.VERSION,
 )
 
-_LISTED_S: Final = (
-    90.0  # a list of instances of that age says what is in use: who makes something keeps it for longer
-)
+_LISTED_S: Final = 90.0  # max age of the listing; unused objects are kept for longer
 _TAGGED: Final = {aws_names.TAGGED: "true", aws_names.CLUSTER_NAME_TAGGED: "true"}
 
 

@@ -1,11 +1,11 @@
-"""The catalog of a class: every instance type, and every way to get one there.
+"""Builds the catalog of an EC2NodeClass: every instance type with its offerings.
 
-Called by `holdfast plan`, with shipped types, and by `discovery`, with those of the account. Pure. The rules: what
-cannot be launched is listed as not healthy rather than left out, since it explains a plan (decision 15); a reservation is
-one offering (decision 3); list prices are kept (decision 2).
+Called by `holdfast plan`, with shipped instance types, and by `discovery`, with those of the account. Pure. An offering
+that cannot be launched is listed as not healthy and not left out, because it explains a plan (decision 15). A
+reservation is one offering (decision 3). Offerings keep their list prices (decision 2).
 
-Differs from Karpenter (aws-4.2.1): a type has no offerings in zones that do not offer it. They could never
-be launched and would explain nothing.
+Differs from Karpenter (aws-4.2.1): a type has no offerings in zones that do not offer it. They could never be launched
+and would explain nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,8 @@ DEFAULT_SETTINGS: Final = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What EC2 has in a region. Prices are in nano-USD an hour; one that is missing is unknown."""
+    """The instance types, prices and capacity of a region. Prices are in nano-USD per hour; a missing price is
+    unknown."""
 
     region: str
     types: tuple[InstanceTypeInfo, ...]
@@ -41,37 +42,38 @@ class Supply:
     zones_by_type: Mapping[str, tuple[str, ...]]
     on_demand: Mapping[str, int]  # by type
     spot: Mapping[tuple[str, str], int] | None = None  # by type and zone; None: no price history was read yet
-    exhausted: AbstractSet[Pool] = frozenset()  # what EC2 has none of
+    exhausted: AbstractSet[Pool] = frozenset()  # pools without capacity in EC2
     forbidden: AbstractSet[str] = frozenset()  # capacity types that the account may not launch
-    full_subnets: AbstractSet[str] = frozenset()  # by id: no addresses left
-    held_down: AbstractSet[str] = frozenset()  # reservations that no launch is tried into for a while
+    full_subnets: AbstractSet[str] = frozenset()  # ids of subnets without free addresses
+    held_down: AbstractSet[str] = frozenset()  # reservations that launches skip for a while
     observed_memory: Mapping[str, int] = field(
         default_factory=dict
-    )  # memory that nodes had, in bytes, by type
+    )  # in bytes, by type, as nodes reported it
 
     @property
     def price_range(self) -> PriceRange:
-        """Over all on-demand and spot prices: what the near-zero prices of slots are derived from (decision 2)."""
+        """The range of all on-demand and spot prices. The near-zero prices of slots are derived from it (decision
+        2)."""
         return prices.price_range(self.on_demand.values(), (self.spot or {}).values())
 
 
 def shipped(region: ec2.Region) -> Supply:
-    """A region as far as it is shipped: no spot prices."""
+    """The shipped data of a region. It has no spot prices."""
     return Supply(region.name, region.types, region.zones, region.zones_by_type, region.on_demand_nano_usd)
 
 
 class BuiltTypes:
-    """The types that were built last for one class. A type is built again only if its inputs changed: counts change
-    every minute, and concern a few types of a thousand."""
+    """Caches the built types of one class. A type is built again only if its inputs changed: counts change every
+    minute, but for a few of a thousand types only."""
 
     def __init__(self) -> None:
-        self.inputs: object = None  # of all types together
+        self.inputs: object = None  # inputs of `types`
         self.types: tuple[InstanceType, ...] = ()
         self._of: object = None
         self._by_type: dict[str, tuple[InstanceTypeInputs, InstanceType]] = {}
 
     def begin(self, of: object) -> None:
-        """Everything is built anew when what all types share has changed."""
+        """Clears the cache when the values that all types share have changed."""
         if of != self._of:
             self._of, self._by_type = of, {}
 
@@ -95,9 +97,10 @@ def build(
     settings: Settings = DEFAULT_SETTINGS,
     built: BuiltTypes | None = None,
 ) -> tuple[InstanceType, ...]:
-    """The types of a class, in the order of the supply; `selected` are the reservations that the class selects.
+    """The types of a class, in the order of the supply. `selected` are the reservations that the class selects.
 
-    InvalidInput when the class's kubelet settings cannot be read."""
+    Raises InvalidInput when the class's kubelet settings cannot be read.
+    """
     by_id = {one.id: one for one in selected} if settings.reserved_capacity else {}
     by_type: dict[str, list[Reservation]] = {}
     for _, reservation in sorted(by_id.items()):
@@ -133,11 +136,11 @@ def build(
 
 class _Slots(NamedTuple):
     reservation: Reservation
-    open: bool  # it can be launched into now, whatever its type and zone
+    open: bool  # it can be launched into now, as far as its state decides
 
 
 class InstanceTypeInputs(NamedTuple):
-    """Everything that one type of a class is built from and that changes from minute to minute."""
+    """The inputs of one type that may change from minute to minute."""
 
     info: InstanceTypeInfo
     zones: tuple[str, ...]
@@ -174,17 +177,17 @@ def _inputs_of(
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """One class's view of the supply: what all of its types share."""
+    """The values that all types of one class share."""
 
     region: str
-    node_class: EC2NodeClass | None = field(compare=False)  # its status moves while nothing here does
+    node_class: EC2NodeClass | None = field(compare=False)  # a change of the status rebuilds nothing
     spec: EC2NodeClassSpec | None
     shape: NodeShape
     settings: Settings
     zones: Mapping[str, Zone]
     subnets: AbstractSet[str] | None  # zones with a subnet; None: not resolved, so any
-    usable: AbstractSet[str] | None  # those of them with a subnet that has addresses left
-    capacity_types: tuple[str, ...]  # outside reservations, that the class may launch
+    usable: AbstractSet[str] | None  # zones with a subnet that has free addresses
+    capacity_types: tuple[str, ...]  # that the class may launch outside reservations
     forbidden: AbstractSet[str]
 
     def instance_type(self, inputs: InstanceTypeInputs) -> InstanceType:
@@ -232,8 +235,8 @@ class _View:
             yield self.reserved(slots, inputs.on_demand, surcharge, compatible=compatible)
 
     def reserved(self, slots: _Slots, on_demand: int | None, surcharge: int, *, compatible: bool) -> Offering:
-        """Neither a price nor exhausted pools matter: the capacity is reserved. The reservation also proves that EC2
-        offers the type in its zone."""
+        """A reserved offering needs no price and no free pool: its capacity is reserved. The reservation also proves
+        that EC2 offers the type in its zone."""
         zone = slots.reservation.zone
         return offerings.reserved(
             slots.reservation,
@@ -251,7 +254,7 @@ class _View:
 
 
 def _zones(supply: Supply, node_class: EC2NodeClass | None) -> Mapping[str, Zone]:
-    """By name. The zone id of a subnet of the class wins: names differ between accounts."""
+    """Zones by name. The zone id of a subnet of the class has priority: names differ between accounts."""
     zones = {zone.name: zone for zone in supply.zones}
     for subnet in node_class.status.subnets if node_class else ():
         if subnet.zone_id:
@@ -262,14 +265,14 @@ def _zones(supply: Supply, node_class: EC2NodeClass | None) -> Mapping[str, Zone
 def _subnets(
     node_class: EC2NodeClass | None, full: AbstractSet[str] = frozenset()
 ) -> AbstractSet[str] | None:
-    """The zones where the class has a subnet that is not full."""
+    """The zones where the class has a subnet that is not full; None if its subnets are not resolved."""
     if node_class is None or not node_class.status.subnets:
         return None
     return frozenset(subnet.zone for subnet in node_class.status.subnets if subnet.id not in full)
 
 
 def _capacity_types(node_class: EC2NodeClass | None) -> tuple[str, ...]:
-    """A target in direct mode leaves no spot (decision 10)."""
+    """With a target in direct mode the class launches no spot instances (decision 10)."""
     direct = node_class.spec.capacity_reservation_spec if node_class else None
     targeted = direct is not None and direct.capacity_reservation_target is not None
     return (names.ON_DEMAND,) if targeted else (names.ON_DEMAND, names.SPOT)

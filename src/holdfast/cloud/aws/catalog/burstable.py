@@ -1,8 +1,8 @@
-"""What burstable instance types cost when pods use their vCPUs: the list price covers a baseline only.
+"""The price of burstable instance types when pods use their vCPUs: the list price covers a baseline only.
 
 Called by `builder`. A burstable type (T2, T3, T3a, T4g) earns CPU credits for a share of its vCPUs, its baseline. In
-unlimited mode, the default of T3, T3a and T4g, EC2 charges each vCPU-hour above the baseline. A node that is filled
-with pods is used, so a burstable type is compared with others at its list price and these credits.
+unlimited mode, the default of T3, T3a and T4g, EC2 charges each vCPU-hour above the baseline. The planner fills nodes
+with pods, so it compares a burstable type at its list price plus these credits.
 """
 
 from typing import Final
@@ -23,12 +23,12 @@ _BASELINE_PERMILLE: Final = {  # of each vCPU, by size
 }
 _BASELINE_T2_PERMILLE: Final = {**_BASELINE_PERMILLE, "xlarge": 225, "2xlarge": 168}
 _T2: Final = "t2"
-_T1: Final = "t1"  # bursts, but earns no credits: EC2 does not call it burstable, and throttles it
+_T1: Final = "t1"  # not burstable in EC2's data; it earns no credits, and EC2 throttles it
 
 
 def surcharge_nano_usd_per_hour(info: InstanceTypeInfo, cpu_percent: int) -> int:
-    """The CPU credits that an hour costs when this share of the vCPUs is used; 0 of types that are not burstable. A size
-    that is not known here has no baseline."""
+    """The price per hour of the CPU credits when pods use this share of the vCPUs; 0 for other types. A size without an
+    entry here has no baseline."""
     family, _, size = info.name.partition(".")
     if not info.burstable and family != _T1:
         return 0

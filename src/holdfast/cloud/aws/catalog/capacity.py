@@ -1,7 +1,7 @@
-"""How much a node of an instance type has: processors, memory, storage, pods and devices.
+"""Computes the capacity of a node from its instance type: vCPUs, memory, storage, pods and devices.
 
-Called by `instance_types`. Karpenter's formulas (facts aws-7.3), in integers. The rule: a device that a type
-does not have is not named at all, as a resource that is not named reads as 0.
+Called by `instance_types`. Karpenter's formulas (facts aws-7.3), in integers. Devices that a type does not have are
+left out: a missing resource counts as 0.
 """
 
 import functools
@@ -25,26 +25,26 @@ POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
 PRIVATE_IPV4: Final = "vpc.amazonaws.com/PrivateIPv4Address"  # on Windows, addresses are a resource
 
 _MIB: Final = 2**20
-_ARM64_LOST_MIB: Final = 64  # contiguous memory that the kernel keeps
+_ARM64_LOST_MIB: Final = 64  # reserved by the kernel as contiguous memory
 _PODS_WITHOUT_ENI_LIMIT: Final = 110
-_HOST_NETWORK_PODS: Final = 2  # the network plugin and kube-proxy need no address of their own
+_HOST_NETWORK_PODS: Final = 2  # the network plugin and kube-proxy use the host network
 _GPU_RESOURCES: Final = {"NVIDIA": NVIDIA_GPU, "AMD": AMD_GPU, "Habana": GAUDI}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of the whole program, as far as sizes and offerings depend on them; the names are the flags'."""
+    """The settings that capacity and offerings depend on. A field has the name of its flag."""
 
-    vm_memory_overhead_percent: float = 0.075  # a part of 1, whatever its name says
+    vm_memory_overhead_percent: float = 0.075  # a fraction of 1, despite its name
     reserved_enis: int = 0
-    reserved_capacity: bool = True  # the feature gate: off, no reserved offering exists
-    burstable_cpu_percent: int = 100  # of the vCPUs of a burstable type that pods are taken to use
+    reserved_capacity: bool = True  # the feature gate; without it there are no reserved offerings
+    burstable_cpu_percent: int = 100  # the share of a burstable type's vCPUs that pods are assumed to use
 
 
 def capacity(
     info: InstanceTypeInfo, shape: NodeShape, settings: Settings, observed_memory_bytes: int | None = None
 ) -> Resources:
-    """All that the node will report, before anything is reserved."""
+    """The capacity that the node will report."""
     amounts = {
         resources.MEMORY: observed_memory_bytes or _memory_bytes(info, settings),
         resources.EPHEMERAL_STORAGE: _storage_bytes(info, shape),
@@ -55,7 +55,7 @@ def capacity(
 
 
 def pods(info: InstanceTypeInfo, shape: NodeShape, settings: Settings) -> int:
-    """How many pods the kubelet will take."""
+    """The kubelet's limit of pods."""
     if shape.max_pods is not None:
         count = shape.max_pods
     elif shape.family.eni_limited_pods:
@@ -68,8 +68,8 @@ def pods(info: InstanceTypeInfo, shape: NodeShape, settings: Settings) -> int:
 
 
 def eni_limited_pods(info: InstanceTypeInfo, reserved_enis: int, efa_only: int) -> int:
-    """How many pods get an address. The network plugin uses the default card alone, and of each interface
-    all addresses but the first."""
+    """How many pods get an IP address. The network plugin uses the default network card only, and all addresses of each
+    interface but the first."""
     usable = max(0, info.enis_per_card[info.default_card] - reserved_enis - efa_only)
     return usable * (info.ipv4_per_eni - 1) + _HOST_NETWORK_PODS if usable else 0
 
@@ -81,7 +81,7 @@ def _memory_bytes(info: InstanceTypeInfo, settings: Settings) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _part(percent: float) -> Fraction:
-    """As it is written, not as it is stored: 0.075 is 3/40."""
+    """The decimal number as written: 0.075 is 3/40. The float is not exact."""
     return Fraction(str(percent))
 
 

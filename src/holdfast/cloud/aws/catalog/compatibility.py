@@ -1,7 +1,7 @@
-"""Whether EC2 would take an instance type with what a class asks of its instances.
+"""Whether EC2 can launch an instance type with the settings of an EC2NodeClass.
 
-Called by `builder`, for the health of offerings (aws-7.1.3): a type that a class rules out is shown and not launched.
-Placement groups are not looked at.
+Called by `builder`, for the health of offerings (aws-7.1.3): an incompatible type is listed and never launched.
+Placement groups are not compared.
 """
 
 from holdfast.api.ec2nodeclass import EC2NodeClass

@@ -1,6 +1,6 @@
-"""AMI families, as far as the size of a node depends on them.
+"""The properties of AMI families that the size of a node depends on.
 
-Numbers and switches are Karpenter's. The user data of a family is not part of this module.
+The values are Karpenter's. `launch.userdata` has the user data of each family.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from holdfast.api.ec2nodeclass.selectors import AMI_FAMILIES
 
 _GIB: Final = 2**30
 CUSTOM: Final = "Custom"
-DEFAULT: Final = "AL2023"  # where nothing names a family
+DEFAULT: Final = "AL2023"  # for a node without a class
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     name: str
     data_device: str | None  # the device whose volume pods write to; None: unknown
-    data_volume_bytes: int = 20 * _GIB  # of that device, unless the class says otherwise
-    eni_limited_pods: bool = True  # as many pods as addresses, rather than 110
-    pods_per_core: bool = True  # the kubelet's podsPerCore reaches the node
-    eni_limited_overhead: bool = True  # memory is reserved for as many pods as addresses, however few may run
+    data_volume_bytes: int = 20 * _GIB  # its size, unless the class sets one
+    eni_limited_pods: bool = True  # as many pods as addresses, not 110
+    pods_per_core: bool = True  # the kubelet of the family gets podsPerCore
+    eni_limited_overhead: bool = True  # memory is reserved for one pod per address, even if maxPods is lower
     windows_build: str | None = None
 
 
@@ -53,7 +53,8 @@ FAMILIES: Final = {
 
 
 def of(node_class: EC2NodeClass | None) -> Family:
-    """The family of a class: the one it names, else that of its alias. InvalidInput where there is no such family."""
+    """The family of a class: its amiFamily, else that of its alias, else Custom. Raises InvalidInput for an unknown
+    family."""
     if node_class is None:
         return FAMILIES[DEFAULT]
     named = node_class.spec.ami_family
@@ -66,7 +67,7 @@ def of(node_class: EC2NodeClass | None) -> Family:
 
 
 def of_alias(alias: str) -> str:
-    """The family whose images an alias such as al2023@latest names."""
+    """The family of an alias such as al2023@latest."""
     word = alias.partition("@")[0]
     if word not in AMI_FAMILIES:
         raise errors.InvalidInput(f"alias {alias!r} names no family; known are {', '.join(AMI_FAMILIES)}")

@@ -1,7 +1,6 @@
-"""One instance type for one class: its capacity, what is kept back, and its labels.
+"""Builds one instance type for one class: its capacity, its overhead and its labels.
 
-Called by `builder`. The rule: what a type is follows from EC2's record of it, the class and the settings alone; where
-it can be had, and at what price, is the catalog's to add.
+Called by `builder`, which adds zones, capacity types and offerings.
 """
 
 from collections.abc import Collection
@@ -21,10 +20,10 @@ from holdfast.model.reservations import Reservation
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Where and how a type can be had."""
+    """The zones and capacity types that a type can be launched in."""
 
     region: str
-    zones: Collection[Zone] = ()  # those that offer it and have a subnet
+    zones: Collection[Zone] = ()  # zones that offer it and have a subnet
     capacity_types: Collection[str] = ()
     reservations: Collection[Reservation] = field(default_factory=tuple)
 
@@ -37,7 +36,7 @@ def instance_type(
     offerings: tuple[Offering, ...] = (),
     observed_memory_bytes: int | None = None,
 ) -> InstanceType:
-    """`observed_memory_bytes`: the memory that nodes of this type were seen to have."""
+    """`observed_memory_bytes`: the memory that nodes of this type reported; None: it is estimated."""
     has = capacity.capacity(info, shape, settings, observed_memory_bytes)
     return InstanceType(
         name=info.name,
@@ -49,7 +48,7 @@ def instance_type(
 
 
 def type_requirements(info: InstanceTypeInfo, shape: NodeShape, available: Availability) -> Requirements:
-    """Everything a node of this type may turn out to be (aws-7.2, aws-4.4.1)."""
+    """Every label value that a node of this type may have (aws-7.2, aws-4.4.1)."""
     zone_ids = sorted({zone.id for zone in available.zones if zone.id})
     reserved = available.reservations
     return requirements.of(

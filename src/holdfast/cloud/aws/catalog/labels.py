@@ -20,13 +20,13 @@ CLOUD_LABELS: Final = CloudLabels(
     reserved=frozenset(aws.RESERVED_CAPACITY_LABELS),
     defaults=((aws.INSTANCE_TENANCY, "default"),),
 )
-# Other spellings of a label: this is the storage driver's for a zone.
+# Other keys for the same label: the EBS CSI driver has its own key for the zone.
 KEY_ALIASES: Final = MappingProxyType({"topology.ebs.csi.aws.com/zone": names.ZONE})
 
 
 @functools.lru_cache(maxsize=65536)
 def one_of(key: str, *values: str) -> Requirement:
-    """Remembered: thousands of offerings share a few hundred of these. No value at all: DoesNotExist."""
+    """Cached, because thousands of offerings share a few hundred requirements. Without values it is DoesNotExist."""
     return requirement.of(key, Operator.IN, values)
 
 

@@ -1,8 +1,8 @@
-"""What an EC2NodeClass says about the size of its nodes, parsed once.
+"""Parses the settings of an EC2NodeClass that decide the size of its nodes.
 
-Called by `builder`; `capacity` and `overhead` compute from it. The rule: whatever is wrong in the kubelet's settings is
-reported here, with its path, and nothing after this can fail. Expressions in place of numbers (Karpenter's gate
-NodeClassCEL) are refused.
+Called by `builder`; `capacity` and `overhead` compute from it. Every mistake in the kubelet settings is reported here
+with its path, so later code cannot fail on one. Expressions in place of numbers (Karpenter's gate NodeClassCEL) are
+rejected.
 """
 
 import re
@@ -26,29 +26,30 @@ _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _ALL: Final = Fraction(1)
 
 Threshold = int | Fraction
-"""An amount in the unit of its resource, or a part of the capacity."""
+"""An amount in the unit of its resource, or a fraction of the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
     family: Family
-    volume_bytes: int  # what pods may write to, unless local disks take its place
-    raid0: bool = False  # local disks, where there are any, become that volume
+    volume_bytes: int  # ephemeral storage, unless local disks replace it
+    raid0: bool = False  # local disks replace the volume on types that have some
     max_pods: int | None = None
-    pods_per_core: int = 0  # 0: any number
+    pods_per_core: int = 0  # 0: no limit
     kube_reserved: Resources = NOTHING
     system_reserved: Resources = NOTHING
-    eviction_memory: Threshold | None = None  # None: the kubelet's own
+    eviction_memory: Threshold | None = None  # None: the kubelet's default
     eviction_storage: Threshold | None = None
-    efa_only: int | None = None  # interfaces for EFA alone; None: the class has no list of interfaces
+    efa_only: int | None = None  # number of efa-only interfaces; None: the class lists no interfaces
     placement_group: str | None = (
         ""  # the id of the placement group; None: the class selects it by name; "": none
     )
-    efa_only_first_card: int = 0  # those of them that take the place of an address-bearing interface
+    efa_only_first_card: int = 0  # on the first card: each replaces an interface with addresses
 
 
 def of(node_class: EC2NodeClass | None) -> NodeShape:
-    """The shape of a class; of no class, what an unconfigured AL2023 node has. InvalidInput says where."""
+    """The shape of a class; without a class, that of an AL2023 node with default settings. Raises InvalidInput with the
+    path of a mistake."""
     family = families.of(node_class)
     if node_class is None:
         return NodeShape(family, family.data_volume_bytes)
@@ -72,7 +73,7 @@ def of(node_class: EC2NodeClass | None) -> NodeShape:
 
 
 def _volume_bytes(family: Family, devices: tuple[BlockDeviceMapping, ...]) -> int:
-    """The root volume; else the family's data device (of Custom: the last one); else the family's default."""
+    """The size of the root volume; else of the family's data device (for Custom: the last one); else the default."""
     root = next((device for device in devices if device.root_volume), None)
     data = (
         next(iter(devices[-1:]), None)
@@ -113,7 +114,7 @@ def _threshold(eviction: Mapping[str, Any], signal: str) -> Threshold | None:
     percent = _PERCENT.fullmatch(str(value))
     if percent:
         part = Fraction(percent[1]) / 100
-        return 0 if part == _ALL else part  # all of it means: switched off
+        return 0 if part == _ALL else part  # 100% turns the threshold off
     try:
         return quantity.units(value)
     except errors.InvalidInput as error:

@@ -1,8 +1,8 @@
-"""How much memory nodes of an instance type have, as registered nodes report it.
+"""Caches the memory that registered nodes report, by instance type and images.
 
 Called by `discovery`. EC2 lists more memory than a node has; the difference depends on the instance type and the image,
-and only a node reports it. The rule (aws-7.3.2): the least memory that a node with the images of a class reported
-replaces the estimate. With other images, or after sixty days without a new node, the estimate is used again.
+and only a node reports it. The least memory that a node with the images of a class reported replaces the estimate
+(aws-7.3.2). With other images, or after sixty days without a new node, the estimate is used again.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ Images = frozenset[str]
 
 class ObservedMemory:
     def __init__(self) -> None:
-        self._bytes: dict[tuple[str, Images], tuple[int, float]] = {}  # and when a node last reported it
+        self._bytes: dict[tuple[str, Images], tuple[int, float]] = {}  # bytes, and when a node last reported
 
     def record(self, instance_type: str, images: Images, memory_bytes: int, now_s: float) -> None:
         self._remove_expired(now_s)
@@ -22,7 +22,7 @@ class ObservedMemory:
         self._bytes[instance_type, images] = (min(known, memory_bytes), now_s)
 
     def of(self, images: Images, now_s: float) -> dict[str, int]:
-        """By type."""
+        """Memory in bytes, by type."""
         self._remove_expired(now_s)
         return {name: memory_bytes for (name, on), (memory_bytes, _) in self._bytes.items() if on == images}
 

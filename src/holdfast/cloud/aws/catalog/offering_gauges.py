@@ -1,8 +1,8 @@
 """Price and availability of every offering, as gauges under Karpenter's names (aws-7.5.7).
 
-Called by `discovery`, each minute. Over all classes: a pool is available when any class could launch there, at
-the cheapest price known. The rule: only changes are recorded, since a region has thousands of series; a pool that is no
-longer offered is recorded once, as not available.
+Called by `discovery`, each minute. A pool is available if any class can launch there; its price is the lowest one. Only
+changes are recorded, because a region has thousands of series. A pool that is no longer offered is recorded once, as
+not available.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ Gauges = Mapping[Pool, Gauge]
 
 
 def of(types: Iterable[InstanceType], known: PriceRange) -> dict[Pool, Gauge]:
-    """Of the types of all classes."""
+    """The gauges for the types of all classes."""
     found: dict[Pool, Gauge] = {}
     for instance_type in types:
         for offering in instance_type.offerings:
@@ -52,7 +52,7 @@ def changed(now: Gauges, before: Gauges) -> list[tuple[Pool, Gauge]]:
 
 
 async def record(gauges: Sequence[tuple[Pool, Gauge]], recorder: ports.Recorder, clock: ports.Clock) -> None:
-    """In batches, so that other tasks run in between."""
+    """Records in batches, so that other tasks run in between."""
     for start in range(0, len(gauges), _BATCH):
         for pool, gauge in gauges[start : start + _BATCH]:
             labels = pool._asdict()

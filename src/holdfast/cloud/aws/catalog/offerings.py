@@ -1,8 +1,8 @@
 """Builds the offerings of AWS, with their labels.
 
-Called by `builder`, and by `holdfast plan` for types that a scenario lists itself. The rule (R-2): an offering outside
-reservations requires that no reservation label exists; a reserved one gives each label a value. So a pod that selects a
-reservation is never placed outside it.
+Called by `builder`, and by `holdfast plan` for types that a scenario lists. An offering outside reservations requires
+that no reservation label exists; a reserved one has a value for each (R-2). So a pod that selects a reservation is
+never placed outside it.
 """
 
 import functools
@@ -45,8 +45,8 @@ def reserved(
     surcharge_nano_usd_per_hour: int = 0,
     healthy: bool = True,
 ) -> Offering:
-    """The one offering of a reservation. Its price only orders it, since the capacity is paid for. EC2 launches only
-    instances of the reservation's tenancy into it."""
+    """The offering of a reservation. Its price is only used to sort, because the capacity is paid for. EC2 launches
+    only instances with the reservation's tenancy into it."""
     return Offering(
         requirements.of(
             *_capacity_type_and_zone(names.RESERVED, reservation.zone, zone_id),
@@ -67,7 +67,7 @@ def reserved(
 
 @functools.lru_cache(maxsize=1024)
 def _unreserved_requirements(capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
-    """Cached: all types share them."""
+    """Cached, because all types share them."""
     outside = (labels.one_of(key) for key in aws.RESERVED_CAPACITY_LABELS)
     return requirements.of(*_capacity_type_and_zone(capacity_type, zone, zone_id), *outside)
 

@@ -1,7 +1,7 @@
-"""What of a node's capacity pods cannot have: kept for the kubelet, for the system, and the eviction line.
+"""Computes the overhead of a node: kube-reserved, system-reserved and the eviction threshold.
 
-Called by `instance_types`. Karpenter's formulas (facts aws-7.4), in integers. The rule: what the class says
-replaces a default resource by resource.
+Called by `instance_types`. Karpenter's formulas (facts aws-7.4), in integers. A value of the class replaces the default
+of its resource only.
 """
 
 import math
@@ -19,8 +19,8 @@ _GIB: Final = 2**30
 _MEMORY_PER_POD: Final = 11 * _MIB
 _MEMORY_BASE: Final = 255 * _MIB
 _EVICTION_MEMORY: Final = 100 * _MIB
-_EVICTION_STORAGE_PARTS: Final = 10  # one of so many
-# From and up to so many thousandths of a core, this part of them: 6 %, 1 %, 0.5 %, 0.25 %.
+_EVICTION_STORAGE_PARTS: Final = 10  # one tenth
+# Range of the CPU in thousandths of a core, and the reserved fraction of it: 6 %, 1 %, 0.5 %, 0.25 %.
 _CPU_STEPS: Final = ((0, 1000, 3, 50), (1000, 2000, 1, 100), (2000, 4000, 1, 200), (4000, 2**31, 1, 400))
 
 
@@ -36,7 +36,7 @@ class Overhead:
 
 
 def overhead(info: InstanceTypeInfo, shape: NodeShape, has: Resources) -> Overhead:
-    """Of a node that has this capacity."""
+    """The overhead of a node with this capacity."""
     return Overhead(kube_reserved(info, shape, has), shape.system_reserved, eviction_threshold(shape, has))
 
 
@@ -55,7 +55,7 @@ def kube_reserved(info: InstanceTypeInfo, shape: NodeShape, has: Resources) -> R
 
 
 def eviction_threshold(shape: NodeShape, has: Resources) -> Resources:
-    """Soft thresholds take nothing away: they only warn."""
+    """The hard thresholds. Soft thresholds reduce nothing: kubelets only report them."""
     memory, storage = has[resources.MEMORY], has[resources.EPHEMERAL_STORAGE]
     return resources.of(
         {

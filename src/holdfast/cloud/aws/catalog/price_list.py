@@ -1,8 +1,8 @@
-"""What instances cost: list prices from the Pricing API, spot prices from EC2's history.
+"""Reads prices: list prices from the Pricing API, spot prices from EC2's price history.
 
-Called by `discovery`, every twelve hours. The rules: prices that are shipped stand in until the account's own
-are read; a price once known is kept when a later list leaves it out; a price that cannot be read is left out; prices are
-integers of nano-USD an hour (decision 29). Karpenter's filters (aws-7.5.1), so what is priced is Linux in shared tenancy, and bare metal.
+Called by `discovery`, every twelve hours. Shipped prices are used until the account's own are read. A price that cannot
+be parsed is left out. Prices are integers in nano-USD per hour (decision 29). The filters are Karpenter's (aws-7.5.1):
+Linux with shared tenancy, and bare metal.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _PARTS: Final = (
 
 
 def shipped(region: str) -> Mapping[str, int]:
-    """What a region's types cost as far as it is shipped; of any other region, what they cost in us-east-1."""
+    """The shipped prices of a region; for a region without any, those of us-east-1."""
     known = region if region in ec2.region_names() else _FALLBACK_REGION
     return ec2.region(known).on_demand_nano_usd
 
@@ -48,7 +48,7 @@ def has_price_list(region: str) -> bool:
 
 
 async def read_on_demand(aws: Calls) -> dict[str, int]:
-    """By type. Both parts must have something in them, or the answer is not believed."""
+    """Prices by type. Raises Retryable if a part has no prices: such a response is wrong."""
     parts = await asyncio.gather(*(_products(aws, part) for part in _PARTS))
     currency = "CNY" if aws.region.startswith("cn-") else "USD"
     found = await aws.executor.run(lambda: [_prices(products, currency) for products in parts])
@@ -58,7 +58,7 @@ async def read_on_demand(aws: Calls) -> dict[str, int]:
 
 
 async def read_spot(aws: Calls, now_s: int) -> dict[tuple[str, str], int]:
-    """By type and zone: the last price of each."""
+    """The newest price by type and zone."""
     history: list[Any] = await aws.pages(
         calls.EC2,
         "DescribeSpotPriceHistory",

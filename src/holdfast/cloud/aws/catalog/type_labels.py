@@ -1,8 +1,7 @@
-"""The labels that an instance type gives its nodes.
+"""The labels of a node that its instance type decides.
 
-Called by `instance_types`. Karpenter's labels (facts aws-7.2). The rule: every label is stated for every
-type, and one without a value is DoesNotExist, so that a pod that asks for a GPU's name is never put where
-nothing is known.
+Called by `instance_types`. Karpenter's labels (facts aws-7.2). Every type has a requirement for every label; a label
+without a value is DoesNotExist. So a pod that selects a GPU name is never placed on a type without that label.
 """
 
 import re
@@ -16,7 +15,7 @@ from holdfast.cloud.aws.catalog.labels import boolean, one_of
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.model.requirement import Requirement
 
-NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"  # whether instances can have an enclave
+NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"  # whether the type supports Nitro Enclaves
 
 LINUX: Final = "linux"
 WINDOWS: Final = "windows"
@@ -27,7 +26,7 @@ _TENANCIES: Final = ("default", "dedicated")
 
 
 def architecture(info: InstanceTypeInfo) -> str:
-    """In Kubernetes' words; the first that Kubernetes runs on."""
+    """The first architecture that Kubernetes runs on, as Kubernetes names it."""
     return next(ARCHITECTURES[name] for name in info.architectures if name in ARCHITECTURES)
 
 
@@ -50,8 +49,8 @@ def of_type(info: InstanceTypeInfo, family: Family, region: str) -> list[Require
 
 
 def of_placement_group(group: str | None) -> Iterable[Requirement]:
-    """EC2 chooses the partition when it launches, so no pod can be promised one: nodes would be launched for it without
-    end. `group`: an id; empty where the class selects none; None where it is not known."""
+    """No pod can select a partition: EC2 chooses it at launch, so nodes would be launched for such a pod without end.
+    `group`: an id; empty: the class selects no group; None: the id is not known."""
     yield one_of(aws.PLACEMENT_GROUP_PARTITION)
     if group is not None:
         yield _known(aws.PLACEMENT_GROUP_ID, group)
@@ -102,7 +101,7 @@ def _accelerators(info: InstanceTypeInfo) -> Iterable[Requirement]:
 
 
 def _accelerator(info: InstanceTypeInfo) -> tuple[str, str, int]:
-    """Its name, maker and count; where EC2 lists one both ways, as a Neuron device."""
+    """Name, manufacturer and count. A device that EC2 lists twice counts as a Neuron device."""
     if len(info.neuron_devices) == 1:
         return info.neuron_devices[0].name, "aws", info.neuron_devices[0].count
     if len(info.accelerators) == 1 and not info.neuron_devices:

@@ -1,8 +1,8 @@
-"""Which instance types a region has, and in which of its zones.
+"""Lists the instance types of a region and the zones that offer them.
 
-Called by `discovery`, at the start and every twelve hours. Neither list may be empty: that would make every
-NodePool unable to launch anything, and is never true. A type that cannot be read, such as a new one with other members, is
-left out: nothing is launched of it, and no node drifts because of it.
+Called by `discovery`, at the start and every twelve hours. An empty list is an error: it is never correct, and no
+NodePool could launch anything. A type that cannot be parsed, such as a new one with other members, is left out: it is
+not launched, and it makes no node drift.
 """
 
 import asyncio

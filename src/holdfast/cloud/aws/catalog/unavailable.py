@@ -1,8 +1,8 @@
-"""Offerings that EC2 cannot launch for a while, and reservations that launches skip for a while.
+"""Caches of offerings that EC2 cannot launch, and of reservations that launches skip.
 
-The launcher and interruption warnings write it; the catalog reads it. The two caches are independent (Q-43,
-decision 12): a full reservation does not make on-demand or spot capacity unavailable, nor the reverse. The
-rule: every entry ends by itself, with time or with a newer count; `now_s` is the monotonic clock's.
+The launcher and interruption notices write to them; the catalog reads them. The two caches are independent (Q-43,
+decision 12): a full reservation does not make on-demand or spot capacity unavailable, nor the reverse. Every entry
+expires, after some time or with a newer count. `now_s` is of the monotonic clock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,21 +36,21 @@ class ExpiringSet(Generic[K]):
 
 
 class Unavailable:
-    """On-demand and spot capacity that EC2 cannot launch for a while."""
+    """On-demand and spot capacity that EC2 cannot launch now."""
 
     def __init__(self) -> None:
-        self.pools = ExpiringSet[Pool]()  # EC2 has none left there
-        self.capacity_types = ExpiringSet[str]()  # the account may not have any
-        self.subnets = ExpiringSet[str]()  # no addresses left, whatever is launched
+        self.pools = ExpiringSet[Pool]()  # EC2 has no capacity
+        self.capacity_types = ExpiringSet[str]()  # the account may not launch
+        self.subnets = ExpiringSet[str]()  # without free addresses
 
 
 class HoldDowns:
-    """Reservations that are left alone, by id, for one of two reasons. One that EC2 called full, and whose count
-    agreed, until a reading that began later shows a free slot: what is paid for must not idle. One that EC2
-    refuses although its count says free, for longer the more often it does so; else every launch would try."""
+    """The ids of reservations in hold-down, for one of two reasons. EC2 reported it full and its count agreed: until a
+    reading that began later shows a free slot, because paid capacity must not stay idle. EC2 rejects launches although
+    the count shows free slots: for longer after each rejection, because otherwise every launch would try it."""
 
     def __init__(self) -> None:
-        self._full_s: dict[str, float] = {}  # when each was found full
+        self._full_s: dict[str, float] = {}  # when EC2 reported it full
         self._refused = ExpiringSet[str]()
         self._refusals: dict[str, int] = {}
 
@@ -58,7 +58,7 @@ class HoldDowns:
         self._full_s |= dict.fromkeys(reservation_ids, now_s)
 
     def refused(self, reservation_ids: Iterable[str], now_s: float) -> None:
-        """Launches of one moment fail together and count once."""
+        """Launches that fail at the same time count once."""
         for reservation_id in set(reservation_ids) - self._refused.members(now_s):
             count = self._refusals.get(reservation_id, 0)
             held_s = min(HOLD_DOWN_FIRST_S * 2.0 ** min(count, 16), HOLD_DOWN_LONGEST_S)
@@ -66,13 +66,14 @@ class HoldDowns:
             self._refused.add(reservation_id, now_s, held_s)
 
     def succeeded(self, reservation_id: str) -> None:
-        """A launch into it."""
+        """A launch into the reservation succeeded."""
         self._full_s.pop(reservation_id, None)
         self._refusals.pop(reservation_id, None)
         self._refused.discard(reservation_id)
 
     def counted(self, free: Mapping[str, int], began_s: float) -> None:
-        """A reading that began then showed so many free slots. A reservation it does not have is forgotten."""
+        """Applies the free slots of a reading that began at `began_s`. Entries of reservations that it does not have
+        are deleted."""
         for gone in (self._full_s.keys() | self._refusals.keys()) - free.keys():
             self.succeeded(gone)
         self._full_s = {

@@ -1,1 +1,1 @@
-"""Calls to AWS: clients, retries, rates, error codes, and answers that are checked before use."""
+"""The AWS client: calls, retries, rate limits, error codes, and validation of responses."""

@@ -1,8 +1,8 @@
-"""The only place where the content of an AWS answer is doubted: types, missing members, numbers and dates out of range.
+"""Validates the content of AWS responses: types, missing members, numbers and dates out of range.
 
-Called by `calls` for every answer, and by the modules that parse one. botocore does not promise that an answer has the
-types of its model: a proxy, a half-sent body or a new version of a service produces others. The rule: whatever is
-wrong with an answer becomes `errors.Unreachable` with the name of the operation, never another exception.
+Called by `calls` for every response, and by the modules that parse one. botocore does not guarantee the types of its
+model: a proxy, a truncated body or a new version of a service returns others. Every problem with a response becomes
+`errors.Unreachable` with the name of the operation, never another exception.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ R = TypeVar("R")
 COUNT_MAX: Final = 2**31 - 1
 _INTEGER_MAX: Final = 2**63 - 1
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)  # far from where arithmetic on dates overflows
-_POLICY: Final = "policyDocumentType"  # botocore decodes this string of IAM
-_LOGGED_MAX: Final = 200  # characters of a value that a message shows
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)  # date arithmetic does not overflow there
+_POLICY: Final = "policyDocumentType"  # IAM: a string that botocore decodes
+_LOGGED_MAX: Final = 200  # characters of a value in a message
 
-# What Python raises when a value has another type or range than the code expects.
+# The exceptions of Python for a value of an unexpected type or range.
 MALFORMED: Final = (
     ValueError,  # also UnicodeError, and JSON and msgspec errors
     TypeError,
@@ -47,7 +47,7 @@ def reading(operation: str) -> Iterator[None]:
 
 
 def each(operation: str, items: Iterable[Any], parse: Callable[[Any], R]) -> Iterator[R]:
-    """Parses a listing of which a part is useful, such as prices. An item that cannot be read is left out and logged."""
+    """Parses a list that is useful in parts, such as prices. Items that cannot be parsed are left out and logged."""
     skipped, first = 0, ""
     for item in items:
         try:
@@ -64,7 +64,7 @@ def each(operation: str, items: Iterable[Any], parse: Callable[[Any], R]) -> Ite
 
 
 def count(value: int, most: int = COUNT_MAX) -> int:
-    """A number of things; ValueError if there cannot be as many."""
+    """Returns the count; ValueError if it is out of range."""
     if not 0 <= value <= most:
         raise ValueError(f"{value} is not between 0 and {most}")
     return value
@@ -88,7 +88,7 @@ def instance_id(value: str) -> str:
 
 
 def check(answer: Any, shape: Any, where: str = "") -> None:
-    """TypeError if a member has another type than botocore's model of the service says. Unknown members are ignored."""
+    """Raises TypeError if a member does not have the type of botocore's service model. Ignores unknown members."""
     kind = shape.type_name if shape is not None else "structure"
     if shape is not None and shape.name == _POLICY:
         return

@@ -1,7 +1,7 @@
-"""Combines many requests of one kind into one call of AWS.
+"""Combines many requests of one kind into one AWS call.
 
-The first request opens a batch. It is sent after a moment, with all requests that were added meanwhile. The rules: a
-batch has a bound; an error of the call is raised to all callers of the batch.
+The first request opens a batch. The call is sent after a short time or when the batch is full. An error of the call is
+raised to all callers of the batch.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Batcher(Generic[V]):
         name: str,
         most: int,
     ) -> None:
-        """`call` reads all ids at once; an id that is not in its result is not found."""
+        """`call` reads all ids at once; an id that is missing from its result is NotFound."""
         self._call = call
         self._clock = clock
         self._recorder = recorder
@@ -35,10 +35,10 @@ class Batcher(Generic[V]):
         self._most = most
         self._open: dict[str, asyncio.Future[V]] = {}
         self._opened_s = 0.0
-        self._running: set[asyncio.Task[None]] = set()  # kept, or a task may be collected while it runs
+        self._running: set[asyncio.Task[None]] = set()  # asyncio keeps only weak references to tasks
 
     async def get(self, key: str) -> V:
-        """The answer for one id, or NotFound."""
+        """The value for one id, or NotFound."""
         waiting = self._open.get(key)
         if waiting is None:
             waiting = asyncio.get_running_loop().create_future()

@@ -1,13 +1,16 @@
-"""Calls to AWS, with our own rate limits and our own retries.
+"""Sends calls to AWS, with Holdfast's own rate limits and retries.
 
-Every module of this package calls AWS through a `Calls`. The rules: the SDK never retries, sleeps or rolls
-dice, so that a run replays from its seed; a read is tried again when it got no answer, a write only when AWS
-answered that it did not process it, since a write without an answer may have taken effect; a listing is all
-of its pages or an error; every error is one of ours, by the table in `error_codes`; an answer that is cut, of another
-type than AWS documents or that `parse` cannot read is Unreachable (`answers`). A call that changes something passes the
-fence in the thread that sends it, after every wait.
+Every module of this package calls AWS through a `Calls`:
 
-botocore is loaded with the first call, in the executor: it is slow to import.
+- botocore never retries, sleeps or uses random numbers, so that a run replays from its seed.
+- A read is retried when it got no response. A write is retried only when AWS throttled it: without a response it may
+  have taken effect.
+- A list has all pages, or the call fails.
+- Every error is one of `holdfast.errors`, by the table in `error_codes`. A truncated or malformed response is
+  Unreachable (`answers`).
+- The fence is checked before a write in the thread that sends it, after all waits.
+
+botocore is imported with the first call, in the executor: the import is slow.
 """
 
 import asyncio
@@ -42,26 +45,27 @@ ATTEMPTS: Final = 4
 BACKOFF_S: Final = 0.2
 BACKOFF_LONGEST_S: Final = 5.0
 PAGES_LONGEST: Final = 200
-# Less than the time between the end of our lead and the start of the next leader's (15 s - 10 s, `runtime.lease`): a write
-# that passed the fence and then waits for a connection is sent before another replica leads, or not at all.
+# Shorter than the time between the end of this replica's lead and the start of the next one's (15 s - 10 s,
+# `runtime.lease`): a write that passed the fence and then waits for a connection is sent before another replica leads,
+# or not at all.
 _CONNECT_TIMEOUT_S: Final = 4
 _READ_TIMEOUT_S: Final = 60
-_SERVER_ERRORS: Final = 500  # HTTP statuses from here on mean that the service failed
+_SERVER_ERRORS: Final = 500  # from this HTTP status on, the service failed
 _READS: Final = ("Describe", "Get", "List", "Receive")
-_WOULD_SUCCEED: Final = "DryRunOperation"  # the error that a dry run is answered with when all is well
-# The price list is served from a few regions only.
+_WOULD_SUCCEED: Final = "DryRunOperation"  # the error code of a dry run that would succeed
+# Only a few regions serve the price list.
 _PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
 
 
 class Executor(Protocol):
-    """Where a call that blocks is made."""
+    """Runs blocking calls."""
 
     async def run(self, call: Callable[[], R]) -> R:
-        """What the call returns, or raises."""
+        """Returns the result of the call or raises its error."""
 
 
 class Inline:
-    """In the caller's own thread: for simulation, where an answer takes no time."""
+    """Runs calls in the caller's thread: for simulation, where a response takes no time."""
 
     async def run(self, call: Callable[[], R]) -> R:
         return call()
@@ -81,14 +85,14 @@ class Threads:
 
 
 class Clients:
-    """One client a service, made when it is first wanted: each costs memory and start-up time."""
+    """One client per service, created at its first use: each needs memory and time."""
 
     def __init__(self, region: str, make_session: Callable[[], Any] | None = None) -> None:
         self.region = region
         self._make_session = make_session or _session
         self._session: Any = None
         self._clients: dict[str, Any] = {}
-        self._lock = threading.Lock()  # making one is not safe in two threads at once
+        self._lock = threading.Lock()  # botocore cannot create clients in two threads at once
 
     def get(self, service: str) -> Any:
         """Blocks while botocore creates the client, so call it in the executor."""
@@ -107,7 +111,7 @@ class Clients:
         if self._session is None:
             self._session = self._make_session()
         config = Config(
-            retries={"total_max_attempts": 1, "mode": "standard"},  # no retries: they are ours
+            retries={"total_max_attempts": 1, "mode": "standard"},  # `Calls.read` retries
             connect_timeout=_CONNECT_TIMEOUT_S,
             read_timeout=_READ_TIMEOUT_S,
             max_pool_connections=THREADS,
@@ -115,7 +119,7 @@ class Clients:
         )
         region = pricing_region(self.region) if service == PRICING else self.region
         client = self._session.create_client(service, region_name=region, config=config)
-        # The last event before the bytes leave: a credential that had to be fetched first is a wait, too.
+        # The last event before the request is sent: botocore may have waited for credentials before.
         client.meta.events.register_first("before-send", _check_fence)
         return client
 
@@ -125,7 +129,7 @@ def _whole(answer: Any) -> Any:
 
 
 class Calls:
-    """Every call of AWS goes through here."""
+    """Sends every call to AWS."""
 
     def __init__(
         self,
@@ -138,7 +142,7 @@ class Calls:
         ec2_clock: Ec2Clock | None = None,
         may_write: MayWrite = fence.always,
     ) -> None:
-        self.executor = executor  # also for what else would hold up the loop
+        self.executor = executor  # also runs other code that would block the event loop
         self.clock = clock
         self._clients = clients
         self._ids = ids
@@ -153,13 +157,14 @@ class Calls:
         return self._clients.region
 
     async def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
-        """The answer to one operation, named as AWS names it ("DescribeSubnets")."""
+        """The response to an operation; its name is AWS's ("DescribeSubnets")."""
         return await self.read(service, operation, _whole, **parameters)
 
     async def read(
         self, service: str, operation: str, parse: Callable[[Mapping[str, Any]], R], **parameters: Any
     ) -> R:
-        """What `parse` makes of the answer. Whatever it raises because of the answer's content is Unreachable."""
+        """The result of `parse` on the response. An exception of `parse` because of malformed content is
+        Unreachable."""
         attempt = 1
         while True:
             try:
@@ -181,10 +186,10 @@ class Calls:
         parse: Callable[[Any], R] = _whole,
         **parameters: Any,
     ) -> list[R]:
-        """What all pages of an answer list under a key, each item parsed; never a part of them.
+        """The items under a key of all pages, parsed. Raises an error if any page is missing.
 
-        A page without the key is no empty page: some other program answered, and to believe it would mean that nothing
-        exists any more.
+        A page without the key is an error, not an empty page: another program responded, and an empty list would mean
+        that no object exists.
         """
 
         def page(answer: Mapping[str, Any]) -> tuple[list[R], str | None]:
@@ -243,7 +248,7 @@ class Calls:
     def _observe_time(self, service: str, answer: Mapping[str, Any], duration_s: float) -> None:
         if service != EC2:
             return
-        with contextlib.suppress(*answers.MALFORMED):  # no call depends on the header
+        with contextlib.suppress(*answers.MALFORMED):  # calls do not depend on the header
             written = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
             self.ec2_clock.observe(answers.epoch_s(email.utils.parsedate_to_datetime(written)), duration_s)
 
@@ -265,7 +270,7 @@ def _session() -> Any:
 def _send(
     clients: Clients, service: str, operation: str, parameters: Mapping[str, Any], may_send: MayWrite
 ) -> Mapping[str, Any]:
-    """One request and its answer, with AWS's errors as ours. Runs in a thread of the executor."""
+    """Sends one request and maps its error. Runs in a thread of the executor."""
     import botocore  # noqa: PLC0415 - slow to import
     import urllib3.exceptions  # noqa: PLC0415
     from botocore import exceptions, parsers  # noqa: PLC0415
@@ -293,8 +298,8 @@ def _send(
         exceptions.BotoCoreError,
         parsers.ResponseParserError,
         urllib3.exceptions.HTTPError,
-        OSError,  # a file with credentials
-        RuntimeError,  # refreshed credentials that have expired
+        OSError,  # of a credentials file
+        RuntimeError,  # botocore's error for refreshed credentials that are expired
     ) as error:
         raise errors.Unreachable(f"{operation}: {error}") from error
     return answer
@@ -311,7 +316,7 @@ def _ours(operation: str, response: Mapping[str, Any]) -> errors.HoldfastError:
 
 
 def _again(operation: str, error: errors.Retryable) -> bool:
-    """Being throttled has no effect, so anything is tried again then. No answer may hide an effect."""
+    """A throttled call had no effect, so it is always retried. A write without a response may have had one."""
     if isinstance(error, errors.Throttled):
         return True
     return isinstance(error, errors.Unreachable) and operation.startswith(_READS)

@@ -1,8 +1,7 @@
-"""Whether AWS accepts our credentials, asked once before the program starts.
+"""Checks the AWS credentials once at the start.
 
-Called by `production`. Without this question a program without credentials runs, is ready, and launches nothing. The
-rule: only missing or refused credentials end the start. A missing right, or no answer, is left to the call that
-needs it.
+Called by `production`. Without the check, a process without credentials becomes ready and launches nothing. Only
+missing or rejected credentials stop the start. A missing permission or no response is left to the call that needs it.
 """
 
 from typing import Final
@@ -17,7 +16,7 @@ _WHAT_TO_DO: Final = (
 
 
 async def check(aws: Calls) -> None:
-    """NoCredentials when there are none, or EC2 refuses them."""
+    """Raises NoCredentials when there are none, or EC2 rejects them."""
     try:
         await aws.call(calls.EC2, "DescribeInstanceTypes", DryRun=True)
     except errors.NoCredentials as error:

@@ -1,7 +1,7 @@
-"""Tags and instance types of EC2's Describe calls, as values. Reservations are in `reservations`.
+"""Parses tags and instance types of EC2's Describe calls. Reservations are in `reservations`.
 
-Pure; a field that is missing reads as its zero, since EC2 leaves out what does not apply. An impossible count is a
-ValueError: a plan would use an instance type of 2**60 vCPUs.
+Pure. A missing field gets its zero value, because EC2 leaves out what does not apply. A count out of range is a
+ValueError: a plan would use an instance type with 2**60 vCPUs.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def launchable(raw: Raw) -> bool:
-    """The types that Karpenter asks EC2 for (aws-7.1.1)."""
+    """Whether Karpenter lists the type (aws-7.1.1)."""
     return "hvm" in raw["SupportedVirtualizationTypes"] and bool(
         KUBERNETES_RUNS_ON & set(raw["ProcessorInfo"]["SupportedArchitectures"])
     )

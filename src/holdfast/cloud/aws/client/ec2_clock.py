@@ -1,7 +1,7 @@
-"""EC2's time, by the `Date` headers of its answers. It is compared with EC2's dates and with nothing else.
+"""EC2's time, from the `Date` headers of its responses. It is compared with EC2's dates only.
 
-Held by `Calls`. The rules: the ages of Kubernetes objects never depend on it (docs/adr/0036); within this package a
-date of EC2 is compared with `now_s()`, and whatever passes the Cloud port is in the program's time (`to_program_s`, `CapacityReservation.model`).
+The ages of Kubernetes objects never depend on it (docs/adr/0036). This package compares dates of EC2 with `now_s()`.
+Values that pass the Cloud port are in the program's time (`to_program_s`, `CapacityReservation.model`).
 """
 
 from typing import Final
@@ -10,7 +10,8 @@ import structlog
 
 from holdfast.runtime.clock import IGNORED_S, WARN_FROM_S, ProgramClock, ServerOffset
 
-# EC2 refuses a request whose signature is more than five minutes off. While it answers, a larger difference cannot be.
+# EC2 rejects a request whose signature is more than five minutes off, so its clock cannot differ by more while it
+# responds.
 BOUND_S: Final = 300
 _ANSWERS: Final = 5
 
@@ -20,11 +21,11 @@ class Ec2Clock:
         self._program = program
         self._offset = ServerOffset(program.steady, answers=_ANSWERS)
         self._warned = False
-        self.reported_s = 0  # what the last answer reported, compared with this process's clock
+        self.reported_s = 0  # difference of the last response to this process's clock
 
     @property
     def ahead_s(self) -> int:
-        """What EC2's clock is ahead of the program's time by; 0 until several answers agree."""
+        """Seconds that EC2's clock is ahead of the program's time; 0 until several responses agree."""
         if self._offset.adopted_s is None:
             return 0
         ahead_s = self._offset.adopted_s - self._program.offset_s
@@ -32,14 +33,14 @@ class Ec2Clock:
 
     @property
     def offset_s(self) -> int:
-        """What EC2's clock is ahead of this process's clock by."""
+        """Seconds that EC2's clock is ahead of this process's clock."""
         return self._program.offset_s + self.ahead_s
 
     def now_s(self) -> int:
         return self._program.now_s() + self.ahead_s
 
     def to_program_s(self, date_s: int) -> int:
-        """A date of EC2 in the program's time."""
+        """Converts a date of EC2 to the program's time."""
         return date_s - self.ahead_s
 
     def observe(self, reported_s: int, duration_s: float) -> None:

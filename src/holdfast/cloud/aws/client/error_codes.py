@@ -1,8 +1,8 @@
-"""What AWS's error codes mean, in one table, and which of our errors each becomes.
+"""Maps AWS error codes to a meaning, and each meaning to an error of `holdfast.errors`.
 
-The table covers errors of a whole call and the errors inside a fleet's answer. The rules: a full reservation,
-EC2 without capacity, a quota and a subnet without addresses are four different things (Q-43, AW-07); throttling
-says nothing about capacity; an unknown code is retryable, and the caller counts it.
+The table covers errors of a call and errors inside a CreateFleet response. A full reservation, EC2 without capacity, a
+quota and a subnet without addresses are four meanings (Q-43, AW-07). Throttling contains no information about capacity.
+An unknown code is retryable, and the caller counts it.
 """
 
 import enum
@@ -13,18 +13,18 @@ from holdfast.errors import HoldfastError
 
 
 class Meaning(enum.Enum):
-    RESERVATION_FULL = enum.auto()  # no free slot in the reservation that was targeted
-    NO_CAPACITY = enum.auto()  # EC2 has none of this type, in this zone, of this capacity type
-    QUOTA = enum.auto()  # a limit of the account
+    RESERVATION_FULL = enum.auto()  # no free slot in the targeted reservation
+    NO_CAPACITY = enum.auto()  # EC2 has no capacity of this type, zone and capacity type
+    QUOTA = enum.auto()  # a quota of the account
     NO_ADDRESSES = enum.auto()  # the subnet is full
-    NO_SPOT_ROLE = enum.auto()  # the account may not use spot at all
+    NO_SPOT_ROLE = enum.auto()  # the account cannot use spot
     THROTTLED = enum.auto()
-    NO_ANSWER = enum.auto()  # EC2 failed: the call may have taken effect
-    MISMATCH = enum.auto()  # the client token was used before, for something else
+    NO_ANSWER = enum.auto()  # EC2 failed, and the call may have taken effect
+    MISMATCH = enum.auto()  # the client token was used with other parameters
     NOT_FOUND = enum.auto()
     EXISTS = enum.auto()
     FORBIDDEN = enum.auto()
-    NO_CREDENTIALS = enum.auto()  # whatever is asked for
+    NO_CREDENTIALS = enum.auto()  # for every operation
     REJECTED = enum.auto()
     UNKNOWN = enum.auto()
 
@@ -143,7 +143,7 @@ CODES: Final = {
     for code in codes
 }
 
-# EC2 answered, in its way, that nothing of this can be had here now: look elsewhere (aws-5.8.3).
+# EC2 has none of this capacity now: launch from other pools (aws-5.8.3).
 UNFULFILLABLE: Final = frozenset(
     {
         Meaning.RESERVATION_FULL,
@@ -176,7 +176,7 @@ def meaning(code: str) -> Meaning:
 
 
 def error(code: str, message: str, reservation_ids: tuple[str, ...] = ()) -> HoldfastError:
-    """The error to raise for a code; `reservation_ids` are those that the request targeted."""
+    """The error for a code; `reservation_ids` are those that the request targeted."""
     words = f"{code}: {message}" if message else code
     meant = meaning(code)
     if meant is Meaning.RESERVATION_FULL:

@@ -1,16 +1,15 @@
-"""How often AWS is asked at most: a token bucket for each family of operations.
+"""Limits the rate of AWS calls: a token bucket for each family of operations.
 
-Held by `calls`. EC2 keeps such buckets for each account and region, and everything in the account draws on
-them; ours are smaller, so that a busy cluster leaves tokens for the other clusters of the account. The rule: a
-call that finds no token waits for its own, in the order of asking.
+Called by `calls`. EC2 has such buckets for each account and region, and every client in the account uses them. These
+are smaller, so that a busy cluster leaves tokens for other clusters of the account. Calls wait for tokens in order.
 """
 
 from typing import Final
 
-# A second, and at once. EC2's own are 20 and 100 for reads, 5 and 50 for most writes.
+# Tokens per second, and burst. EC2's own are 20 and 100 for reads, 5 and 50 for most writes.
 _EC2_READS: Final = (15.0, 50)
 _EC2_WRITES: Final = (4.0, 40)
-_EC2_ALONE: Final = {  # these have buckets of their own in EC2
+_EC2_ALONE: Final = {  # EC2 has separate buckets for these
     "CreateFleet": (4.0, 40),
     "TerminateInstances": (4.0, 80),
     "CreateTags": (8.0, 80),
@@ -28,7 +27,7 @@ class Bucket:
         self._at_s: float | None = None
 
     def take(self, now_s: float) -> float:
-        """Takes a token; how long until it may be used."""
+        """Takes a token and returns the seconds until it is available."""
         if self._at_s is not None:
             earned = max(0.0, now_s - self._at_s) * self._per_second
             self._tokens = min(float(self._burst), self._tokens + earned)
@@ -44,7 +43,7 @@ class Rates:
         self._buckets: dict[tuple[str, str], Bucket] = {}
 
     def take(self, service: str, operation: str, now_s: float) -> float:
-        """How long to wait before an operation may be asked for."""
+        """Takes a token and returns the seconds to wait before the call."""
         family, limit = _family(service, operation)
         bucket = self._buckets.get((service, family))
         if bucket is None:

@@ -1,9 +1,8 @@
-"""What is read from AWS now and then, kept in memory between, and the one loop that keeps it fresh.
+"""Cached values from AWS, and the loop that refreshes them.
 
-A `Source` is one value for the whole program (all subnets, all reservations); an `Answers` keeps the answers to
-questions that differ (an image by its id, a parameter by its name). The rules: one reading at a time, whatever
-the number of callers; a reading that failed leaves the last value in place; how often AWS is asked depends on
-time alone, never on how many ask us.
+A `Source` is one value for the whole program (all subnets, all reservations). `Answers` has one value per question (an
+image by its id, a parameter by its name). There is one read at a time, for any number of callers. A failed read keeps
+the last value. The rate of calls depends on time, not on the number of callers.
 """
 
 import asyncio
@@ -20,9 +19,9 @@ REFRESH_AGE: Final = "holdfast_aws_refresh_age_seconds"
 RETRY_FIRST_S: Final = 5.0
 RETRY_LONGEST_S: Final = 300.0
 _FAILURES_MAX: Final = 16
-SHORTEST_S: Final = 0.1  # between two looks at what is due
-LONGEST_S: Final = 10.0  # a value without readers may have one by then
-UNUSED_S: Final = 86_400.0  # an answer that no caller read for so long is deleted
+SHORTEST_S: Final = 0.1  # the shortest pause of the loop
+LONGEST_S: Final = 10.0  # the longest pause: a source may become wanted meanwhile
+UNUSED_S: Final = 86_400.0  # an answer of that age is deleted
 
 
 class Source(Generic[T]):
@@ -38,45 +37,45 @@ class Source(Generic[T]):
         self.name = name
         self._is_needed = is_needed
         self.period_s = period_s
-        self.wanted = True  # the loop refreshes only what callers want
+        self.wanted = True  # the loop refreshes only wanted sources
         self._read = read
         self._clock = clock
         self._lock = asyncio.Lock()
         self._value: T | None = None
-        self._read_s: float | None = None  # when the reading of the value began
-        self._begun = 0  # readings so far
-        self._kept = 0  # which of them the value is from
-        self._failures: list[errors.HoldfastError] = []  # since the last reading that succeeded
-        self._again_s = 0.0  # not before then, after a failure
+        self._read_s: float | None = None  # when the read of the value began
+        self._begun = 0  # number of reads so far
+        self._kept = 0  # number of the read that returned the value
+        self._failures: list[errors.HoldfastError] = []  # since the last successful read
+        self._again_s = 0.0  # no read before this time, after a failure
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the schedule refreshes it."""
+        """Whether the loop refreshes it."""
         return self.wanted and self._is_needed()
 
     @property
     def last(self) -> T | None:
-        """The value as it is; None: there is none yet."""
+        """The cached value; None before the first read."""
         return self._value
 
     @property
     def age_s(self) -> float | None:
-        """Of the value; None: there is none."""
+        """Age of the value in seconds; None without a value."""
         return None if self._read_s is None else self._clock.monotonic_s() - self._read_s
 
     @property
     def due_in_s(self) -> float:
-        """How long until it should be read again; after a failure sooner than its period, and less and less so."""
+        """Seconds until the next read. After a failure it is shorter than the period, and grows with each further one."""
         held_s = self._again_s - self._clock.monotonic_s()
         return max(held_s, 0.0 if self.age_s is None else self.period_s - self.age_s)
 
     async def get(self) -> T:
-        """The value as it is; read only where there is none."""
+        """The cached value; reads it if there is none."""
         return self._value if self._value is not None else await self.fresh()
 
     async def fresh(self, max_age_s: float | None = None) -> T:
-        """The value, no older than `max_age_s` or its period. Right after a failed reading this raises that
-        failure, so that an AWS outage does not cause more calls."""
+        """The value, at most `max_age_s` or its period old. Right after a failed read this raises that failure, so that
+        an AWS outage does not cause more calls."""
         async with self._lock:
             limit_s = self.period_s if max_age_s is None else max_age_s
             if self._value is not None and self.age_s is not None and self.age_s < limit_s:
@@ -86,7 +85,7 @@ class Source(Generic[T]):
             return await self._anew()
 
     async def read(self) -> T:
-        """The value from a reading that begins after this call does."""
+        """The value of a read that begins after this call."""
         before = self._begun
         async with self._lock:
             if self._value is not None and self._kept > before:
@@ -109,7 +108,7 @@ class Source(Generic[T]):
 
 
 class Answers(Generic[K, T]):
-    """Cached answers by question; each caller sets how old an answer may be."""
+    """Cached answers by question; each caller sets the maximum age."""
 
     def __init__(self, clock: ports.Clock) -> None:
         self._clock = clock
@@ -132,7 +131,7 @@ class Answers(Generic[K, T]):
 
 
 class Schedule:
-    """Keeps sources fresh."""
+    """Refreshes sources."""
 
     def __init__(
         self, sources: Sequence[Source[Any]], *, clock: ports.Clock, recorder: ports.Recorder
@@ -142,12 +141,12 @@ class Schedule:
         self._recorder = recorder
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs until cancelled."""
         while True:
             await self._clock.sleep(await self.step())
 
     async def step(self) -> float:
-        """Reads what is due; how long until something is again."""
+        """Reads the sources that are due, and returns the seconds until the next step."""
         for source in self._sources:
             if source.is_wanted and source.due_in_s <= 0:
                 await self._refresh(source)

@@ -1,7 +1,7 @@
-"""Whether an instance is still what its class would launch today; pure.
+"""Why an instance has drifted from its EC2NodeClass. Pure.
 
-The order is Karpenter's, the first difference is the reason (aws-6.3.1). The rule:
-what is not known is never a difference, so an empty status causes no drift.
+The comparisons have Karpenter's order; the first difference is the reason (aws-6.3.1). An unknown value is never a
+difference, so an empty status causes no drift.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ def reason(
     *,
     instance_type: InstanceType | None,
 ) -> str | None:
-    """Why it drifted; None: it did not. NotReady while the class is not resolved."""
+    """The reason of the drift, or None. Raises NotReady while the class is not resolved."""
     status = node_class.status
     if not (status.amis and status.subnets and status.security_groups):
         raise errors.NotReady(f"EC2NodeClass/{node_class.metadata.name} is not resolved")
@@ -49,7 +49,7 @@ def reason(
 
 
 def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
-    """Only a fingerprint of our own version can be compared."""
+    """Compares the hash only if it has the current version."""
     stamped = claim.metadata.annotations
     if stamped.get(aws.EC2NODECLASS_HASH_VERSION) != class_hash.VERSION:
         return False
@@ -60,7 +60,8 @@ def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
 def _image_changed(
     ec2_instance: EC2Instance, node_class: EC2NodeClass, instance_type: InstanceType | None
 ) -> bool:
-    """Against the image that its type would be launched from; of a type that is not known, any will do."""
+    """Compares with the image that the class would launch for the instance type; with any of its images if the type is
+    unknown."""
     amis = node_class.status.amis
     image_id = ec2_instance.instance.image_id
     if not image_id:
@@ -71,8 +72,8 @@ def _image_changed(
 
 
 def _reservation_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
-    """A reserved node whose reservation the class no longer selects (Q-30). One that EC2 says is in none any
-    more is on its way to being on-demand, and is left alone."""
+    """Whether the class no longer selects the reservation of a reserved node (Q-30). An instance without a reservation
+    is ignored: its capacity type becomes on-demand."""
     instance = ec2_instance.instance
     if instance.capacity_type != names.RESERVED or node_class.spec.capacity_reservation_spec:
         return False
@@ -81,8 +82,8 @@ def _reservation_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bo
 
 
 def _placement_group_left(ec2_instance: EC2Instance, node_class: EC2NodeClass) -> bool:
-    """An instance outside the placement group that the class selects, or in one that it does not. EC2 may leave out the
-    id or the name: what it leaves out is no difference."""
+    """Whether the instance is outside the selected placement group, or in a group that the class does not select. EC2
+    may leave out the id or the name, so only values that it returns are compared."""
     selector, found = node_class.spec.placement_group_selector, ec2_instance.placement_group
     if selector is None or found is None:
         return (selector is None) != (found is None)

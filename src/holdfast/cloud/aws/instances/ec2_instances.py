@@ -1,8 +1,7 @@
-"""What DescribeInstances says of our instances, as values; pure.
+"""Requests and responses of DescribeInstances. Pure.
 
-The rules: what an instance is follows from what EC2 says of it today, not
-from what was asked for (decision 25); an unknown id is missing from an answer and never an error,
-so ids are asked for by a filter.
+The capacity type of an instance comes from EC2's current state, not from the launch request (decision 25). An unknown
+id must be missing from a response and not be an error, so ids are requested with a filter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,12 +19,12 @@ from holdfast.cloud.aws.reservations import capacity_reservation
 from holdfast.model.instances import Instance, InstanceState
 
 PAGE: Final = 1000
-IDS_MAX: Final = 200  # values that one filter takes
-REBOOT_TAG: Final = "holdfast.dev/reboot"  # the last operation that rebooted it
+IDS_MAX: Final = 200  # values in one filter
+REBOOT_TAG: Final = "holdfast.dev/reboot"  # the last reboot operation
 
 _PREFIX: Final = "aws:///"
 _NOT_GONE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
-# An instance of ours that is stopped never comes back: its claim goes, and it with it.
+# A stopped instance is never started again: its NodeClaim is deleted, which terminates the instance.
 _STATES: Final = {
     "pending": InstanceState.STARTING,
     "running": InstanceState.RUNNING,
@@ -40,20 +39,20 @@ _EFAS: Final = ("efa", EFA_ONLY)
 _INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 
 Selected = Callable[[str], AbstractSet[str]]
-"""The reservations that a class, by its name, selects; none where it has no selector terms."""
+"""The reservations that a class selects, by its name; empty if it has no terms."""
 
 
 @dataclass(frozen=True, slots=True)
 class EC2Instance:
-    """An instance, and what only EC2 knows of it: what drift looks at."""
+    """An instance, and the values of EC2 that drift compares."""
 
     id: str
     instance: Instance
     subnet_id: str
     security_groups: frozenset[str]
     tags: Mapping[str, str]
-    profile: str = ""  # its instance profile, by name
-    placement_group: tuple[str, str] | None = None  # id and name; None: it is in none
+    profile: str = ""  # name of its instance profile
+    placement_group: tuple[str, str] | None = None  # id and name; None: no group
 
 
 def provider_id(zone: str, instance_id: str) -> str:
@@ -61,7 +60,7 @@ def provider_id(zone: str, instance_id: str) -> str:
 
 
 def instance_id(provider: str) -> str:
-    """InvalidInput when it is not one of ours."""
+    """Raises InvalidInput if it is not a provider id of AWS."""
     zone, slash, found = provider.removeprefix(_PREFIX).partition("/")
     if not provider.startswith(_PREFIX) or not slash or not found.startswith("i-"):
         raise errors.InvalidInput(f"provider id {provider!r} is not {_PREFIX}<zone>/<instance id>")
@@ -73,7 +72,7 @@ def instance_id(provider: str) -> str:
 
 
 def all_of(cluster: Cluster) -> dict[str, Any]:
-    """Every instance of a cluster that is not gone."""
+    """Lists every instance of a cluster that is not terminated."""
     return _request(
         ("tag-key", [names.NODEPOOL]),
         ("tag-key", [aws.EC2NODECLASS]),
@@ -83,7 +82,7 @@ def all_of(cluster: Cluster) -> dict[str, Any]:
 
 
 def launched_with(tokens: Iterable[str], cluster: Cluster) -> dict[str, Any]:
-    """What calls with these tokens launched."""
+    """Lists the instances that calls with these tokens launched."""
     return _request(
         (f"tag:{names.LAUNCH_TOKEN}", sorted(tokens)),
         (f"tag:{aws.CLUSTER_NAME_TAG}", [cluster.name]),
@@ -106,7 +105,7 @@ def _request(*filters: tuple[str, Collection[str]]) -> dict[str, Any]:
 
 
 def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> EC2Instance:
-    """`ec2_ahead_s`: what EC2's clock is ahead of the program's time by."""
+    """`ec2_ahead_s`: seconds that EC2's clock is ahead of the program's time."""
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
     kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
     zone = raw["Placement"]["AvailabilityZone"]
@@ -142,8 +141,8 @@ def _placement_group(placement: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:
-    """Spot by its request. Reserved when it is in a reservation, and was launched to be in one or its class
-    selects that reservation. In any other reservation, or in none, it is on-demand (decision 25)."""
+    """Spot, if the instance has a spot request. Reserved, if it is in a reservation and was launched into reservations
+    only, or its class selects that reservation. Else on-demand (decision 25)."""
     if raw.get("SpotInstanceRequestId"):
         return names.SPOT
     reservation_id = raw.get("CapacityReservationId")
@@ -158,8 +157,8 @@ def capacity_type(raw: Mapping[str, Any], selected: AbstractSet[str]) -> str:
 
 
 def lacks(interfaces: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What an instance with these interfaces lacks, whatever its type could have: EFAs are there where they were asked
-    for (aws-5.10.4)."""
+    """The resources that an instance with these interfaces lacks: it has EFAs only if the launch requested them
+    (aws-5.10.4)."""
     return () if any(one.get("InterfaceType") in _EFAS for one in interfaces) else (capacity.EFA,)
 
 
@@ -172,7 +171,7 @@ def reservation_labels(reservation_id: str, kind: str, *, interruptible: bool) -
 
 
 def _labels(raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: str) -> dict[str, str]:
-    """What EC2 itself knows of the node's labels; those of the type are known where it is launched."""
+    """The node labels that EC2's response has. The launcher adds those of the instance type."""
     placement, lifecycle = raw["Placement"], raw.get("InstanceLifecycle")
     setting = tags.get(aws.CAPACITY_RESERVATION_SETTING)
     reservation_id = raw.get("CapacityReservationId")

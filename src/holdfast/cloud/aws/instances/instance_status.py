@@ -1,12 +1,12 @@
-"""What DescribeInstanceStatus says of instances: checks that fail, and what AWS is going to do to them.
+"""Reads DescribeInstanceStatus: failing status checks and scheduled events.
 
-Called by `provider`, once a minute. The rules: how often EC2 is asked depends neither on our nodes nor on what else
-runs in the account; an event that is over is no news, though EC2 tells of it for a week; volumes that do not answer
-are no reason to end an instance (aws-6.5.2).
+Called by `provider`, once a minute. The number of calls depends neither on the nodes nor on other instances in the
+account. Completed events are ignored, although EC2 returns them for a week. A failing check of attached EBS volumes is
+no reason to terminate an instance (aws-6.5.2).
 
-EC2 joins filters by "and", so Karpenter's three questions cannot be one. While everything that runs in the account is
-one page, one call without a filter answers all three. In an account that turned out to be larger they take turns, one a
-reading, and have short answers; what is scheduled is known days ahead and has the fewest turns.
+EC2 ANDs filters, so Karpenter's three queries cannot be one. While the instances of the account fit on one page, one
+call without a filter returns all of them. In a larger account each reading makes one of the three queries, whose
+responses are short. Events are scheduled days ahead, so their query is the rarest.
 """
 
 import itertools
@@ -33,7 +33,7 @@ _INSTANCE: Final = ("instance-status.status", (_IMPAIRED,))
 _SYSTEM: Final = ("system-status.status", (_IMPAIRED,))
 _TURNS: Final = (_INSTANCE, _SYSTEM, ("event.code", _CODES), _INSTANCE, _SYSTEM)
 _OVER: Final = ("[Completed]", "[Canceled]")
-_CHECKS: Final = {  # the host first: what ails it ails the instance too
+_CHECKS: Final = {  # the host first: its failure also fails the instance
     "SystemStatus": ("system_status", "its host fails EC2's status check"),
     "InstanceStatus": ("instance_status", "its instance fails EC2's status check"),
 }
@@ -43,11 +43,11 @@ _EVENT: Final = "event_status"
 class Statuses:
     def __init__(self, aws: Calls) -> None:
         self._aws = aws
-        self._one_page = True  # all that runs in the account
+        self._one_page = True  # whether the account's instances fit on one page
         self._turns = itertools.cycle(_TURNS)
 
     async def read(self) -> tuple[InstanceStatus, ...]:
-        """Of the account's instances those that are not well, each once, by id."""
+        """The unhealthy instances of the account, each once, sorted by id."""
         found = await self._everything() if self._one_page else None
         if found is None:
             found = await self._read_filtered(*next(self._turns))
@@ -55,7 +55,7 @@ class Statuses:
         return tuple(by_id[key] for key in sorted(by_id))
 
     async def _everything(self) -> Sequence[InstanceStatus | None] | None:
-        """None: there is more than a page."""
+        """None: there is more than one page."""
 
         def page(answer: Mapping[str, Any]) -> tuple[list[InstanceStatus | None], bool]:
             return [self._read(raw) for raw in answer[_LISTED]], not answer.get("NextToken")

@@ -1,9 +1,8 @@
-"""Messages of the interruption queue: what EC2 is about to do to instances and reservations. Pure.
+"""Parses messages of the interruption queue: announced actions of EC2 on instances and reservations. Pure.
 
-A message is an EventBridge event; which events are understood stands in one table, keyed
-as EventBridge keys them (aws-6.4.2). The rules: a message that is no event is InvalidInput, for the caller
-to count and drop; an event of another kind becomes an empty notice; events are best effort, so nothing
-may depend on one that a poll would not find out later.
+A message is an EventBridge event. One table has the known events, by source and detail type as in EventBridge
+(aws-6.4.2). A message that is not an event is InvalidInput; the caller counts and deletes it. An unknown event becomes
+an empty notice. Delivery is best effort, so nothing depends on an event that polling would not show later.
 """
 
 import enum
@@ -18,15 +17,15 @@ import msgspec
 from holdfast import errors
 from holdfast.cloud.aws.client import answers
 
-_BODY_MAX: Final = 2**20  # characters; SQS takes no more
-_WARNING_S: Final = 120  # between a warning and the end of a spot or interruptible instance
+_BODY_MAX: Final = 2**20  # characters; the limit of SQS
+_WARNING_S: Final = 120  # from the warning to the interruption of a spot or interruptible instance
 _RESERVATION_ID: Final = re.compile(r"\bcr-[0-9a-z]+")
 _INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]+")
 _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Kind(enum.StrEnum):
-    """What a message reports, as the value of the metric label."""
+    """The kind of a message; the value is the metric label."""
 
     SPOT_INTERRUPTED = "spot_interrupted"
     RESERVATION_INTERRUPTED = "capacity_reservation_interrupted"
@@ -34,7 +33,7 @@ class Kind(enum.StrEnum):
     INSTANCE_STOPPED = "instance_stopped"
     INSTANCE_TERMINATED = "instance_terminated"
     SCHEDULED_CHANGE = "scheduled_change"
-    RESERVATION_CHANGED = "capacity_reservation_changed"  # its state or size: count again
+    RESERVATION_CHANGED = "capacity_reservation_changed"  # of its state or size: count again
     BLOCK_EXPIRING = "capacity_block_expiring"
     NOTHING = "no_op"
 
@@ -45,11 +44,11 @@ class Notice:
     instance_ids: tuple[str, ...] = ()
     reservation_ids: tuple[str, ...] = ()
     sent_s: int = 0
-    ends_s: int | None = None  # when EC2 takes what it is about, where it says so
+    ends_s: int | None = None  # when EC2 reclaims the instance or the reservation, if the event has it
 
 
 class _Event(msgspec.Struct, frozen=True, rename={"detail_type": "detail-type"}):
-    """As EventBridge wraps whatever happened."""
+    """The EventBridge envelope."""
 
     source: str
     detail_type: str
@@ -149,7 +148,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[_Event], Notice | None]]] = {
     ("aws.health", "AWS Health Event"): _health,
     **{(_EC2, f"EC2 Capacity Reservation {state}"): _reservation_changed for state in _RESERVATION_STATES},
     (_EC2, "EC2 Interruptible Capacity Reservation Allocation Reclamation Completed"): _reservation_changed,
-    # AWS's pages spell these two in two ways.
+    # AWS's documentation has two spellings of these.
     (_EC2, "Capacity Block Delivered"): _reservation_changed,
     (_EC2, "Capacity Block Reservation Delivered"): _reservation_changed,
     (_EC2, "Capacity Block Expiration Warning"): _block_expiring,
@@ -165,7 +164,7 @@ def _instance(event: _Event) -> tuple[str, ...]:
 
 
 def _reservations(event: _Event, *, needed: bool = False) -> tuple[str, ...]:
-    """Wherever the event names them: its detail is spelt in more than one way."""
+    """The reservation ids anywhere in the event: its detail has more than one spelling."""
     texts = [*event.resources, *(value for value in event.detail.values() if isinstance(value, str))]
     found = tuple(sorted({match for text in texts for match in _RESERVATION_ID.findall(text)}))
     if needed and not found:

@@ -1,7 +1,7 @@
-"""Describes, tags, reboots and terminates instances, and compares them with their class.
+"""Describes, tags, reboots and terminates instances, and checks them for drift.
 
-The rules: DescribeInstances and TerminateInstances are batched, so calls do not grow with nodes; each operation is
-idempotent; an instance that was launched moments ago and that EC2 does not describe yet is not gone.
+DescribeInstances and TerminateInstances are batched, so the number of calls does not grow with nodes. Each operation is
+idempotent. A new instance that EC2 does not describe yet does not count as terminated.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from holdfast.model.offerings import InstanceType
 V = TypeVar("V")
 
 TERMINATION_FAILURES: Final = "karpenter_cloudprovider_instance_termination_failures_total"
-JUST_S: Final = 5.0  # how long a listing is good enough to say that an instance is ending
-LISTED_S: Final = 120.0  # how long a listing is good enough to say that nothing changed
-A_PAGE_S: Final = 20.0  # a listing is shared for so long for each page beyond the first
-LAG_S: Final = 120.0  # how long EC2 may take to describe what it has launched
+JUST_S: Final = 5.0  # how long a listing is used for instances that are terminating
+LISTED_S: Final = 120.0  # how long a listing is used to show that nothing has drifted
+A_PAGE_S: Final = 20.0  # a listing is reused for this time per page beyond the first
+LAG_S: Final = 120.0  # EC2 may not describe a new instance for this long
 _DESCRIBE: Final = "DescribeInstances"
 _TERMINATED: Final = "terminated"
 
@@ -52,20 +52,20 @@ class InstanceProvider:
         self._clock = clock
         self._selected = selected
         self._recorder = recorder
-        self._new: dict[str, float] = {}  # by instance id, when it was launched
-        self._listed: dict[str, EC2Instance] = {}  # by id, all of them, as they were last listed, in order
+        self._new: dict[str, float] = {}  # launch time by instance id
+        self._listed: dict[str, EC2Instance] = {}  # the last listing, by id
         self._listed_s = -math.inf
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
 
     def launched(self, instance_id: str) -> None:
-        """EC2 reported the launch, so the instance exists even while DescribeInstances does not list it."""
+        """Records a launch: the instance exists even while DescribeInstances does not list it."""
         now_s = self._clock.monotonic_s()
         self._new = {known: at_s for known, at_s in self._new.items() if now_s - at_s < LAG_S}
         self._new[instance_id] = now_s
 
     async def by_provider_id(self, provider_id: str) -> EC2Instance:
-        """NotFound when it is gone for good."""
+        """Raises NotFound when the instance is terminated."""
         return await self.described(ec2_instances.instance_id(provider_id))
 
     async def described(self, instance_id: str) -> EC2Instance:
@@ -83,8 +83,8 @@ class InstanceProvider:
         return (await self.by_provider_id(provider_id)).instance
 
     async def all(self, max_age_s: float = 0) -> tuple[EC2Instance, ...]:
-        """Every instance of this cluster, by provider id. A listing of many pages is reused for longer,
-        so that the rate of calls does not grow with the nodes."""
+        """Every instance of this cluster, sorted by provider id. A listing of many pages is reused for longer, so that
+        the rate of calls does not grow with the nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / ec2_instances.PAGE)
         if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             found = await self._read(ec2_instances.all_of(self._cluster))
@@ -93,7 +93,7 @@ class InstanceProvider:
         return tuple(self._listed.values())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[EC2Instance]:
-        """What calls with these tokens launched, oldest first."""
+        """The instances that calls with these tokens launched, oldest first."""
         found: list[EC2Instance] = []
         for start in range(0, len(tokens), ec2_instances.IDS_MAX):
             some = tokens[start : start + ec2_instances.IDS_MAX]
@@ -101,7 +101,7 @@ class InstanceProvider:
         return sorted(found, key=lambda one: (one.instance.launched_s, one.id))
 
     async def terminate(self, provider_id: str) -> None:
-        """NotFound when it has ended. One that is ending is only looked at (aws-6.7.1)."""
+        """Raises NotFound when the instance is terminated. Sends no call for one that is shutting down (aws-6.7.1)."""
         id_ = ec2_instances.instance_id(provider_id)
         with contextlib.suppress(errors.NotReady):  # EC2 does not list it yet, but can terminate it
             if await self._state(id_) is InstanceState.ENDING:
@@ -110,14 +110,14 @@ class InstanceProvider:
             raise errors.NotFound(f"{provider_id} has ended")
 
     async def _state(self, id_: str) -> InstanceState:
-        """Callers that wait for a termination ask every few seconds, so a recent listing is enough."""
+        """A controller that waits for a termination calls this every few seconds, so a recent listing is enough."""
         is_young = self._clock.monotonic_s() - self._listed_s < JUST_S
         listed = self._listed.get(id_) if is_young else None
         return (listed or await self.described(id_)).instance.state
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        """Tags the instance with the operation first. After a crash between the two calls the instance is not
-        rebooted, which the reboot controller notices; a second reboot would stay unnoticed."""
+        """Tags the instance with the operation first. After a crash between the two calls the instance is not rebooted,
+        and the reboot controller detects that; it could not detect a second reboot."""
         found = await self.by_provider_id(provider_id)
         if found.tags.get(ec2_instances.REBOOT_TAG) == operation:
             return
@@ -126,8 +126,8 @@ class InstanceProvider:
         await self._aws.call(calls.EC2, "RebootInstances", InstanceIds=[found.id])
 
     async def tag(self, claim: NodeClaim) -> None:
-        """Writes on an instance which claim and node it is: a call of its own each, since no two say the same.
-        What it says already is left as it is (aws-6.6.1)."""
+        """Tags the instance with its claim and node. Each instance needs its own call, because the values differ.
+        Existing tags are kept (aws-6.6.1)."""
         assert claim.status.provider_id is not None, "only what was launched can be tagged"
         found = await self.by_provider_id(claim.status.provider_id)
         wanted = {
@@ -143,9 +143,8 @@ class InstanceProvider:
     async def drifted(
         self, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
     ) -> str | None:
-        """Why a claim's instance is no longer what its class would launch; None: it still is. The last listing
-        is good enough to say that it is, so that many nodes cost no calls; that it is not is looked at anew
-        (aws-6.3.3)."""
+        """The reason of the drift, or None. A recent listing is enough to show that nothing has drifted, so many nodes
+        need no calls; a drift is confirmed with a new read (aws-6.3.3)."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
         reason = functools.partial(self._reason, claim, node_class, types)
         if self._clock.monotonic_s() - self._listed_s < LISTED_S:
@@ -180,8 +179,8 @@ class InstanceProvider:
         return [one for group in found for one in group]
 
     async def _terminate(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """The state each was in before. EC2 refuses a call that names one it does not know: then each alone. An answer
-        that leaves one out says nothing about it: to take it for gone would leave it running without a NodeClaim."""
+        """The previous state of each instance. EC2 rejects a call with an unknown id; then each id is sent alone. A
+        response without one of the ids is an error: otherwise that instance could run without a NodeClaim."""
 
         def states(answer: Mapping[str, Any]) -> dict[str, str]:
             found = {

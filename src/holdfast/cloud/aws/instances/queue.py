@@ -1,7 +1,7 @@
-"""The interruption queue: SQS, read message by message.
+"""Reads the interruption queue from SQS.
 
-Called by `notices`. The rules: a message is deleted when it was acted on, and stays for another
-try otherwise; what is no event is counted and dropped, or it would come back for ever (aws-6.4.1).
+Called by `notices`. A message is deleted after its notice was handled; otherwise SQS delivers it again. A message that
+is not an event is counted and deleted, because SQS would deliver it for ever (aws-6.4.1).
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ AGE: Final = "karpenter_interruption_message_queue_duration_seconds"
 MALFORMED: Final = "holdfast_interruption_malformed_messages_total"
 
 _SQS: Final = "sqs"
-_MOST: Final = 10  # messages in one answer
-WAIT_S: Final = 20  # for a message to arrive
-_HIDDEN_S: Final = 20  # a message that was received comes back after so long, unless it is deleted
+_MOST: Final = 10  # messages in one response
+WAIT_S: Final = 20  # long poll
+_HIDDEN_S: Final = 20  # the visibility timeout: SQS delivers the message again after it, unless deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
     notice: Notice
-    receipt: str  # what deletes it
+    receipt: str  # handle to delete the message
 
 
 class Queue:
@@ -38,7 +38,7 @@ class Queue:
         self._url: str | None = None
 
     async def receive(self) -> list[Received]:
-        """What is there, or arrives within a while. NotFound when there is no such queue."""
+        """The messages in the queue, or those that arrive within WAIT_S. Raises NotFound without a queue."""
         url = await self._find()
         messages = await self._aws.read(
             _SQS,
@@ -57,7 +57,7 @@ class Queue:
         return found
 
     async def delete(self, receipt: str) -> None:
-        """It was acted on. Twice is once."""
+        """Deletes a handled message. Idempotent."""
         await self._aws.call(_SQS, "DeleteMessage", QueueUrl=await self._find(), ReceiptHandle=receipt)
         self._recorder.count(DELETED, {})
 
@@ -69,7 +69,7 @@ class Queue:
         return self._url
 
     async def _read(self, body: str, receipt: str) -> Notice | None:
-        """None: it was nothing to act on, and is gone."""
+        """None: the message has no notice, and was deleted."""
         try:
             notice = interruption.read(body)
         except errors.InvalidInput:
@@ -85,6 +85,6 @@ class Queue:
 
 
 def _messages(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The body and the receipt of each message. One without a receipt could never be deleted, so it is left to SQS."""
+    """Body and receipt of each message. One without a receipt cannot be deleted, so it is skipped."""
     found = answer.get("Messages", ())[:_MOST]
     return [(one.get("Body", ""), one["ReceiptHandle"]) for one in found if one.get("ReceiptHandle")]

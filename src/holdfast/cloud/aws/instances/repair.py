@@ -1,4 +1,4 @@
-"""The repair policies of AWS: which conditions of a Node count, and for how long each is tolerated (aws-9.4.3).
+"""The repair policies of AWS: conditions of a Node, and how long each is tolerated (aws-9.4.3).
 
 Disruption reads them through `ports.Cloud`. A condition that no agent on the node reports never matches.
 """

@@ -1,1 +1,1 @@
-"""From NodeClaims to instances: the choice of offerings, launch templates, fleets, and their results."""
+"""Launches instances for NodeClaims: selects offerings, creates launch templates and fleets, reads the results."""

@@ -1,8 +1,8 @@
-"""How many addresses each subnet has left, with what launches are about to take.
+"""Counts the free IP addresses of each subnet, less those that launches will use.
 
-What EC2 says of a subnet is up to a minute old, and the addresses of a node's pods are taken while it starts. So a
-launch is charged with an address a pod, before the call for every zone it may end in, after it for where it did; a
-charge lasts until a reading that began well after it (aws-5.4.1).
+EC2's count of a subnet is up to a minute old, and the pods of a new node take their addresses while it starts. So a
+launch is charged one address per pod: before the call in every zone that it may use, after it in the zones of its
+instances. A charge ends with a reading of the subnets that began well after it (aws-5.4.1).
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from holdfast.cloud.aws.launch.fleets import Answer
 from holdfast.cloud.aws.nodeclass.network import Subnet
 from holdfast.model import resources
 
-LAG_S: Final = 120.0  # a reading that began so long after a launch shows the addresses that it uses
+LAG_S: Final = 120.0  # a reading that begins this long after a launch includes its addresses
 
 
 @dataclass(slots=True)
 class Charge:
-    """What one launch takes."""
+    """The addresses of one launch."""
 
     addresses: Mapping[str, int]  # by subnet
     at_s: float
@@ -35,7 +35,7 @@ class Addresses:
         self._charges: list[Charge] = []
 
     def free(self) -> dict[str, int]:
-        """By subnet; of one that no reading has, nothing is known."""
+        """Free addresses by subnet. A subnet that no reading has is missing, or negative by its charges."""
         read_s = self._clock.monotonic_s() - (self._subnets.age_s or 0.0)
         self._charges = [one for one in self._charges if one.addresses and read_s < one.at_s + LAG_S]
         left = {subnet.id: subnet.free_addresses for subnet in self._subnets.last or ()}
@@ -45,7 +45,7 @@ class Addresses:
         return left
 
     def charge(self, choice: Choice, subnets: Mapping[str, str], count: int) -> Charge:
-        """For a launch that may end in any zone of the choice, on the smallest node there."""
+        """Charges a launch in every zone of the choice, with the smallest node of each."""
         smallest: dict[str, int] = {}
         for option in choice.options:
             subnet_id = subnets.get(option.offering.zone)

@@ -1,8 +1,8 @@
-"""What a fleet's answer teaches about what can be had, written down for the catalog and the metrics.
+"""Records the results of a CreateFleet call for the catalog and the metrics.
 
-The rules: a pool without capacity is unavailable for a while, but only for on-demand and spot launches
-(Q-43, decision 12); a reservation is held down when EC2 itself calls it full, and for
-nothing else: a quota, or a subnet without addresses, is no full reservation.
+A pool without capacity is unavailable for a while, but only for on-demand and spot launches (Q-43, decision 12). A
+reservation is held down only if EC2 reports it full or without capacity. A quota or a subnet without addresses does not
+hold it down.
 """
 
 from collections.abc import Iterable
@@ -38,18 +38,18 @@ class Bookkeeping:
         self._recorder = recorder
 
     def observe_batch_size(self, claims: int) -> None:
-        """One fleet for so many claims."""
+        """Records how many claims one fleet is for."""
         self._recorder.observe(batching.BATCH_SIZE, {"batcher": "create_fleet"}, claims)
 
     def blocked_subnets(self) -> frozenset[str]:
         return self._unavailable.subnets.members(self._clock.monotonic_s())
 
     def full(self, reservation_ids: Iterable[str]) -> None:
-        """EC2 refused them, and their counts say that they are full."""
+        """EC2 rejected launches into these reservations, and their counts show no free slot."""
         self._hold_downs.full(reservation_ids, self._clock.monotonic_s())
 
     def refused(self, reservation_ids: Iterable[str]) -> None:
-        """EC2 refused them again and again, and their counts say that they are free."""
+        """EC2 rejected several launches into these reservations, and their counts show free slots."""
         self._hold_downs.refused(reservation_ids, self._clock.monotonic_s())
 
     def answered(self, choice: Choice, answer: Answer, *, into_target: bool) -> None:

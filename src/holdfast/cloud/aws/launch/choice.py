@@ -1,11 +1,11 @@
-"""Which offerings one launch goes for: pure, from what a claim asks for and what can be had.
+"""Selects the offerings for one launch. Pure.
 
-The rules: a claim that allows `reserved` goes into reservations before anything else,
-and then into nothing but reservations (Q-20, Q-21); ordinary reservations, capacity blocks and interruptible
-reservations never share a request, the set with the cheapest offering is taken and on a tie the capacity
-block (Q-36); a request has each pair of type and zone once, with the reservation that has most free slots (Q-22).
+A claim that allows `reserved` is launched into reservations if one can be launched into, and then only into
+reservations (Q-20, Q-21). Ordinary reservations, capacity blocks and interruptible reservations never share a request:
+the set with the cheapest offering is used, on a tie the capacity block (Q-36). A request has each pair of type and zone
+once, with the reservation that has most free slots (Q-22).
 
-Differs from Karpenter (aws-5.2.5): a slot that is paid for is never passed over because its type is exotic.
+Differs from Karpenter (aws-5.2.5): a paid slot is used even if its type is exotic.
 """
 
 import enum
@@ -24,7 +24,7 @@ from holdfast.model.requirements import Requirements
 from holdfast.model.snapshot import ClaimView
 
 TYPES_MAX: Final = 60
-POOLS_MAX: Final = 300  # as many overrides as EC2 takes
+POOLS_MAX: Final = 300  # EC2's limit of overrides
 _METAL: Final = "metal"
 _EXOTIC: Final = (
     capacity.NVIDIA_GPU,
@@ -36,16 +36,16 @@ _EXOTIC: Final = (
 
 
 class Market(enum.Enum):
-    """What a request may hold only one of."""
+    """A request has offerings of one market only."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
-    RESERVATION = "reservation"  # an ordinary one: an on-demand launch that targets it
+    RESERVATION = "reservation"  # an ordinary reservation: an on-demand launch with a target
     BLOCK = "capacity-block"
     INTERRUPTIBLE = "interruptible-capacity-reservation"
 
 
-# Which set goes first when the cheapest offerings of two cost the same.
+# The order of sets whose cheapest offerings have the same price.
 _TIE: Final = {Market.BLOCK: 0, Market.RESERVATION: 1, Market.INTERRUPTIBLE: 2}
 _RESERVED_MARKETS: Final = {
     (capacity_reservation.DEFAULT, "false"): Market.RESERVATION,
@@ -56,7 +56,7 @@ _RESERVED_MARKETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LaunchOption:
-    """One instance type in one zone."""
+    """One instance type with one of its offerings."""
 
     instance_type: InstanceType
     offering: Offering
@@ -67,14 +67,14 @@ class LaunchOption:
 
     @property
     def zone_id(self) -> str | None:
-        """The same for all accounts; None where no subnet has it."""
+        """The zone id, which all accounts share; None if no subnet has it."""
         named = self.offering.requirements.by_key.get(aws.ZONE_ID)
         return named.any_value() if named else None
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one fleet request offers EC2 to choose from."""
+    """The offerings that one CreateFleet request contains."""
 
     market: Market
     options: tuple[LaunchOption, ...]  # cheapest first
@@ -100,9 +100,8 @@ def choose(
     spot: bool = True,
     best_effort: bool = False,
 ) -> Choice:
-    """InsufficientCapacity when nothing that will do can be had. `free` are counts of reservations that are
-    newer than those of the types; without `spot` no spot offering is chosen; `best_effort`: minValues may be
-    missed."""
+    """Raises InsufficientCapacity if no offering fits. `free` are newer counts of reservations than those of the types.
+    Without `spot` no spot offering is selected. `best_effort`: minValues may be missed."""
     options = [
         LaunchOption(known, offering)
         for known, offering in wanted.offerings(types, CLOUD_LABELS, free or {})
@@ -121,7 +120,7 @@ def choose(
 
 
 def market(reserved: Offering) -> Market | None:
-    """Of a reserved offering; None: a kind of reservation that this module cannot launch into."""
+    """The market of a reserved offering; None for an unknown kind of reservation."""
     kind = _label(reserved, aws.CAPACITY_RESERVATION_TYPE)
     return _RESERVED_MARKETS.get((kind, _label(reserved, aws.CAPACITY_RESERVATION_INTERRUPTIBLE)))
 
@@ -139,12 +138,12 @@ def _reserved(options: Iterable[LaunchOption]) -> Choice | None:
 
 
 def _one_block(options: Iterable[LaunchOption]) -> tuple[LaunchOption, ...]:
-    """A request can hold one capacity block: the cheapest, then the one with fewest free slots, then by id."""
+    """A request can have one capacity block: the cheapest, then the one with fewest free slots, then the first id."""
     return (min(options, key=lambda p: (p.order_key, p.offering.count, p.offering.reservation_id or "")),)
 
 
 def _one_a_pool(options: Iterable[LaunchOption]) -> tuple[LaunchOption, ...]:
-    """EC2 refuses a pair of type and zone that is there twice."""
+    """EC2 rejects a request with the same pair of type and zone twice."""
     best: dict[tuple[str, str], LaunchOption] = {}
     for option in options:
         pool = (option.instance_type.name, option.offering.zone)
@@ -174,7 +173,7 @@ def _unreserved(options: list[LaunchOption], wanted: ClaimView) -> Choice | None
 
 
 def _without_exotic(options: list[LaunchOption]) -> list[LaunchOption]:
-    """Bare metal and accelerators only where nothing else will do."""
+    """Removes bare metal and accelerated types, unless only these fit."""
     return [option for option in options if not _is_exotic(option.instance_type)] or options
 
 
@@ -184,7 +183,7 @@ def _is_exotic(instance_type: InstanceType) -> bool:
 
 
 def _without_dear_spot(options: list[LaunchOption]) -> list[LaunchOption]:
-    """Spot that costs more than the cheapest on-demand offering has nothing to recommend it."""
+    """Removes spot offerings that cost more than the cheapest on-demand offering."""
     on_demand = (option.order_key for option in options if option.offering.capacity_type == names.ON_DEMAND)
     cheapest = min(on_demand, default=None)
     if cheapest is None:
@@ -193,8 +192,8 @@ def _without_dear_spot(options: list[LaunchOption]) -> list[LaunchOption]:
 
 
 def _at_most(choice: Choice, wanted: Requirements, *, best_effort: bool) -> Choice:
-    """The cheapest types, as many as a request may name; they must still have as many different values as required, unless the
-    policy of minValues is BestEffort."""
+    """Keeps the cheapest types up to the limit of a request. Raises InsufficientCapacity if they have fewer different
+    values than minValues requires, unless the policy is BestEffort."""
     types: dict[str, InstanceType] = {}
     for option in choice.options:
         if len(types) < TYPES_MAX:

@@ -1,8 +1,9 @@
-"""CreateFleet: its request from a choice and its templates, and what its answer means. Pure.
+"""Builds CreateFleet requests from a choice and its templates, and parses the responses. Pure.
 
-The rules: an `instant` fleet and never a usage strategy, so that EC2 never falls back behind our
-back (Q-23); reservations by `lowest-price`, on demand in the order of the choice, since EC2 knows list prices only; only
-templates of one market (Q-36); an answer with fewer instances than asked for and no error is survived, and tried again.
+The fleet is `instant` and has no usage strategy, so that EC2 never falls back from a reservation by itself (Q-23).
+Reservations use `lowest-price`; on-demand launches use the order of the choice, because EC2 compares list prices only.
+All templates of a request have one market (Q-36). A response with fewer instances than requested and without errors is
+retried.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ _NANO: Final = 10**9
 _TAGGED: Final = ("instance", "volume", "fleet")
 _SPOT_STRATEGY: Final = "price-capacity-optimized"
 _LOWEST_PRICE: Final = {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
-# What EC2 calls what is launched, and the options that go with it.
+# EC2's target capacity type and the options of each market.
 _MARKETS: Final[dict[Market, tuple[str, dict[str, Any]]]] = {
     Market.ON_DEMAND: ("on-demand", {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}),
     Market.RESERVATION: ("on-demand", _LOWEST_PRICE),
@@ -38,7 +39,7 @@ _MARKETS: Final[dict[Market, tuple[str, dict[str, Any]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to ask for, apart from where it may come from."""
+    """The fields of a request that do not depend on the choice."""
 
     count: int
     client_token: str
@@ -48,7 +49,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One instance of an answer."""
+    """One instance of a response."""
 
     instance_id: str
     instance_type: str
@@ -58,7 +59,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One error of an answer: what could not be had, and why. What it is about may be missing."""
+    """One error of a response. EC2 may leave out the type, the zone and the subnet."""
 
     code: str
     message: str
@@ -80,7 +81,7 @@ class Answer:
 def request(
     choice: Choice, templates: Iterable[Template], subnets: Mapping[str, str], order: Order
 ) -> dict[str, Any]:
-    """InsufficientCapacity when no zone of the choice has a subnet that can take an instance."""
+    """Raises InsufficientCapacity if no zone of the choice has a usable subnet."""
     assert 1 <= order.count <= CAPACITY_MAX, "a fleet has a bound"
     configs = [
         {
@@ -123,8 +124,8 @@ def _overrides(choice: Choice, template: Template, subnets: Mapping[str, str]) -
 
 
 def _priorities(choice: Choice) -> dict[tuple[str, str], dict[str, float]]:
-    """By type and zone; the lowest is launched first. On demand it is the index in the choice, else the price, if known,
-    which EC2 looks at in none of the other markets."""
+    """Priorities by type and zone; EC2 launches the lowest first. For on-demand launches it is the index in the choice.
+    Elsewhere it is the known price, which EC2 ignores."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for index, option in enumerate(choice.options):
         key = (option.instance_type.name, option.offering.zone)
@@ -139,7 +140,7 @@ def _priorities(choice: Choice) -> dict[tuple[str, str], dict[str, float]]:
 def zonal_subnets(
     node_class: EC2NodeClass, blocked: Iterable[str] = (), free: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """By zone, the subnet to launch into: the one with most free addresses, else the first that is listed."""
+    """The subnet to launch into, by zone: the one with most free addresses, else the first in the status."""
     found: dict[str, str] = {}
     without, left = frozenset(blocked), free or {}
     for subnet in sorted(node_class.status.subnets, key=lambda one: -left.get(one.id, 0)):
@@ -149,7 +150,7 @@ def zonal_subnets(
 
 
 def context(claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
-    """Not when minValues were relaxed for the claim (aws-5.7.4)."""
+    """None if minValues were relaxed for the claim (aws-5.7.4)."""
     relaxed = claim.metadata.annotations.get(names.MIN_VALUES_RELAXED) == "true"
     return None if relaxed else node_class.spec.context
 
@@ -158,8 +159,8 @@ def context(claim: NodeClaim, node_class: EC2NodeClass) -> str | None:
 
 
 def read(answer: Mapping[str, Any]) -> Answer:
-    """What EC2 answered. KeyError or ValueError if it does not say that there is a fleet, or which instances are in it, of
-    which type and where: then the call may have launched instances, and those are found by their tags."""
+    """Parses a response. Raises KeyError or ValueError if it has no fleet id, or an instance without an id, type or
+    zone: the call may then have launched instances, which are found by their tags."""
     answer["FleetId"]
     launched = []
     for group in answer.get("Instances", ()):
@@ -184,7 +185,7 @@ def read(answer: Mapping[str, Any]) -> Answer:
 
 
 def all_full(words: str) -> Answer:
-    """As if EC2 had answered for each reservation what it answered for the whole request."""
+    """The response to a request that EC2 rejected as a whole because of full reservations."""
     return Answer((), (Failure("ReservationCapacityExceeded", words),))
 
 
@@ -194,12 +195,11 @@ def _overrides_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] = ()) -> errors.HoldfastError:
-    """The error of a claim that got no instance (aws-5.8.8). A new value each time: each claim has its own.
+    """The error of a claim without an instance (aws-5.8.8). A new value for each claim.
 
-    Something that is no verdict on capacity, such as throttling, may have hidden what could have been had:
-    then the launch is tried again. A reservation that is full is only named full by EC2's own word for it.
-    `target`: the reservation that direct mode targets. It is in no offering, and pools that do not suit it
-    are refused as invalid, which says nothing when the one that does is full.
+    A failure that is not about capacity, such as throttling, may hide free capacity, so the launch is retried. A
+    reservation counts as full only with EC2's code for it. `target`: the reservation of direct mode. It is in no
+    offering, and EC2 rejects the other pools as invalid; that must not hide a full target.
     """
     if not failures:
         return errors.Retryable("EC2 launched fewer instances than were asked for, and did not say why")
@@ -210,7 +210,7 @@ def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] =
 
 
 def full_reservations(choice: Choice, failures: Iterable[Failure]) -> tuple[str, ...]:
-    """Those that EC2 called full. An error that does not say what it is about is about all."""
+    """The reservations that EC2 reported as full. An error without a type and a zone applies to all."""
     found: set[str | None] = set()
     for failure in failures:
         if failure.meaning is Meaning.RESERVATION_FULL:

@@ -1,9 +1,8 @@
-"""Which launches can be one fleet, what names its call, and which instance of an earlier call is whose. Pure.
+"""Groups launches into fleets, derives their client tokens, and assigns instances of earlier calls. Pure.
 
-The rules (decision 24): claims that ask for the same share a call; its client token
-follows from the token on the claims and from what they ask for, so a call that is made again after a crash
-is the same call; an instance that an earlier call launched is taken by a claim it suits, before anything is
-launched.
+Claims with equal requests share a call. Its client token is derived from the token on the claims and from the request,
+so that a retry after a crash is the same call. A claim takes a matching instance of an earlier call before anything is
+launched (decision 24).
 """
 
 import dataclasses
@@ -32,14 +31,14 @@ from holdfast.state.conversion import claims
 
 CLIENT_TOKEN_MAX: Final = 64
 INSTANCE_LABELS: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
-"""Labels that a claim has from its instance; where a plan gives one of them, its requirements say the same."""
+"""Labels that a claim gets from its instance. If a plan sets one, the requirements have it as well."""
 
 _DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One claim of a launch; `index` is its place in the answer."""
+    """One claim of a launch; `index` is its position in the results."""
 
     index: int
     request: LaunchRequest
@@ -50,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Claims that ask for the same, at most as many as one fleet may have."""
+    """Claims with equal requests, at most as many as one fleet can have."""
 
     key: str
     members: tuple[Member, ...]
@@ -87,8 +86,8 @@ def client_token(group: Group, attempt: int) -> str:
 
 
 def adopted(members: Sequence[Member], ec2_instances: Iterable[EC2Instance]) -> dict[int, EC2Instance]:
-    """By place in the answer, the instance of an earlier call that each member takes. Members of one group ask for
-    the same, so the same instances suit all of them."""
+    """The instances of earlier calls, by the index of the member that takes each. Members of one group have equal
+    requests, so the same instances match all of them."""
     waiting = [(group.first, deque(group.members)) for group in groups(members)]
     found: dict[int, EC2Instance] = {}
     for ec2_instance in ec2_instances:
@@ -104,14 +103,14 @@ def type_of(request: LaunchRequest, name: str) -> InstanceType | None:
 
 
 def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
-    """Launched with its token, as one of the ways it can be had, and not on its way out."""
+    """Whether the instance has the claim's token, matches one of its offerings and is not terminating."""
     instance, known = ec2_instance.instance, type_of(one.request, ec2_instance.instance.instance_type)
     if instance.launch_token != one.request.token or known is None:
         return False
     if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
         return False
     reserved = instance.reservation_id if instance.capacity_type == names.RESERVED else None
-    # Whether its pods fit was decided before the launch.
+    # The plan decided before the launch that the pods fit.
     wanted = dataclasses.replace(one.wanted, requests=NOTHING, reservation_id=None)
     return any(
         (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
@@ -121,8 +120,8 @@ def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
 
 
 def _key(one: Member) -> str:
-    """Of all that decides what is launched, and of nothing that changes by itself: prices, counts, subnets; nor of the
-    labels of an instance, which a claim may have got before a crash."""
+    """A hash of the fields that decide the launch. Without prices, counts and subnets, which change by themselves, and
+    without labels of an instance, which a claim may have from before a crash."""
     claim = one.claim
     labels = {key: value for key, value in claim.metadata.labels.items() if key not in INSTANCE_LABELS}
     return _digest(

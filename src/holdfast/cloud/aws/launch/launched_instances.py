@@ -1,7 +1,7 @@
 """Builds an Instance right after its launch. Pure.
 
-DescribeInstances may not list the instance yet, so it is built from the request and the fleet's answer. Later readings are
-EC2's (`instances`).
+DescribeInstances may not list the instance yet, so it is built from the request and the CreateFleet response. Later
+values come from EC2 (`instances`).
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def instance(
 
 
 def completed(found: Instance, member: Member) -> Instance:
-    """With the labels of its instance type, and the annotations that its claim gets."""
+    """Adds the labels of the instance type and the annotations of the claim."""
     known = type_of(member.request, found.instance_type)
     pool = member.claim.metadata.labels.get(names.NODEPOOL)
     labels = {
@@ -72,7 +72,7 @@ def completed(found: Instance, member: Member) -> Instance:
 
 
 def _of_type(known: InstanceType) -> dict[str, str]:
-    """Labels that every node of a type has. Those of reservations are the instance's own (aws-4.4.3)."""
+    """Labels with one value for the type. Labels of reservations depend on the instance (aws-4.4.3)."""
     return {
         r.key: next(iter(r.values))
         for r in known.requirements

@@ -1,14 +1,14 @@
-"""Launching: from NodeClaims to instances, so that every claim gets one instance or one reason, and never two.
+"""Launches instances for NodeClaims: each claim gets one instance or one error, and never two instances.
 
-The launching half of `ports.Cloud`. It lists (what earlier calls launched), decides (`choice`, `templates`,
-`fleets`), acts (templates, then CreateFleet) and records the results (`bookkeeping`). The rules:
+It lists the instances of earlier calls, selects offerings (`choice`, `templates`, `fleets`), creates launch templates
+and fleets, and records the results (`bookkeeping`).
 
-- An instance that an earlier call with the same token launched is adopted before anything is launched, and a
-  call that is made again has the same client token (decision 24). A token is spent once an answer was read:
-  after any error but Unreachable and NotReady. So a call that cannot be sent now is Unreachable, whatever the reason.
-- When EC2 calls a reservation full, its count is read again at once. While the count shows free
-  slots, the launch is tried again. If there are none, another reservation that the claim lists is tried,
-  unless it holds a slot of this one: which slot it holds next is for its owner to write down (decision 13).
+- A claim adopts an instance of an earlier call with its token before anything is launched, and a retry has the same
+  client token (decision 24). A token must not be used again after a response: that is after any error other than
+  Unreachable and NotReady. So a call that cannot be sent now raises Unreachable, for any cause.
+- If EC2 reports a reservation as full, its count is read again at once. While the count shows free slots, the launch is
+  retried. Otherwise another reservation of the claim is tried, unless the claim holds a slot of this one: only the
+  controller writes a new hold (decision 13).
 - A launch into reservations never falls back to on-demand or spot capacity.
 """
 
@@ -46,21 +46,21 @@ from holdfast.model.snapshot import ClaimView
 from holdfast.ports import LaunchRequest, ReservationCounts
 
 ATTEMPTS: Final = 4
-PAUSE_S: Final = 0.2  # before a launch is tried again; doubled each time
-# A call that differs from an earlier one of the same name: when to look for what that one launched.
+PAUSE_S: Final = 0.2  # before the first retry; doubled for each further one
+# Pauses between searches for the instances of an earlier call with the same client token and other parameters.
 SETTLES_S: Final = (1.0, 2.0, 4.0, 8.0)
 DEALT_MAX: Final = 10_000
 
 Outcome = Instance | errors.HoldfastError
 Why = Callable[[], errors.HoldfastError]
-"""The reason why a claim got nothing, made anew for each claim."""
+"""Returns a new error for each claim without an instance."""
 Counts = Callable[[], Awaitable[ReservationCounts]]
-"""All reservations, from a reading that begins after it is asked for."""
+"""Reads all reservations, beginning after the call."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Launch:
-    """One group on its way: who still waits, and what is known of reservations by now."""
+    """The launch of one group: the claims without an instance, and the counts of reservations."""
 
     group: Group
     owned: Collection[str]
@@ -68,7 +68,7 @@ class _Launch:
     wanted: ClaimView
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
-    refused: tuple[str, ...] = ()  # what the last answer called full
+    refused: tuple[str, ...] = ()  # full reservations of the last response
     context: LaunchContext
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
@@ -98,10 +98,10 @@ class Launcher:
         self._books = books
         self._counts = counts
         self.templates = TemplateStore(aws, context.cluster, ids)
-        self._dealt: dict[str, Instance] = {}  # by id, the instances that claims got
+        self._dealt: dict[str, Instance] = {}  # by instance id, the instances that were assigned to claims
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
-        """One outcome a request, in order. `owned`: provider ids that claims have already."""
+        """One result per request, in order. `owned`: provider ids of existing claims."""
         members = [launch_groups.member(index, request) for index, request in enumerate(requests)]
         try:
             outcomes = await self._adopt(members, owned)
@@ -116,8 +116,8 @@ class Launcher:
     # --- What was launched before ---------------------------------------------------------------------
 
     async def _adopt(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
-        """The instances of earlier calls: the one that this process gave to the claim, even if EC2 does not
-        list it yet; else an instance that no claim owns and that suits the claim."""
+        """Assigns instances of earlier calls: the one that this process assigned to the claim, even if EC2 does not
+        list it yet; else one that no claim owns and that matches."""
         by_name = {member.claim.metadata.name: member for member in members}
         outcomes: dict[int, Outcome] = {
             by_name[dealt.claim].index: dealt
@@ -156,7 +156,7 @@ class Launcher:
             try:
                 why = await self._attempt(launch, attempt)
             except errors.Conflict:
-                # An earlier life made a call of this name, for more claims or for fewer.
+                # A process before a restart made a call with this token, for more or fewer claims.
                 await self._find_earlier(launch)
                 why = None
             except errors.Throttled as error:
@@ -173,7 +173,7 @@ class Launcher:
         return launch.outcomes
 
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
-        """One call for all who are left. Why those who got nothing give up; None: it is worth another try."""
+        """Makes one call for all claims without an instance. Returns why they get none, or None to try again."""
         first = launch.group.first
         readiness.check(first.node_class)
         choice, launch_templates = await self._aws.executor.run(lambda: self._decide(launch))
@@ -217,7 +217,7 @@ class Launcher:
         try:
             answer = await self._create_fleet(request, launch_templates)
         except errors.Unreachable:
-            raise  # it may have launched: the charge stays
+            raise  # instances may have been launched: keep the charge
         except errors.HoldfastError:
             charge.addresses = {}
             raise
@@ -225,7 +225,7 @@ class Launcher:
         return answer
 
     async def _create_fleet(self, request: Mapping[str, Any], launch_templates: Sequence[Template]) -> Answer:
-        """Creates a deleted template again, once (aws-5.1.3)."""
+        """If a launch template was deleted, creates it again, once (aws-5.1.3)."""
         await self.templates.ensure(launch_templates)
         try:
             return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
@@ -239,9 +239,8 @@ class Launcher:
     def _assign(
         self, launch: _Launch, answer: Answer, choice: Choice, launch_templates: tuple[Template, ...]
     ) -> bool:
-        """Gives each claim one instance; garbage collection finds surplus instances by their tags and
-        terminates them. Returns whether EC2 repeated an earlier answer: some of its instances belong to other
-        claims already."""
+        """Assigns one instance to each claim; garbage collection finds surplus instances by their tags and terminates
+        them. Returns whether EC2 repeated an earlier response: some of its instances belong to other claims."""
         now_s = self._clock.now_s()
         outcomes: dict[int, Outcome] = {}
         new = [found for found in answer.launched if not self._is_assigned(found, launch)]
@@ -259,15 +258,15 @@ class Launcher:
         return ec2_instances.provider_id(found.zone, found.instance_id) in launch.owned
 
     async def _has_free_slots(self, launch: _Launch, choice: Choice, answer: Answer) -> bool:
-        """Whether a reservation that the launch may use has a free slot, by counts that are read now. A count
-        may not show yet what this very answer launched, so that is taken off."""
+        """Whether a reservation that the launch may use has a free slot, by new counts. The counts may not include the
+        instances of this response, so these are subtracted."""
         refused = launch.refused = fleets.full_reservations(choice, answer.failures)
         if not refused or any(f.meaning not in error_codes.UNFULFILLABLE for f in answer.failures):
             return False
         try:
             counts = await self._counts()
         except errors.HoldfastError:
-            return False  # EC2 answered that it is full, and no later answer differs
+            return False  # EC2 reported it full, and there is no newer count
         used = Counter(fleets.reservation_of(choice, one) for one in answer.launched)
         now_s = self._clock.now_s()
         launch.free |= {
@@ -285,7 +284,7 @@ class Launcher:
         return True
 
     async def _find_earlier(self, launch: _Launch) -> None:
-        """What a call of the same name launched is described sooner or later; then it is adopted."""
+        """Adopts the instances of an earlier call with the same client token, when EC2 describes them."""
         for pause_s in SETTLES_S:
             launch.settle(await self._adopt(launch.left, launch.owned))
             if not launch.left:
@@ -299,7 +298,8 @@ def _only_reserved(wanted: ClaimView) -> ClaimView:
 
 
 def _targets(member: Member) -> bool:
-    """Direct mode with a target: EC2 launches only into the target, and a full target says nothing about its pool."""
+    """Whether the class targets a reservation in direct mode: EC2 launches only into the target, and a full target does
+    not make its pool unavailable."""
     return templates.direct_setting(member.node_class) == templates.TARGET
 
 
@@ -310,7 +310,7 @@ def _target_ids(member: Member) -> tuple[str, ...]:
 
 
 def _unknown(error: errors.HoldfastError) -> errors.Unreachable:
-    """EC2 did not say what there is, so something may have been launched before."""
+    """Without a response, instances may have been launched before."""
     return errors.Unreachable(str(error))
 
 

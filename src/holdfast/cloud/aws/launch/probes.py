@@ -1,9 +1,8 @@
-"""Whether this account may launch what a class asks for, tried out without launching anything.
+"""Checks with dry runs whether the account may launch instances of a class.
 
-EC2 is asked for dry runs of the very calls that a launch makes, into a reservation as well where the class has one
-(Karpenter's stop before that, AW-18). The rules: a verdict is kept for half an hour, and for as long as class and
-status say the same; being refused for lack of rights is a verdict, and any other trouble is none; the launch template
-that is made for it is the one that launches use.
+The dry runs are the calls that a launch makes, also into a reservation if the class has one (Karpenter's do not include
+that, AW-18). A result is cached for half an hour, while class and status do not change. A missing permission is a
+result; any other error is not. The dry run uses the launch template of real launches.
 """
 
 import functools
@@ -32,9 +31,9 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import ClaimView
 
 ALLOWED_TTL_S: Final = 1800.0
-FORBIDDEN_TTL_S: Final = 300.0  # short: after a user grants the permissions, the class becomes ready soon
-_PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no code of its own for one that it does not know
-_TAGGED: Final = ("instance", "network-interface", "volume")  # what RunInstances creates
+FORBIDDEN_TTL_S: Final = 300.0  # short: the class becomes Ready soon after a user grants the permission
+_PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no error code for an unknown profile
+_TAGGED: Final = ("instance", "network-interface", "volume")  # resources that RunInstances creates
 _REFUSED: Final = (errors.Unauthorized, errors.Rejected)
 
 Types = Callable[[EC2NodeClass], Awaitable[tuple[InstanceType, ...]]]
@@ -49,7 +48,7 @@ class Probes:
         self._verdicts = Answers[str, Problem | None](aws.clock)
 
     async def problem(self, node_class: EC2NodeClass) -> Problem | None:
-        """None: all is allowed, or may not be tried out. An error of ours: there is no verdict yet."""
+        """The problem, or None. Raises an error if the dry run had no result."""
         if not self._context.dry_runs:
             return None
         return await self._verdicts.get(
@@ -68,7 +67,7 @@ class Probes:
                 choice = await self._aws.executor.run(decide)
                 template = templates.templates(choice, _claim(node_class), node_class, context)[0]
             except errors.InsufficientCapacity:
-                continue  # there is nothing to try it out with
+                continue  # no offering to test with
             except errors.InvalidInput as error:
                 return Problem("UserDataSizeLimitExceeded", str(error))
             found = await self._try(node_class, Choice(choice.market, template.options[:1]), template)
@@ -84,18 +83,18 @@ class Probes:
         order = Order(count=1, client_token="", tags=template.tags)
         subnets = fleets.zonal_subnets(node_class)
         request = fleets.request(choice, [template], subnets, order)
-        del request["ClientToken"]  # nothing comes of it
+        del request["ClientToken"]  # a dry run launches nothing
         try:
             await self._dry_run("CreateFleet", request)
             return await self._run(node_class, choice, template)
         except errors.Unauthorized as error:
             return Problem("CreateFleetAuthCheckFailed", str(error))
-        except errors.NotFound:  # the template, if it was deleted: it is made again the next time
+        except errors.NotFound:  # the template may have been deleted: create it the next time
             self._store.discard([template])
             raise
 
     async def _run(self, node_class: EC2NodeClass, choice: Choice, template: Template) -> Problem | None:
-        """In each subnet of the zone until one passes."""
+        """Tries the subnets of the zone until one passes."""
         option, found = choice.options[0], None
         for subnet in node_class.status.subnets:
             if subnet.zone != option.offering.zone:
@@ -115,7 +114,7 @@ class Probes:
             except errors.Rejected as error:
                 if _PROFILE_WORDS not in str(error):
                     raise
-                if not node_class.spec.instance_profile:  # it was just made: EC2 hears of it later
+                if not node_class.spec.instance_profile:  # a new profile may not be in EC2 yet
                     raise errors.NotReady(str(error)) from error
                 return Problem("InstanceProfileNotFound", str(error))
             else:
@@ -123,7 +122,7 @@ class Probes:
         return found
 
     async def _dry_run(self, operation: str, request: Mapping[str, Any]) -> None:
-        """Returns when the call would be allowed, also where there would be no capacity for it."""
+        """Returns if the call is allowed, even without capacity."""
         try:
             await self._aws.call(calls.EC2, operation, DryRun=True, **request)
         except errors.InsufficientCapacity:
@@ -131,7 +130,7 @@ class Probes:
 
 
 def _claim(node_class: EC2NodeClass) -> NodeClaim:
-    """That asks for anything the class can launch."""
+    """A NodeClaim without requirements."""
     ref = NodeClassReference(
         group=node_class.api_version.partition("/")[0], kind=node_class.kind, name=node_class.metadata.name
     )
@@ -141,7 +140,7 @@ def _claim(node_class: EC2NodeClass) -> NodeClaim:
 
 
 def _identity(node_class: EC2NodeClass) -> str:
-    """All that the verdict depends on; not the order of subnets, which changes by itself."""
+    """A hash of the inputs of the result, without the order of subnets, which changes by itself."""
     status = node_class.status
     parts = (
         node_class.metadata.name,

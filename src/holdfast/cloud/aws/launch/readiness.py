@@ -1,7 +1,7 @@
-"""Whether a class may be launched from now.
+"""Whether instances can be launched from a class now.
 
-The rules (aws-1.6.5, aws-1.6.6): a class that is being deleted is no longer there, so its claims are planned again
-elsewhere; a class that is not Ready, or whose verdict is about an older spec, is waited for.
+A class that is being deleted counts as absent, so that its claims are planned again elsewhere. A launch waits for a
+class that is not Ready, or whose Ready condition is of an older generation (aws-1.6.5, aws-1.6.6).
 """
 
 from holdfast import errors
@@ -11,7 +11,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 
 
 def check(node_class: EC2NodeClass) -> None:
-    """InsufficientCapacity or NotReady."""
+    """Raises InsufficientCapacity or NotReady."""
     name = f"EC2NodeClass/{node_class.metadata.name}"
     if node_class.metadata.deletion_timestamp is not None:
         raise errors.InsufficientCapacity(f"{name} is being deleted")

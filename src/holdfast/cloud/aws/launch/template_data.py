@@ -1,6 +1,6 @@
-"""The parts of a launch template that a class decides alone: volumes, interfaces, metadata service.
+"""The parts of a launch template that depend on the class alone: volumes, interfaces, metadata service.
 
-Called by `templates`. Each function gives the members of EC2's request, without those that are not set.
+Called by `templates`. Each function returns members of EC2's request, without those that are not set.
 """
 
 import math
@@ -16,7 +16,7 @@ from holdfast.model import quantity
 
 _GIB: Final = 2**30
 _ROOT_GIB: Final = {"Bottlerocket": (("/dev/xvda", 4), ("/dev/xvdb", 20))}
-# Regions whose metadata service has no IPv6 endpoint to switch.
+# Regions whose metadata service has no IPv6 endpoint.
 _WITHOUT_METADATA_IPV6: Final = (
     "us-iso-east-1",
     "us-iso-west-1",
@@ -28,7 +28,7 @@ _WITHOUT_METADATA_IPV6: Final = (
 
 
 def block_devices(spec: EC2NodeClassSpec, family: Family) -> list[dict[str, Any]]:
-    """The class's volumes, else those its family starts with (aws-5.6.8)."""
+    """The class's volumes, else the default volumes of its family (aws-5.6.8)."""
     if spec.block_device_mappings:
         return [
             _set({"DeviceName": device.device_name, "Ebs": device.ebs and _volume(device.ebs)})
@@ -77,7 +77,7 @@ def metadata_options(spec: EC2NodeClassSpec, region: str) -> dict[str, Any]:
 def network_interfaces(
     spec: EC2NodeClassSpec, groups: Sequence[str], efas: int, *, ipv6: bool
 ) -> list[dict[str, Any]]:
-    """Those the class lists; else one for each EFA that is wanted; else a single ordinary one (aws-5.6.5)."""
+    """The interfaces of the class; else one per requested EFA; else one ordinary interface (aws-5.6.5)."""
     if spec.network_interfaces:
         return [_listed(spec, nic, groups, ipv6=ipv6) for nic in spec.network_interfaces]
     if efas:
@@ -97,14 +97,14 @@ def _listed(
         "DeviceIndex": nic.device_index,
         "InterfaceType": nic.interface_type,
     }
-    if nic.interface_type == EFA_ONLY:  # it has no address of any kind
+    if nic.interface_type == EFA_ONLY:  # an efa-only interface has no IP address
         return {"Groups": list(groups)} | device
     first = nic.network_card_index == 0 and nic.device_index == 0
     return _ordinary(spec, groups, ipv6=ipv6 and first, first=first) | device
 
 
 def _ordinary(spec: EC2NodeClassSpec, groups: Sequence[str], *, ipv6: bool, first: bool) -> dict[str, Any]:
-    """EC2 lets only the first interface have a public address or be the primary IPv6 one."""
+    """Only the first interface can have a public address or be the primary IPv6 one."""
     tracking = spec.connection_tracking
     return _set(
         {

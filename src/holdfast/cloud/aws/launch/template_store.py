@@ -1,9 +1,8 @@
-"""Launch templates as EC2 has them: made once, made again when they are gone, deleted when nothing uses them.
+"""Creates launch templates in EC2, creates deleted ones again, and deletes unused ones.
 
-The rules: a name is derived from all that a template says, so a template that exists already is the right one
-and needs no read before its creation. Only what carries our own tag is collected, and only when no instance was
-launched from it and no launch used it for an hour; what a class would launch from is tried out more often than
-that, so it stays.
+A name is derived from the content of a template, so an existing template of that name is the right one and is not read
+before. Only templates with Holdfast's tag are deleted, and only if no instance was launched from them and no launch
+used them for an hour. The templates of a class in use stay, because its dry runs are more frequent than that.
 """
 
 import asyncio
@@ -44,28 +43,29 @@ class TemplateStore:
         self._ids = ids
         self._cluster = cluster
         self._known: set[str] = set()
-        self._used_s: dict[str, int] = {}  # by name, when a launch last used it
-        self._locks: dict[str, asyncio.Lock] = {}  # by name: one creation or deletion at a time
+        self._used_s: dict[str, int] = {}  # when a launch last used it, by name
+        self._locks: dict[str, asyncio.Lock] = {}  # by name, for one creation or deletion at a time
 
     async def ensure(self, templates: Iterable[Template]) -> None:
-        """Returns when EC2 has all of them; each is made by one caller, however many want it."""
+        """Returns when EC2 has all templates. Concurrent callers create each one once."""
         wanted = {template.name: template for template in templates}
         self._used_s |= dict.fromkeys(wanted, self._aws.ec2_clock.now_s())
         missing = [template for name, template in wanted.items() if name not in self._known]
         await asyncio.gather(*(self._make(template) for template in missing))
 
     def discard(self, templates: Iterable[Template]) -> None:
-        """Call it when EC2 answers that one of these does not exist."""
+        """Call it when EC2 reports that one of these does not exist."""
         self._known.difference_update(template.name for template in templates)
 
     async def delete_all(self, node_class: str) -> None:
-        """Of a class that is deleted."""
+        """Deletes the templates of a class that is being deleted."""
         owned = {tags.CLUSTER_NAME_TAG: self._cluster.name, tags.EC2NODECLASS: node_class}
         for listed in await self._tagged(owned):
             await self._delete(listed)
 
     async def collect(self, in_use: AbstractSet[str]) -> None:
-        """Deletes what we made and nothing uses. `in_use`: the ids of templates that instances were launched from."""
+        """Deletes unused templates of this cluster. `in_use`: the ids of templates that instances were launched
+        from."""
         owned = {
             f"{tags.CLUSTER_TAG_PREFIX}{self._cluster.name}": OWNED,
             tags.HOLDFAST_TAG: self._cluster.name,
@@ -75,7 +75,7 @@ class TemplateStore:
             if not listed.name.startswith(NAME_PREFIX) or listed.id in in_use:
                 continue
             async with self._lock(listed.name):
-                # Asked under the lock: a launch may have used it while others were deleted.
+                # Check under the lock: a launch may have used it while others were deleted.
                 if self._unused_s(listed) >= UNUSED_S:
                     await self._delete(listed)
         there = {listed.name for listed in found} | self._known
@@ -83,7 +83,7 @@ class TemplateStore:
         self._locks = {name: lock for name, lock in self._locks.items() if name in there or lock.locked()}
 
     def _unused_s(self, listed: _Listed) -> int:
-        """Since when, by EC2's date of its creation after a restart."""
+        """Seconds since the last use; after a restart, since its creation."""
         return self._aws.ec2_clock.now_s() - max(self._used_s.get(listed.name, 0), listed.created_s)
 
     async def _tagged(self, wanted: Mapping[str, str]) -> list[_Listed]:
@@ -101,7 +101,7 @@ class TemplateStore:
         return sorted(found, key=lambda listed: listed.name)
 
     async def _delete(self, listed: _Listed) -> None:
-        """By its id: another one may have its name by now."""
+        """Deletes by id: another template may have the name now."""
         self._known.discard(listed.name)
         with contextlib.suppress(errors.NotFound):
             await self._aws.call(calls.EC2, "DeleteLaunchTemplate", LaunchTemplateId=listed.id)
@@ -111,8 +111,8 @@ class TemplateStore:
             if template.name in self._known:
                 return
             self._report_size(template)
-            with contextlib.suppress(errors.AlreadyExists):  # by an earlier life, or by another replica
-                # A token of its own each time: with an old one EC2 would not make again what was deleted.
+            with contextlib.suppress(errors.AlreadyExists):  # by an earlier process or another replica
+                # A new token each time: with an old one EC2 would not create a deleted template again.
                 token = self._ids.token()
                 await self._aws.call(
                     calls.EC2, "CreateLaunchTemplate", ClientToken=token, **template.creation()
@@ -120,7 +120,8 @@ class TemplateStore:
             self._known.add(template.name)
 
     def _report_size(self, template: Template) -> None:
-        """User data grows with every label and taint of a NodePool: a launch that EC2 refuses comes unexpected."""
+        """User data grows with every label and taint of a NodePool. Without a warning, a launch that EC2 rejects is
+        unexpected."""
         size = len(base64.b64decode(template.data.get("UserData", "")))
         node_class = template.tags[tags.EC2NODECLASS]
         self._aws.recorder.gauge(USER_DATA_BYTES, {"ec2nodeclass": node_class}, size)

@@ -1,8 +1,7 @@
-"""Launch templates: one for each image, size of node and reservation that a launch may end in. Pure.
+"""Builds launch templates: one for each image, pod limit and reservation of a launch. Pure.
 
-The rules: a template's name is derived from all it says, so equal launches share it
-and a changed class makes a new one; each reservation has a template of its own (Q-21); what a template says
-about reservations follows decisions 7, 10 and 26, in `_reservation`.
+The name of a template is derived from its content, so equal launches share one and a changed class gets a new one. Each
+reservation has its own template (Q-21). `_reservation` implements decisions 7, 10 and 26.
 """
 
 import base64
@@ -35,10 +34,10 @@ from holdfast.state.conversion import claims, nodepools
 NAME_PREFIX: Final = "karpenter.k8s.aws/"
 NONE: Final = "none"
 TARGET: Final = "target"
-_MARKET_TYPES: Final = (Market.BLOCK, Market.INTERRUPTIBLE)  # the others have no market of their own
+_MARKET_TYPES: Final = (Market.BLOCK, Market.INTERRUPTIBLE)  # other markets have no market type
 _TENANCIES: Final = ("default", "dedicated")
 _NAME_BYTES: Final = 8
-_TEMPLATES_MAX: Final = 50  # as many as one fleet takes
+_TEMPLATES_MAX: Final = 50  # EC2's limit for one fleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +45,11 @@ class LaunchContext:
     """The cluster, the region and the settings that every launch uses."""
 
     cluster: Cluster
-    identity: Identity | None = None  # what `cluster` is read from; None: it does not change
+    identity: Identity | None = None  # reads `cluster`; None: it does not change
     region: str
     reserved_capacity: bool = True  # the feature gate
-    min_values_best_effort: bool = False  # whether a launch may offer fewer values than minValues asks for
-    dry_runs: bool = True  # whether a class is tried out before it is Ready; DISABLE_DRY_RUN says no
+    min_values_best_effort: bool = False  # whether a launch may have fewer values than minValues requires
+    dry_runs: bool = True  # before a class is Ready; DISABLE_DRY_RUN turns them off
 
     async def now(self) -> "LaunchContext":
         """With the cluster as it is known now."""
@@ -59,7 +58,7 @@ class LaunchContext:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A launch template, and the part of a choice that is launched from it."""
+    """A launch template, and the options of a choice that use it."""
 
     name: str
     image_id: str
@@ -68,7 +67,7 @@ class Template:
     tags: Mapping[str, str]
 
     def creation(self) -> dict[str, Any]:
-        """The request that makes it."""
+        """The request that creates it."""
         tags = {**self.tags, aws.HOLDFAST_TAG: self.tags[aws.CLUSTER_NAME_TAG]}
         return {
             "LaunchTemplateName": self.name,
@@ -79,7 +78,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What two options must have in common to share a template."""
+    """The values that options with one template have in common."""
 
     image_id: str
     max_pods: int
@@ -92,9 +91,8 @@ class _Group:
 def templates(
     choice: Choice, claim: NodeClaim, node_class: EC2NodeClass, context: LaunchContext
 ) -> tuple[Template, ...]:
-    """The templates of a launch, the one with the cheapest offering first. NotReady while the class lacks
-    what they need, or while no instance could join the cluster; InsufficientCapacity when no image starts any
-    of the types."""
+    """The templates of a launch, the one with the cheapest offering first. Raises NotReady while the class's status is
+    incomplete or instances could not join the cluster, and InsufficientCapacity if no image fits any of the types."""
     _ready(node_class)
     problem = context.cluster.problem(families.of(node_class).name)
     if problem:
@@ -125,10 +123,10 @@ def templates(
 
 
 def object_tags(claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str]:
-    """What everything that is made for a claim of this class is tagged with. Ours win over the user's.
+    """The tags of all AWS objects of a claim. Holdfast's tags have priority over the user's.
 
-    The tag of the NodePool is always there, empty where there is none, as Karpenter has it: the IAM policy lets the
-    controller create, tag and terminate only what has the tag.
+    The NodePool tag is always set, empty without a NodePool, as in Karpenter: the IAM policy allows the controller to
+    create, tag and terminate only objects with this tag.
     """
     direct = direct_setting(node_class)
     return {
@@ -141,7 +139,7 @@ def object_tags(claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster) ->
 
 
 def direct_setting(node_class: EC2NodeClass) -> str | None:
-    """What direct mode says of reservations, in the words of its label; None: the class does not use it."""
+    """The reservation setting of direct mode, as in its label; None if the class does not use it."""
     direct = node_class.spec.capacity_reservation_spec
     if direct is None:
         return None
@@ -149,7 +147,7 @@ def direct_setting(node_class: EC2NodeClass) -> str | None:
 
 
 def tenancy(wanted: ClaimView, offering: Offering) -> str:
-    """The default one, unless the claim or the reservation rules it out."""
+    """Default tenancy, unless the claim or the reservation excludes it."""
     key = aws.INSTANCE_TENANCY
     allowed = wanted.requirements.get(key).intersection(offering.requirements.get(key))
     return next((name for name in _TENANCIES if allowed.has(name)), _TENANCIES[0])
@@ -205,8 +203,8 @@ def _data(
 def _reservation(
     reservation_id: str | None, node_class: EC2NodeClass, context: LaunchContext
 ) -> dict[str, Any] | None:
-    """A reserved launch goes into its reservation or fails. Any other launch of a class with selector terms
-    stays out of every reservation; of a class without, EC2 decides as it always did."""
+    """A reserved launch uses its reservation or fails. Other launches of a class with selector terms use no
+    reservation. Without terms, EC2 decides."""
     if reservation_id:
         return {
             "CapacityReservationPreference": capacity_reservation.ONLY,
@@ -269,7 +267,7 @@ def _user_data(
 
 
 def _taints(claim: NodeClaim) -> tuple[Taint, ...]:
-    """Those of the node, those that go soon, and the one that keeps pods away until we have seen the node."""
+    """The taints of the node, its startup taints, and the one that keeps pods off the node until it is registered."""
     found = [nodepools.taint(t) for t in (*claim.spec.taints, *claim.spec.startup_taints)]
     unregistered = Taint(names.UNREGISTERED_TAINT, Effect.NO_EXECUTE)
     return tuple(dict.fromkeys([*found, unregistered]))

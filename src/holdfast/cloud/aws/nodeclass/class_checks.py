@@ -1,8 +1,8 @@
-"""What the API server lets through in a class although no instance could start with it.
+"""Finds mistakes in an EC2NodeClass that the API server accepts although no instance could start with it.
 
-Called by `resolve`, for the condition ValidationSucceeded. Pure. Reasons are Karpenter's words (aws-1.5).
-Karpenter decodes kubelet settings against the kubelet's whole type; here the settings that Karpenter and
-Holdfast act on are checked, and what else is there goes to the node as it is.
+Called by `resolve`, for the condition ValidationSucceeded. Pure. The reasons are Karpenter's (aws-1.5). Karpenter
+decodes kubelet settings with the kubelet's whole type; this module checks only the settings that Karpenter and Holdfast
+use. Others are passed to the node unchanged.
 """
 
 import re
@@ -18,7 +18,7 @@ UNSUPPORTED_KUBELET: Final = "UnsupportedKubeletConfiguration"
 UNKNOWN_FAMILY: Final = "UnknownAMIFamily"
 INVALID_TAGS: Final = "TagValidationFailed"
 
-# The settings that every family's user data can carry; AL2023 and Custom take any.
+# The settings that the user data of every family can set; AL2023 and Custom accept any.
 MANAGED: Final = frozenset(
     {
         "clusterDNS",
@@ -58,7 +58,7 @@ class Problem(NamedTuple):
 
 
 def problem(node_class: EC2NodeClass) -> Problem | None:
-    """The first thing that is wrong; None: nothing is."""
+    """The first problem, or None."""
     try:
         family = families.of(node_class).name
     except errors.InvalidInput as error:

@@ -1,9 +1,9 @@
-"""A fingerprint of what an EC2NodeClass says about its instances, to find out that it changed.
+"""A hash of the fields of an EC2NodeClass that an instance depends on, to detect drift.
 
-Called where nodes are launched and where drift is looked for. Karpenter's own fingerprint is made by a
-library of Go; ours has a version of its own, so that claims which Karpenter stamped are stamped anew
-instead of being replaced (aws-1.6.2, aws-1.6.3a). The rule: it depends on the class alone. Karpenter's has the
-cluster's CA bundle in it, and a bundle that is read in another way, or cannot be read, would replace every node.
+The launcher and drift call it. Karpenter computes its hash with a Go library. This one has its own version, so that the
+hash annotations of Karpenter's claims are updated instead of the nodes being replaced (aws-1.6.2, aws-1.6.3a). It
+depends on the class alone. Karpenter's includes the CA bundle of the cluster: a bundle that is read from another
+source, or not at all, would replace every node.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws.catalog import families
 from holdfast.state.conversion import fingerprint
 
-VERSION: Final = "holdfast-v2"  # v1 had the CA bundle in it
-# What these select is compared with each instance, one by one; prefixes do not need a new node (aws-1.1).
+VERSION: Final = "holdfast-v2"  # v1 included the CA bundle
+# The results of these selectors are compared with each instance. A change of prefixes needs no new node (aws-1.1).
 _NOT_HASHED: Final = frozenset(
     {
         "subnetSelectorTerms",
@@ -36,7 +36,7 @@ def of(node_class: EC2NodeClass) -> str:
 
 
 def annotations(node_class: EC2NodeClass) -> dict[str, str]:
-    """The annotations that a claim gets when it is launched."""
+    """The annotations of a launched claim."""
     profile = node_class.status.instance_profile
     return {
         aws.EC2NODECLASS_HASH: of(node_class),

@@ -1,6 +1,6 @@
-"""The cluster that instances join: what user data and tags say of it, and whether that is enough to join it.
+"""The cluster that instances join: the values for user data and tags, and whether they are sufficient.
 
-Pure. Where the values come from is `identity`. The rule: without all that its image needs, no instance is launched.
+Pure. `identity` reads the values. Without all values that its image needs, no instance is launched.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NOT_FOUND: Final = "ClusterNotFound"
 MISMATCH: Final = "ClusterMismatch"
 NO_ENDPOINT: Final = "ClusterEndpointResolutionFailed"
 NO_CA_BUNDLE: Final = "ClusterCABundleResolutionFailed"
-NO_CIDR: Final = "ClusterCIDRResolutionFailed"  # Karpenter's (aws-1.5.1)
+NO_CIDR: Final = "ClusterCIDRResolutionFailed"  # Karpenter's reason (aws-1.5.1)
 
 _NEEDS_CIDR: Final = "AL2023"
 
@@ -24,26 +24,27 @@ _NEEDS_CIDR: Final = "AL2023"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     name: str
-    endpoint: str  # empty: not known
-    ca_bundle: str = ""  # base64, as kubeconfig files have it; empty: not known
+    endpoint: str  # empty: unknown
+    ca_bundle: str = ""  # base64, as in kubeconfig files; empty: unknown
     service_cidr: str | None = None
-    dns_ip: str | None = None  # the cluster's DNS, unless a class names another
+    dns_ip: str | None = None  # of the cluster's DNS, unless a class sets another
     ipv6: bool = False
-    is_another: bool = False  # EKS's cluster of this name is not the one that we are connected to
-    error: errors.HoldfastError | None = None  # the last answer of EKS, where it was no cluster
+    is_another: bool = False  # the EKS cluster of this name is not the one that this process is connected to
+    error: errors.HoldfastError | None = None  # of the last DescribeCluster call
 
     @property
     def tags(self) -> dict[str, str]:
-        """What says that an AWS object belongs to this cluster."""
+        """The tags of AWS objects that belong to this cluster."""
         return {f"{aws.CLUSTER_TAG_PREFIX}{self.name}": OWNED, aws.CLUSTER_NAME_TAG: self.name}
 
     @property
     def may_recover(self) -> bool:
-        """Whether EKS did not answer, as opposed to having answered that it knows nothing."""
+        """Whether the last DescribeCluster call failed with a retryable error."""
         return isinstance(self.error, errors.Retryable)
 
     def problem(self, family: str) -> Problem | None:
-        """Why instances of an AMI family could not join; None: they can. What Custom needs is in its own user data."""
+        """Why instances of an AMI family cannot join, or None. Instances of Custom have all values in their own user
+        data."""
         if family == families.CUSTOM:
             return None
         if isinstance(self.error, errors.NotFound):

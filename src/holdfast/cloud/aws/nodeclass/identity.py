@@ -1,9 +1,9 @@
-"""The identity of the cluster: its endpoint, CA bundle and service CIDR, from the settings, our own connection and EKS.
+"""Reads the identity of the cluster: its endpoint, CA bundle and service CIDR.
 
-The rules: a setting wins; the CA bundle is else the one that our connection to the API server is verified with, as
-Karpenter takes it, and EKS's is the last resort; the endpoint is never our own connection's, which inside of the
-cluster is an address that nodes cannot use. EKS is asked only for what is missing, until it is known, at most once a
-minute. What EKS answers is checked: a value that no node could use is not a value.
+A setting has priority. The CA bundle is else that of this process's connection to the API server, as in Karpenter, and
+else that of EKS. The endpoint is never that of this process's connection: inside the cluster that is an address that
+nodes cannot use. EKS is called only for missing values, at most once a minute. Values of EKS that no node could use are
+ignored.
 """
 
 import base64
@@ -20,7 +20,7 @@ from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.client.sources import Source
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
 
-PERIOD_S: Final = 60.0  # between two questions, while something is missing
+PERIOD_S: Final = 60.0  # between two calls, while a value is missing
 
 _EKS: Final = "eks"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
@@ -28,19 +28,19 @@ _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What is known without EKS; empty: not known."""
+    """The values that are known without EKS; empty: unknown."""
 
     name: str
     endpoint: str = ""
     ca_bundle: str = ""
-    connection_ca_bundle: str = ""  # what our own connection to the API server is verified with
+    connection_ca_bundle: str = ""  # the CA of this process's connection to the API server
     service_cidr: str | None = None
-    dns_ip: str | None = None  # of the cluster's own DNS service
+    dns_ip: str | None = None  # of the cluster's DNS service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EksCluster:
-    """What EKS says of the cluster."""
+    """The values from DescribeCluster."""
 
     endpoint: str
     ca_bundle: str
@@ -56,7 +56,7 @@ class Identity:
 
     @property
     def cluster(self) -> Cluster:
-        """As it is known now."""
+        """The cluster, as far as it is known now."""
         given, eks = self._given, self._source.last
         cidr = given.service_cidr or (eks.service_cidr if eks else None)
         return Cluster(
@@ -71,7 +71,7 @@ class Identity:
         )
 
     async def read(self) -> Cluster:
-        """As it is known now, after EKS was asked for what is missing, if it was not asked a moment ago."""
+        """The cluster, after a call to EKS if a value is missing and the last call is long enough ago."""
         known = self.cluster
         if known.endpoint and known.ca_bundle and known.service_cidr and not known.is_another:
             return known
@@ -103,12 +103,12 @@ def _eks_cluster(answer: Mapping[str, Any]) -> _EksCluster:
 
 
 def encoded(pem: str) -> str:
-    """A CA bundle as user data has it."""
+    """A CA bundle in base64, for user data."""
     return base64.b64encode(pem.encode()).decode()
 
 
 def certificates(bundle: str) -> frozenset[bytes]:
-    """Of a CA bundle in base64; none when it is not one. How the PEM text is wrapped does not matter."""
+    """The certificates in a base64 CA bundle; empty if it is malformed. Line breaks in the PEM text do not matter."""
     try:
         text = base64.b64decode("".join(bundle.split()), validate=True).decode("ascii")
         return frozenset(

@@ -1,7 +1,7 @@
-"""Which SSM parameters an alias of an AMI family stands for, and what each image is for.
+"""The SSM parameters of an alias of an AMI family, and the requirements of their images.
 
-Called by `images`. Pure. Names of parameters are EKS's and Bottlerocket's; variants and their requirements
-are Karpenter's (aws-8.1).
+Called by `images`. Pure. Names of parameters are those of EKS and Bottlerocket; variants and their requirements are
+Karpenter's (aws-8.1).
 """
 
 from collections.abc import Iterator
@@ -35,14 +35,15 @@ NEURON: Final = (_present(aws.INSTANCE_ACCELERATOR_COUNT),)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that holds an image id, and the kinds of instances that image serves."""
+    """A parameter whose value is an image id, and the requirements of the instances that the image is for."""
 
     name: str
     variants: tuple[Requirements, ...]
 
 
 def parameters(alias: str, kubernetes: str) -> tuple[Parameter, ...]:
-    """Of an alias such as al2023@latest; InvalidInput where EKS has no such images for this version."""
+    """The parameters of an alias such as al2023@latest. Raises InvalidInput if EKS has no such images for this
+    version."""
     version = alias.partition("@")[2]
     family = families.of_alias(alias)
     _check(family, kubernetes)

@@ -1,9 +1,9 @@
-"""The images that a class selects: by alias, id, name, owner, tags or SSM parameter.
+"""Finds the images that a class selects: by alias, id, name, owner, tags or SSM parameter.
 
-Called by `discovery`. The rules are Karpenter's (aws-8.1): of images for the same instances the best is
-kept, which is one that is not deprecated, then the newest, then the greater name; newest first in the
-status. Answers are shared by all classes that ask the same. Unlike Karpenter, a parameter that does not
-exist is remembered too, so that an alias of five parameters, two of them missing, costs nothing a minute.
+Called by `discovery`. As in Karpenter (aws-8.1), of images with the same requirements the best one is kept: not
+deprecated, then the newest, then the greatest name. The status lists the newest first. Classes with the same query
+share the response. Unlike in Karpenter, missing parameters are cached as well, so that an alias with missing parameters
+needs no call every minute.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from holdfast.model.requirement import Expression
 
 IMAGES_TTL_S: Final = 300.0
 ALIAS_TTL_S: Final = 86_400.0
-PARAMETER_TTL_S: Final = 300.0  # of a parameter that a user names
+PARAMETER_TTL_S: Final = 300.0  # for a parameter of a term
 MISSING_TTL_S: Final = 3600.0
 _PAGE: Final = 1000
 _DEFAULT_OWNERS: Final = ("self", "amazon")
@@ -38,14 +38,14 @@ _DEFAULT_OWNERS: Final = ("self", "amazon")
 class Image:
     id: str
     name: str
-    architecture: str  # in Kubernetes' words
+    architecture: str  # as Kubernetes names it
     created: str
     deprecated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One DescribeImages: these ids, or what has all of the rest."""
+    """One DescribeImages call: by ids, or by all other fields."""
 
     ids: tuple[str, ...] = ()
     name: str = ""
@@ -60,7 +60,7 @@ class Images:
         self._parameters = Answers[str, str | None](clock)
 
     async def of(self, node_class: EC2NodeClass, kubernetes: str) -> tuple[AMI, ...]:
-        """Those that the class selects, newest first. InvalidInput: there can be none, and why."""
+        """The images that the class selects, newest first. Raises InvalidInput if there can be none."""
         terms = node_class.spec.ami_selector_terms
         alias = next((term.alias for term in terms if term.alias), None)
         if alias is not None:
@@ -82,7 +82,7 @@ class Images:
         )
 
     def _doubt(self, ids: Mapping[Parameter, str | None], images: Mapping[str, Image]) -> None:
-        """A parameter whose image is deprecated or gone by now holds another one: it is read again."""
+        """Discards parameters whose image is deprecated or deleted: they probably have a new value."""
         for parameter, image_id in ids.items():
             if image_id and (image_id not in images or images[image_id].deprecated):
                 self._parameters.discard(parameter.name)
@@ -138,8 +138,8 @@ class Images:
         return tuple(image for image in found if image is not None)
 
     def _image(self, raw: Mapping[str, Any]) -> Image | None:
-        """None: Kubernetes does not run on it. One that cannot be read is an error: nodes that were launched from an
-        image that is left out would drift."""
+        """None: Kubernetes does not run on the architecture. An image that cannot be parsed is an error: if it were
+        left out, the nodes with that image would drift."""
         if raw["Architecture"] not in type_labels.ARCHITECTURES:
             return None
         deprecated = raw.get("DeprecationTime")
@@ -158,7 +158,7 @@ def _architecture(image: Image) -> AMIRequirement:
 
 
 def _best(found: Iterable[tuple[Image, Requirements]]) -> tuple[AMI, ...]:
-    """One image for the same instances."""
+    """The best image for each set of requirements."""
     by_requirements: dict[Requirements, Image] = {}
     for image, wanted in found:
         key = tuple(sorted(wanted, key=lambda one: (len(one.key), one.key)))
@@ -179,7 +179,7 @@ def _keys(wanted: Requirements) -> list[str]:
 
 
 def image_for(instance_type: InstanceType, amis: Iterable[AMI]) -> str | None:
-    """The first image, newest first, that starts this type."""
+    """The first image that is compatible with this type."""
     for ami in amis:
         needs = requirements.from_expressions(
             Expression(r.key, requirement.operator(r.operator), r.values) for r in ami.requirements

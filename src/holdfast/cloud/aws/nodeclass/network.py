@@ -1,8 +1,8 @@
-"""Subnets and security groups: read whole, selected here.
+"""Reads all subnets and security groups, and selects from them.
 
-The rule, as for reservations: one paged call lists all that the account sees, and the
-terms of every class are matched against that. So the calls grow neither with classes nor with terms, and the
-message for a term without a match can list what exists.
+One paged call lists all that the account can see, and the terms of every class are matched against that list, as for
+reservations. So the number of calls grows neither with classes nor with terms, and the message for a term without a
+match can list what exists.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class SecurityGroup:
 
 
 async def read_subnets(aws: Calls) -> tuple[Subnet, ...]:
-    """All or an error: a subnet that was left out would make the nodes in it drift."""
+    """All subnets or an error: nodes in a missing subnet would drift."""
     found = await aws.pages(calls.EC2, "DescribeSubnets", "Subnets", parse=_subnet, MaxResults=_PAGE)
     return tuple(subnet for subnet in found if subnet is not None)
 
@@ -64,7 +64,7 @@ def _security_group(raw: Mapping[str, Any]) -> SecurityGroup:
 
 
 def select_subnets(terms: Sequence[SubnetSelectorTerm], listed: Sequence[Subnet]) -> tuple[Subnet, ...]:
-    """Most free addresses first."""
+    """The selected subnets, those with most free addresses first."""
     found = [subnet for subnet in listed if any(_selects_subnet(term, subnet) for term in terms)]
     return tuple(sorted(found, key=lambda subnet: (-subnet.free_addresses, subnet.id)))
 
@@ -77,7 +77,7 @@ def select_security_groups(
 
 
 def zone_names(listed: Sequence[Subnet]) -> dict[str, str]:
-    """What this account calls each zone, by the id that all accounts share."""
+    """The zone names of this account, by zone id."""
     return {subnet.zone_id: subnet.zone for subnet in listed if subnet.zone_id}
 
 

@@ -1,6 +1,6 @@
-"""The placement group that a class selects, if it selects one.
+"""Finds the placement group that a class selects.
 
-Called by `resolve`. Answers are shared by all classes that ask the same.
+Called by `resolve`. Classes with the same selector share the response.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class PlacementGroups:
         self._answers = Answers[PlacementGroupSelector, PlacementGroup | None](clock)
 
     async def of(self, node_class: EC2NodeClass) -> PlacementGroup | None:
-        """None where the class selects none; NotFound where there is none such."""
+        """None if the class selects no group; raises NotFound if the group does not exist."""
         selector = node_class.spec.placement_group_selector
         if selector is None:
             return None

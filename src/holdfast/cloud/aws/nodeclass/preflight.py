@@ -1,6 +1,6 @@
-"""Whether a NodePool and its EC2NodeClass can ever launch a node together, as far as the objects alone tell.
+"""Whether a NodePool and its EC2NodeClass can ever launch a node together, according to these objects alone.
 
-It never guesses: what depends on something not yet resolved is taken as possible, so every finding is true.
+A value that is not resolved yet counts as possible, so every finding is certain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,20 +26,20 @@ WELL_KNOWN_LABELS: Final = labels.WELL_KNOWN_LABELS
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way an instance of a class can turn out, in one respect."""
+    """One possible set of requirements of an instance of a class, such as one image."""
 
     words: str
     requirements: Requirements
 
 
 def problems(pool: NodePool, node_class: EC2NodeClass) -> Iterator[Finding]:
-    """Why no node can ever come from this pair; nothing when one may."""
+    """Why this NodePool and class can never launch a node; nothing if they may."""
     wanted = nodepools.template_requirements(pool)
     respects = (capacity_ways(node_class), image_ways(node_class), zone_ways(node_class))
     found = [f for ways in respects if (f := _impossible(pool, node_class, wanted, ways))]
     yield from found
     if not found:
-        # Each respect alone may be possible while no zone has both the reservation and a subnet.
+        # Each set alone may be possible while no zone has both the reservation and a subnet.
         joint = [
             Way(f"{a.words} and {b.words}", both)
             for a in respects[0]
@@ -53,7 +53,7 @@ def problems(pool: NodePool, node_class: EC2NodeClass) -> Iterator[Finding]:
 
 
 def reference_problems(pool: NodePool) -> Iterator[Finding]:
-    """Whether the pool refers to a kind of class that we launch from (C-11)."""
+    """A finding if the NodePool refers to another kind than EC2NodeClass (C-11)."""
     reference = pool.spec.template.spec.node_class_ref
     if (reference.group, reference.kind) != (aws.GROUP, EC2NodeClass.kind):
         yield Finding(
@@ -64,7 +64,7 @@ def reference_problems(pool: NodePool) -> Iterator[Finding]:
 
 
 def class_problems(node_class: EC2NodeClass) -> Iterator[Finding]:
-    """What the API server lets through in a class although it can only be a mistake."""
+    """Mistakes in a class that the API server accepts."""
     spec = node_class.spec
     lists = {
         "subnetSelectorTerms": spec.subnet_selector_terms,
@@ -115,7 +115,7 @@ def capacity_ways(node_class: EC2NodeClass) -> Sequence[Way]:
 
 
 def image_ways(node_class: EC2NodeClass) -> Sequence[Way]:
-    """The operating systems and architectures a class has images for."""
+    """The operating systems and architectures of the class's images."""
     if node_class.status.amis:
         return [
             Way(
@@ -146,7 +146,7 @@ def image_ways(node_class: EC2NodeClass) -> Sequence[Way]:
 
 
 def zone_ways(node_class: EC2NodeClass) -> Sequence[Way]:
-    """The zones a class has subnets in."""
+    """The zones of the class's subnets."""
     if not node_class.status.subnets:
         return [Way("subnets that are not resolved yet", requirements.NO_REQUIREMENTS)]
     return [
@@ -161,7 +161,7 @@ def zone_ways(node_class: EC2NodeClass) -> Sequence[Way]:
 
 
 def _selected(node_class: EC2NodeClass) -> Way:
-    """Reservations that are selected and not resolved yet: by id they are known, by tags they may be any."""
+    """The selected reservations before they are resolved: the listed ids, or with tags any id."""
     terms = node_class.spec.capacity_reservation_selector_terms
     ids = sorted(term.id for term in terms if term.id)
     by_id = len(ids) == len(terms)

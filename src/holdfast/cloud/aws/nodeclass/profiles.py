@@ -1,10 +1,9 @@
-"""The instance profiles of classes that name a role: made, adopted, and removed with the class.
+"""Creates, adopts and deletes the instance profiles of classes that set a role.
 
-Called by `discovery`. The rules: a profile's name follows from the cluster, the class and the role, so that
-doing it twice does it once and a crash leaves nothing behind that the next try would not find (Karpenter's
-names are random); profiles are found again by their path; a role that IAM does not know is not tried again at
-once, and leaves no profile. One that nothing uses is deleted only if it has our own tag, is old, and was found
-unused for ten minutes: a launch that has begun may use it.
+Called by `discovery`. The name of a profile is derived from the region, the class and the role, so that the calls are
+idempotent and a profile from before a crash is found again (Karpenter's names are random). Profiles of a class have the
+same path. A role that does not exist is tried again only after a while, and its profile is deleted. An unused profile
+is deleted only if it has Holdfast's tag, is old, and was unused for ten minutes: a launch in progress may use it.
 """
 
 import hashlib
@@ -24,14 +23,14 @@ CHECK_AGAIN_S: Final = 900.0
 NO_ROLE_AGAIN_S: Final = 60.0
 YOUNG_S: Final = 3600
 UNUSED_S: Final = 600
-_PROFILE_WORDS: Final = "Instance Profile"  # IAM has one code for a missing role and a missing profile
+_PROFILE_WORDS: Final = "Instance Profile"  # IAM has one error code for a missing role and a missing profile
 _NAME_LONGEST: Final = 128
 _HASH_BYTES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What came of it: a profile with the role, or why there is none."""
+    """The name of the profile, or why there is none."""
 
     name: str
     problem: str = ""
@@ -53,14 +52,14 @@ class Profiles:
         self._cluster = cluster
         self._tags = tags
         self._checked = Answers[tuple[str, str], Profile](clock)
-        self._unused_s: dict[str, int] = {}  # by name, since when it is found unused
+        self._unused_s: dict[str, int] = {}  # since when it is unused, by name
 
     async def of(self, node_class: EC2NodeClass) -> Profile:
-        """The profile for the class's instances. Calls IAM only when that was not done lately."""
+        """The profile for the class's instances. Calls IAM only if the last check is long enough ago."""
         spec = node_class.spec
         if spec.instance_profile:
             return Profile(spec.instance_profile)
-        role = (spec.role or "").rpartition("/")[2]  # IAM wants it without its path
+        role = (spec.role or "").rpartition("/")[2]  # IAM expects the name without the path
         self._unused_s.pop(self.name(node_class, role), None)
         return await self._checked.get(
             (_uid(node_class), role),
@@ -69,13 +68,13 @@ class Profiles:
         )
 
     async def release(self, node_class: EC2NodeClass) -> None:
-        """Removes every profile that was made for a class. Twice is once."""
+        """Deletes every profile of a class. Idempotent."""
         for listed in await self._below(self.path(node_class)):
             await self._delete(listed.name, listed.roles)
 
     async def collect(self, in_use: AbstractSet[str]) -> None:
-        """Deletes unused profiles of this cluster: of deleted classes, or of roles that a class had before. Young
-        profiles stay: the status of their class may not name them yet."""
+        """Deletes unused profiles of this cluster: those of deleted classes and of earlier roles. New profiles are
+        kept: the status of their class may not have them yet."""
         now_s = self._aws.ec2_clock.now_s()
         unused = {
             listed.name: listed
@@ -91,7 +90,7 @@ class Profiles:
             await self._delete(name, listed.roles)
 
     async def _is_ours(self, name: str) -> bool:
-        """Karpenter's are below the same path. Lists leave out tags."""
+        """Whether the profile has Holdfast's tag: Karpenter's profiles have the same path. Lists do not return tags."""
 
         def tags(answer: Mapping[str, Any]) -> dict[str, str]:
             return {tag["Key"]: tag["Value"] for tag in answer["InstanceProfile"].get("Tags", ())}
@@ -122,7 +121,7 @@ class Profiles:
             await self._create(node_class, name)
         if role in (roles or ()):
             return Profile(name)
-        for other in roles or ():  # the profile has another role, and a profile holds only one
+        for other in roles or ():  # an instance profile can have only one role
             await self._aws.call(
                 calls.IAM, "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=other
             )
@@ -138,7 +137,7 @@ class Profiles:
         return Profile(name)
 
     async def _roles(self, name: str) -> list[str] | None:
-        """Of a profile; None: there is none of that name."""
+        """The roles of a profile; None if it does not exist."""
         try:
             return await self._aws.read(
                 calls.IAM,
@@ -165,7 +164,7 @@ class Profiles:
                 Tags=[{"Key": key, "Value": tags[key]} for key in sorted(tags)],
             )
         except errors.AlreadyExists:
-            return  # an earlier try made it, and its answer was lost
+            return  # an earlier call created it, and its response was lost
 
     async def _delete(self, name: str, roles: Sequence[str]) -> None:
         for role in roles:

@@ -1,9 +1,9 @@
-"""Which reservations of a reading a class selects: those it may use now, those it may use later, and the problems.
+"""Computes the reservations of a class: active ones, upcoming ones, and problems.
 
-Called by `resolve`, which writes the result into the class's status; everything else goes by that status. Pure. The
-rules: only active reservations enter the status (Q-4); a selected reservation that cannot be used is named, with the
-reason, instead of failing every launch (AW-05, AW-06); a term that selects nothing is named too, and is no error, since
-fallback must go on.
+Called by `resolve`, which writes the result into the class's status; all other code uses that status. Pure. Only active
+reservations are in `capacityReservations` (Q-4). A selected reservation that cannot be used becomes a problem with its
+reason, instead of failing every launch (AW-05, AW-06). A term without a match is a problem and not an error, because
+on-demand and spot launches must continue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class ReservationStatus:
 
     active: tuple[wire.CapacityReservation, ...]  # sorted by id
     upcoming: tuple[wire.UpcomingCapacityReservation, ...]
-    free: int  # slots that are free in the active ones
+    free: int  # free slots of the active reservations
     problems: tuple[str, ...]
 
     @property
@@ -50,8 +50,8 @@ def resolve(
     placement_group: str,
     now_s: int,
 ) -> ReservationStatus:
-    """`zones` are those where the class has subnets, None where subnets could not be read; `placement_group` is the
-    name of the group that the class launches into, if any."""
+    """`zones` are those of the class's subnets, None if the subnets could not be read; `placement_group` is the name of
+    the class's placement group, if any."""
     terms = node_class.spec.capacity_reservation_selector_terms
     selected = [one for one in known if selection.matches_any(terms, one.traits)]
     problems = list(_terms_without(terms, known))
@@ -97,7 +97,7 @@ def _words(term: CapacityReservationSelectorTerm) -> str:
 
 
 def _misfit(one: CapacityReservation, node_class: EC2NodeClass, placement_group: str) -> str:
-    """Why no instance of the class could ever be launched into it; empty: it fits."""
+    """Why no instance of the class can ever be launched into the reservation; empty if one can."""
     family = families.of(node_class)
     platform = _WINDOWS if family.windows_build else capacity_reservation.LINUX
     if one.kind not in capacity_reservation.TIE_RANKS:

@@ -1,10 +1,10 @@
-"""Computes the status of an EC2NodeClass: what its selectors select, and a condition for each.
+"""Computes the status of an EC2NodeClass: the results of its selectors, and a condition for each.
 
-Called by `discovery`. The rules: every part is read every time, in Karpenter's order (aws-1.4.2); what could not be read
-is left out of the patch and its condition stays as it was, so a failed or incomplete answer changes nothing; conditions
-and their reasons are Karpenter's, with messages that name what to do. Holdfast's own: CapacityReservationsReady names
-each reservation that cannot be used, and CapacityReservationAvailable has whether any slot is free (decision 11) without
-being part of Ready.
+Called by `discovery`. Every part is read each time, in Karpenter's order (aws-1.4.2). A part that could not be read is
+left out of the patch and its condition is kept, so a failed or incomplete response changes nothing. Conditions and
+reasons are Karpenter's; messages state what to do. Two conditions are Holdfast's own: CapacityReservationsReady lists
+each reservation that cannot be used; CapacityReservationAvailable states whether any slot is free (decision 11) and is
+not part of Ready.
 """
 
 import functools
@@ -53,7 +53,7 @@ _NOT_READ: Final = "CouldNotRead"
 
 
 class Verdict(NamedTuple):
-    """The result for one part: fields of the status, and its condition."""
+    """The result for one part: status fields and a condition."""
 
     fields: Mapping[str, Any]
     status: str = TRUE
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Where everything is read from."""
+    """The sources of all parts."""
 
     subnets: Source[tuple[Subnet, ...]]
     security_groups: Source[tuple[SecurityGroup, ...]]
@@ -79,12 +79,12 @@ class Parts:
 
 
 Probe = Callable[[EC2NodeClass], Awaitable[Problem | None]]
-"""What this account may not do that a class needs."""
+"""Returns a permission that a class needs and the account lacks."""
 
 
 async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = None) -> dict[str, Any]:
-    """The status as a merge patch. The list of conditions is complete, so write it only if the class
-    has not changed since it was read."""
+    """The status as a merge patch. The list of conditions is complete, so write it only if the class has not changed
+    since it was read."""
     work = _Resolving(node_class, parts)
     await work.part(AMIS, work.images)
     if parts.reserved_capacity:
@@ -102,7 +102,7 @@ async def resolve(node_class: EC2NodeClass, parts: Parts, probe: Probe | None = 
 
 
 class _Resolving:
-    """One pass over one class."""
+    """Resolves one class."""
 
     def __init__(self, node_class: EC2NodeClass, parts: Parts) -> None:
         self._class = node_class
@@ -111,7 +111,7 @@ class _Resolving:
         self._conditions = conditions.edit(node_class, now_s=parts.clock.now_s())
 
     async def part(self, condition: str, read: Callable[[], Awaitable[Verdict]]) -> None:
-        """A read that fails changes nothing but a condition that is Unknown or missing."""
+        """A failed read changes only a condition that is Unknown or missing."""
         try:
             verdict = await read()
         except errors.HoldfastError as error:
@@ -140,7 +140,7 @@ class _Resolving:
         if not self._class.spec.capacity_reservation_selector_terms:
             reservation_condition.put(self._conditions, 0, 0)
             return Verdict({"capacityReservations": None, "upcomingCapacityReservations": None})
-        zones = await self._zones()  # first: subnets have this account's name of each zone
+        zones = await self._zones()  # first: the subnets have this account's zone names
         found = reservation_status.resolve(
             self._class,
             await self._parts.reservations(self._class),
@@ -190,13 +190,13 @@ class _Resolving:
         return Verdict({"instanceProfile": found.name})
 
     async def identity(self) -> Verdict | None:
-        """Why no instance of the class could join the cluster; None: they can."""
+        """Why instances of the class cannot join the cluster, or None."""
         if self._parts.identity is None:
             return None
         try:
             family = families.of(self._class).name
         except errors.InvalidInput:
-            return None  # `validation` has the reason
+            return None  # `validation` reports the reason
         cluster = await self._parts.identity.read()
         problem = cluster.problem(family)
         if problem is None:
@@ -219,7 +219,7 @@ class _Resolving:
         return Verdict({}, FALSE, problem.reason, problem.message) if problem else Verdict({})
 
     def _as_found(self) -> EC2NodeClass:
-        """The class with the status that it is about to have."""
+        """The class with its new status."""
         known = {**msgspec.to_builtins(self._class.status), **msgspec.to_builtins(self._fields)}
         status = {key: value for key, value in known.items() if value is not None}
         return msgspec.structs.replace(
@@ -245,7 +245,7 @@ class _Resolving:
         return frozenset(subnet.zone for subnet in selected)
 
     async def _group_name(self) -> str:
-        """The condition of placement groups has the reason if there is none; until then no reservation is in it."""
+        """If there is no such group, its own condition has the reason; until then no reservation matches."""
         selector = self._class.spec.placement_group_selector
         if selector is None:
             return ""

@@ -1,1 +1,1 @@
-"""Capacity reservations: one reading of all of them, and which of them an EC2NodeClass selects."""
+"""Capacity reservations: reads all of them, and finds those that an EC2NodeClass selects."""

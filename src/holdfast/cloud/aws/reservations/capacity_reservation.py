@@ -1,7 +1,7 @@
-"""Capacity reservations as EC2 describes them, and as every decision uses them (`CapacityReservation.model`).
+"""A capacity reservation as EC2 describes it, and its conversion to the model (`CapacityReservation.model`).
 
-Called by `discovery`, which reads them, and by `reservation_status`. The rule: the lead times before a capacity block's
-end, and that a capacity block comes before an ordinary reservation on a tie, are AWS's and stand here as values.
+Called by `discovery`, which reads them, and by `reservation_status`. AWS's lead times before the end of a capacity
+block and the order of reservation types on a tie are values here, so that `core` names no cloud.
 """
 
 import functools
@@ -15,14 +15,14 @@ from holdfast.cloud.aws.reservations.selection import Traits
 from holdfast.model.reservations import Reservation, State
 
 DEFAULT: Final = "default"
-ONLY: Final = "capacity-reservations-only"  # the preference of an instance that a plan put into a reservation
+ONLY: Final = "capacity-reservations-only"  # the preference of a launch into a reservation
 CAPACITY_BLOCK: Final = "capacity-block"
 LINUX: Final = "Linux/UNIX"
 DEFAULT_TENANCY: Final = "default"
 TIE_RANKS: Final = {CAPACITY_BLOCK: 0, DEFAULT: 1}
 
 _MINUTE_S: Final = 60
-# Capacity blocks of these types are whole UltraServers. EC2 reports `LaunchStatus` of nothing else.
+# Capacity blocks of these types are whole UltraServers. EC2 reports `LaunchStatus` for them only.
 _ULTRASERVERS: Final = ("p6e-", "trn2u.")
 _UNLAUNCHABLE: Final = "unlaunchable"
 _SLOTS_MAX: Final = 1_000_000  # of one reservation
@@ -30,17 +30,17 @@ _SLOTS_MAX: Final = 1_000_000  # of one reservation
 
 @dataclass(frozen=True, slots=True)
 class LeadTimes:
-    """How long before the end of a reservation its nodes are drained, and EC2 takes them back."""
+    """How long before the end of a reservation its nodes are drained, and EC2 reclaims its instances."""
 
     drain_s: int = 0
     reclaim_s: int = 0
 
 
-NO_LEAD: Final = LeadTimes()  # instances outlive an ordinary reservation, as on-demand ones
+NO_LEAD: Final = LeadTimes()  # instances of an ordinary reservation continue on demand after its end
 BLOCK_LEAD: Final = LeadTimes(40 * _MINUTE_S, 30 * _MINUTE_S)
 ULTRASERVER_LEAD: Final = LeadTimes(70 * _MINUTE_S, 60 * _MINUTE_S)
 
-# EC2's words. Any other word is taken as pending: nothing is launched into it, and its nodes stay.
+# EC2's states. An unknown state counts as pending: nothing is launched into the reservation, and its nodes stay.
 STATES: Final = {
     "active": State.ACTIVE,
     "cancelled": State.GONE,
@@ -60,35 +60,36 @@ STATES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityReservation:
-    """What DescribeCapacityReservations reports of one, as far as anything here depends on it. Its dates are EC2's.
+    """A capacity reservation from DescribeCapacityReservations. Its dates are EC2's.
 
-    Not slotted: the model is computed once and kept."""
+    Not slotted, because `model` is a cached property.
+    """
 
     id: str
     instance_type: str
-    zone: str  # by a name; where the owner is another account, perhaps by that account's
+    zone: str  # EC2's name of the zone; for a shared reservation maybe the name in the owner's account
     total: int
     available: int
     kind: str = DEFAULT
     owner: str = ""
-    state: str = "active"  # EC2's word
+    state: str = "active"  # EC2's state
     interruptible: bool = False
     match_criteria: str = "open"
     tags: tuple[tuple[str, str], ...] = ()
     start_s: int | None = None
     end_s: int | None = None
-    ultraserver: bool = False  # a capacity block of UltraServers, which EC2 takes back earlier
+    ultraserver: bool = False  # a capacity block of UltraServers; EC2 reclaims it earlier
     zone_id: str | None = None  # the same for all accounts
     platform: str = LINUX
     tenancy: str = DEFAULT_TENANCY
-    placement_group: str = ""  # the name of the group it was made in
+    placement_group: str = ""  # name of the placement group of the reservation
     outpost: bool = False
-    launchable: bool = True  # EC2 says so of UltraServers that are whole
-    ec2_ahead_s: int = 0  # what EC2's clock was ahead of the program's by, when this was read
+    launchable: bool = True  # false for an UltraServer that EC2 reports as unlaunchable
+    ec2_ahead_s: int = 0  # seconds that EC2's clock was ahead of the program's time
 
     @functools.cached_property
     def model(self) -> Reservation:
-        """The reservation for every decision: its dates are in the program's time."""
+        """The reservation as `core` uses it, with dates in the program's time."""
         lead = lead_times(self)
         return Reservation(
             id=self.id,
@@ -97,7 +98,7 @@ class CapacityReservation:
             zone=self.zone,
             owner=self.owner,
             total=self.total,
-            available=min(self.available, self.total),  # EC2 may lag when it shrinks
+            available=min(self.available, self.total),  # EC2's counts may lag while it shrinks
             state=STATES.get(self.state, State.PENDING),
             interruptible=self.interruptible,
             tie_rank=TIE_RANKS.get(self.kind, len(TIE_RANKS)),
@@ -115,7 +116,8 @@ class CapacityReservation:
 
 
 def from_description(raw: Mapping[str, Any]) -> CapacityReservation:
-    """From an answer of DescribeCapacityReservations. An impossible count or date is a ValueError: a plan would use it."""
+    """Parses an item of DescribeCapacityReservations. A count or date out of range is a ValueError: a plan would use
+    it."""
     instance_type = raw["InstanceType"]
     available = answers.count(raw.get("AvailableInstanceCount", 0), _SLOTS_MAX)
     total = answers.count(raw.get("TotalInstanceCount", available), _SLOTS_MAX)
@@ -125,7 +127,7 @@ def from_description(raw: Mapping[str, Any]) -> CapacityReservation:
         zone=raw.get("AvailabilityZone", ""),
         zone_id=raw.get("AvailabilityZoneId"),
         total=total,
-        available=min(available, total),  # more free slots than slots would be oversold
+        available=min(available, total),  # otherwise a plan could oversell it
         kind=raw.get("ReservationType") or DEFAULT,
         owner=raw.get("OwnerId", ""),
         state=raw.get("State", ""),
@@ -154,7 +156,7 @@ def lead_times(reservation: CapacityReservation) -> LeadTimes:
 
 
 def turns_s(reservation: CapacityReservation) -> tuple[int, ...]:
-    """When it begins, and when it begins to be drained, by its dates: what was read before says little any more."""
+    """The dates at which it starts, and at which its drain starts. A reading from before such a date is stale."""
     lead, end_s = lead_times(reservation), reservation.end_s
     drains_s = end_s - lead.drain_s if end_s is not None and lead.drain_s else None
     return tuple(turn_s for turn_s in (reservation.start_s, drains_s) if turn_s is not None)
@@ -163,9 +165,8 @@ def turns_s(reservation: CapacityReservation) -> tuple[int, ...]:
 def localized(
     reservations: Iterable[CapacityReservation], zone_names: Mapping[str, str], ec2_ahead_s: int
 ) -> tuple[CapacityReservation, ...]:
-    """With each zone by the name that this account has for it, and with how far EC2's clock is ahead. Of a shared
-    reservation EC2 may report the owner's name of the zone: names differ between accounts, ids do not. A zone whose id is
-    not known here keeps its name."""
+    """Sets each zone to its name in this account, and the offset of EC2's clock. EC2 may report the owner's zone name
+    for a shared reservation: names differ between accounts, ids do not. A zone with an unknown id keeps its name."""
     return tuple(
         replace(one, zone=zone_names.get(one.zone_id or "", one.zone), ec2_ahead_s=ec2_ahead_s)
         for one in reservations

@@ -1,9 +1,9 @@
-"""Which capacity reservations the program has to know, from the EC2NodeClasses and NodeClaims that it watches.
+"""Which capacity reservations must be read, from the watched EC2NodeClasses and NodeClaims.
 
-A function of the watch caches alone: no read of instance types or instances changes which reservations are read, and a
-restart loses nothing. Reservations are read when a class has reservation terms; and when a node is in a capacity block,
-since EC2 terminates the instances of a block at its end whether or not a class still selects it, and with the feature
-gate off too (aws-6.2.7).
+It is a function of the watch caches alone: reading instance types or instances does not change it, and a restart loses
+nothing. Reservations are read when a class has reservation terms. They are also read when a node is in a capacity
+block, even with the feature gate off: EC2 terminates the instances of a block at its end, also if no class selects the
+block (aws-6.2.7).
 """
 
 from collections.abc import Set as AbstractSet
@@ -33,12 +33,12 @@ class ReservationDemand:
 
     @property
     def exists(self) -> bool:
-        """Whether reservations have to be read at all."""
+        """Whether reservations must be read."""
         return self.is_selected or any(self._in_blocks.get(capacity_reservation.CAPACITY_BLOCK))
 
     @property
     def ids(self) -> frozenset[str]:
-        """Reservations that every reading has to cover, beside all that the account sees."""
+        """The ids that every reading must have, in addition to all reservations that the account can see."""
         named = {
             term.id
             for node_class in self._classes
@@ -51,7 +51,7 @@ class ReservationDemand:
         return frozenset(named | occupied) - {""}
 
     def selected_by(self, class_name: str) -> AbstractSet[str]:
-        """The active reservations of a class; none where the class does not exist."""
+        """The active reservations of a class; empty if the class does not exist."""
         node_class = self._classes.get(("", class_name))
         return frozenset() if node_class is None else selection.active(node_class)
 

@@ -1,9 +1,9 @@
-"""The one reading of capacity reservations: status, catalog, counts and metrics are functions of it.
+"""Reads capacity reservations: class status, catalog, counts and metrics are functions of one reading.
 
-Called by `discovery`. The rules (decision 27): one paged call lists all that the account sees, in every
-state; ids that are needed and not listed are read in one more call; a reading is complete or an error; a reservation
-that cannot be decoded keeps its last value and affects no other. So the calls grow neither with terms, nor with
-reservations beyond a page of a thousand, nor with nodes.
+Called by `discovery`. One paged call lists all reservations that the account can see, in every state; one more call
+reads ids that are needed and not listed. A reading is complete or an error. A reservation that cannot be decoded keeps
+its last value. So the number of calls grows neither with terms, nor with reservations below a page of a thousand, nor
+with nodes (decision 27).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from holdfast.cloud.aws.reservations import capacity_reservation
 from holdfast.cloud.aws.reservations.capacity_reservation import CapacityReservation
 
 PERIOD_S: Final = 60.0
-UNKNOWN_AGAIN_S: Final = 900.0  # after so long an id that EC2 does not know is read again
+UNKNOWN_AGAIN_S: Final = 900.0  # then an id unknown to EC2 is read again
 _PAGE: Final = 1000
 SLOTS: Final = "holdfast_reservation_slots"
 FREE_SLOTS: Final = "holdfast_reservation_free_slots"
@@ -31,21 +31,21 @@ _LISTED: Final = "CapacityReservations"
 @dataclass(frozen=True, slots=True)
 class Reading:
     reservations: tuple[CapacityReservation, ...]  # sorted by id
-    unknown: frozenset[str]  # ids that were needed and EC2 does not know
+    unknown: frozenset[str]  # needed ids that are unknown to EC2
     read_began_s: int
 
     def without(self, ids: Iterable[str]) -> frozenset[str]:
-        """Of these ids, those that this reading does not cover."""
+        """The ids that this reading does not cover."""
         return frozenset(ids) - {one.id for one in self.reservations} - self.unknown
 
     def last_turn_s(self, now_s: int) -> int | None:
-        """When the last of the past starts and drain starts was."""
+        """The latest start, or start of a drain, up to now."""
         turns = (turn_s for one in self.reservations for turn_s in capacity_reservation.turns_s(one))
         return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
 
 def gauges(reading: Reading, before: Reading | None) -> Iterator[tuple[str, Mapping[str, str], int]]:
-    """Name, labels and value of each gauge. A reservation that only the reading before has is 0."""
+    """Name, labels and value of each gauge. A reservation that only the previous reading has gets 0."""
     found = {one.id for one in reading.reservations}
     missing = (one for one in (before.reservations if before else ()) if one.id not in found)
     for one, total, free in (
@@ -61,12 +61,12 @@ class Reader:
     def __init__(self, aws: Calls, clock: ports.Clock) -> None:
         self._aws = aws
         self._clock = clock
-        self._unknown: dict[str, float] = {}  # by id, when EC2 answered so
+        self._unknown: dict[str, float] = {}  # by id, when EC2 reported it as unknown
         self._last: Mapping[str, CapacityReservation] = {}  # by id
         self._unreadable: frozenset[str] = frozenset()
 
     async def read(self, ids: AbstractSet[str] = frozenset()) -> Reading:
-        """All reservations that the account sees, and these."""
+        """Reads all reservations that the account can see, and those with these ids."""
         began_s = self._clock.now_s()
         found: list[Any] = await self._aws.pages(calls.EC2, _DESCRIBE, _LISTED, MaxResults=_PAGE)
         by_id = {one.id: one for one in self._readable(found)}
@@ -105,7 +105,7 @@ class Reader:
         self._unreadable = frozenset(unreadable)
 
     async def _by_id(self, ids: Sequence[str]) -> list[CapacityReservation]:
-        """All in one call. EC2 refuses a call that names an unknown id; then each id is read alone."""
+        """Reads all ids in one call. EC2 rejects a call with an unknown id; then each id is read alone."""
         if not ids:
             return []
         try:

@@ -1,8 +1,9 @@
-"""Which capacity reservations an EC2NodeClass selects: what its status lists or, before that is resolved, its terms.
+"""Which capacity reservations an EC2NodeClass selects: those in its status or, before it is resolved, those that match
+its terms.
 
-`reservation_status` matches the terms and the result is the class's status; the catalog, the capacity type of instances
-and drift go by the status. `holdfast plan` has classes without a status and goes by the terms (Q-1). Terms are ORed, the
-fields of a term are ANDed, and an id stands alone: it already names one reservation.
+`reservation_status` matches the terms and writes the status. The catalog, the capacity type of instances and drift use
+the status. `holdfast plan` has classes without a status and uses the terms (Q-1). Terms are ORed; the fields of a term
+are ANDed. An id is never combined with other fields.
 """
 
 import functools
@@ -21,7 +22,7 @@ _EXPIRING: Final = "expiring"
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What selector terms compare."""
+    """The fields of a reservation that terms are compared with."""
 
     id: str
     owner: str
@@ -30,8 +31,8 @@ class Traits:
 
 
 def selected(node_class: EC2NodeClass | None, known: Iterable[Traits]) -> frozenset[str]:
-    """The ids of those that a class selects: by its status or, where that lists none, by its terms. No class, or one
-    without terms, selects none. A reservation that starts later is selected too: nothing is launched into it before."""
+    """The ids of the selected reservations: those in the status or, if it lists none, those that match the terms.
+    Without a class or terms there are none. It includes reservations that start later."""
     if node_class is None:
         return frozenset()
     terms = node_class.spec.capacity_reservation_selector_terms
@@ -67,7 +68,7 @@ def matches_any(terms: Sequence[CapacityReservationSelectorTerm], traits: Traits
 
 
 def matches(term: CapacityReservationSelectorTerm, traits: Traits) -> bool:
-    """A term that names nothing selects nothing."""
+    """An empty term selects nothing."""
     if term.id is not None:
         return term.id == traits.id
     if not (term.owner_id or term.tags or term.instance_match_criteria):
@@ -80,12 +81,12 @@ def matches(term: CapacityReservationSelectorTerm, traits: Traits) -> bool:
 
 
 def tags_match(wanted: Mapping[str, str], tags: Mapping[str, str]) -> bool:
-    """Whether every tag is there with its value; `*` is any value, also a part of one."""
+    """Whether every tag is present and its value matches; `*` matches any text."""
     return all(key in tags and wildcard(value, tags[key]) for key, value in wanted.items())
 
 
 def wildcard(pattern: str, text: str) -> bool:
-    """As EC2 matches filters: `*` is any text, `?` any letter, and a backslash makes either plain."""
+    """Matches like a filter of EC2: `*` is any text, `?` any character, and a backslash escapes both."""
     if not any(special in pattern for special in "*?\\"):
         return pattern == text
     return _compiled(pattern).fullmatch(text) is not None
@@ -93,5 +94,5 @@ def wildcard(pattern: str, text: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = _PARTS.findall(pattern)  # letters, each with the backslash before it
+    parts = _PARTS.findall(pattern)  # characters, each with the backslash before it
     return re.compile("".join(_WILD.get(part) or re.escape(part[-1]) for part in parts), re.DOTALL)

@@ -1,8 +1,7 @@
-"""User data: what an instance runs at its first start to become a node, for each AMI family.
+"""User data of each AMI family: what an instance runs at its first start to become a node.
 
-Called by `templates`. Pure: a `Bootstrap` in, text out. The rules: what the class's user data says is kept,
-and what Karpenter sets wins over it where both speak of one thing; two equal bootstraps are one text, for
-the name of a launch template is derived from it.
+Called by `templates`. Pure. The class's own user data is kept; settings of Holdfast override it, as in Karpenter. Equal
+bootstraps give equal texts, because the name of a launch template is derived from the text.
 """
 
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from holdfast.cloud.aws.catalog import families
 from holdfast.cloud.aws.launch.userdata import al2, al2023, bottlerocket, windows
 from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
 
-SIZE_MAX_BYTES: Final = 16384  # EC2 refuses more, before base64
+SIZE_MAX_BYTES: Final = 16384  # EC2's limit, before base64
 
 _WRITERS: Final[dict[str, Callable[[Bootstrap], str]]] = {
     "AL2": al2.text,
@@ -26,5 +25,5 @@ _WRITERS: Final[dict[str, Callable[[Bootstrap], str]]] = {
 
 
 def text(family: str, bootstrap: Bootstrap) -> str:
-    """Of a family, for one kind of node. NotReady or InvalidInput says what is missing or wrong."""
+    """The user data for one kind of node. Raises NotReady or InvalidInput."""
     return _WRITERS[family](bootstrap)

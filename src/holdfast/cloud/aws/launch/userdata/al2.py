@@ -1,4 +1,4 @@
-"""User data of Amazon Linux 2: a script that calls the image's own bootstrap script."""
+"""User data of Amazon Linux 2: a script that calls the image's bootstrap script."""
 
 import shlex
 from typing import Final

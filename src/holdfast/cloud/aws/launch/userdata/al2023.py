@@ -1,7 +1,7 @@
-"""User data of Amazon Linux 2023: a NodeConfig, which nodeadm reads.
+"""User data of Amazon Linux 2023: a NodeConfig for nodeadm.
 
-It is written as JSON, which is YAML too. nodeadm merges several NodeConfigs in their order, so ours comes
-last and wins.
+It is written as JSON, which is valid YAML. nodeadm merges NodeConfigs in order, so Holdfast's comes last and has
+priority.
 """
 
 import json
@@ -17,7 +17,7 @@ _IS_NODE_CONFIG: Final = re.compile(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?nod
 
 
 def text(bootstrap: Bootstrap) -> str:
-    """NotReady while the cluster's range of service addresses is not known."""
+    """Raises NotReady while the cluster's service CIDR is unknown."""
     config = mime.Part(mime.NODE_CONFIG, json.dumps(_node_config(bootstrap), indent=2))
     return mime.text([*_own(bootstrap.custom or ""), config])
 
@@ -53,7 +53,7 @@ def _node_config(bootstrap: Bootstrap) -> dict[str, Any]:
 
 
 def _kubelet(bootstrap: Bootstrap) -> dict[str, Any]:
-    """All that the class sets, and over it what belongs to this node."""
+    """The settings of the class, overridden by those of this node."""
     config = {key: bootstrap.kubelet[key] for key in sorted(bootstrap.kubelet)}
     config["maxPods"] = bootstrap.max_pods
     if not config.get("clusterDNS") and bootstrap.dns_ip:

@@ -1,7 +1,7 @@
-"""What every family's user data is written from, and what several of them write alike.
+"""The input of every family's user data, and the parts that several families share.
 
-The kubelet learns its labels and taints here, so the rule of aws-8.2.2 stands here too: labels of
-Kubernetes' own domains are not passed on, for the API server would refuse the node.
+Labels in the domains of Kubernetes are not passed to the kubelet, because the API server would reject the node
+(aws-8.2.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.model.taints import Taint
 
 _FORBIDDEN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-# Settings of the kubelet that go by name and value, in the order of the arguments.
+# Kubelet settings that are maps, in the order of the arguments.
 _MAPS: Final = (
     ("systemReserved", "--system-reserved", "="),
     ("kubeReserved", "--kube-reserved", "="),
@@ -34,20 +34,20 @@ class Bootstrap:
     max_pods: int
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    kubelet: Mapping[str, Any] = field(default_factory=dict)  # the class's own settings, as it writes them
+    kubelet: Mapping[str, Any] = field(default_factory=dict)  # the class's kubelet settings, unchanged
     custom: str | None = None  # the class's own user data
-    raid0: bool = False  # local disks become one volume
-    image_version: str = "latest"  # of the alias that the image was selected by
+    raid0: bool = False  # combine local disks into one volume
+    image_version: str = "latest"  # of the alias of the image
 
     @property
     def dns_ip(self) -> str | None:
-        """The first DNS server that the class names, else the cluster's."""
+        """The first DNS server of the class, else the cluster's."""
         named = self.kubelet.get("clusterDNS") or ()
         return str(named[0]) if named else self.cluster.dns_ip
 
 
 def kubelet_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Those a kubelet may give its own node, by key."""
+    """The labels that a kubelet may set on its own node, sorted."""
     return {key: labels[key] for key in sorted(labels) if not _is_forbidden(key)}
 
 
@@ -57,7 +57,7 @@ def node_labels_flag(labels: Mapping[str, str]) -> str:
 
 
 def kubelet_arguments(bootstrap: Bootstrap) -> str:
-    """All that AL2 and Windows tell the kubelet, as command line arguments."""
+    """The kubelet's arguments on AL2 and Windows."""
     kubelet = bootstrap.kubelet
     arguments = [node_labels_flag(bootstrap.labels)] if kubelet_labels(bootstrap.labels) else []
     if bootstrap.taints:

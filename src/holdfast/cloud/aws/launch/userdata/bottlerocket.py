@@ -1,4 +1,4 @@
-"""User data of Bottlerocket: its settings, in TOML. Ours are laid over those of the class."""
+"""User data of Bottlerocket: settings in TOML. Holdfast's settings override those of the class."""
 
 import re
 import tomllib
@@ -23,12 +23,12 @@ _SCALARS: Final = (
     ("cpuCFSQuota", "cpu-cfs-quota-enforced", bool),
 )
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
-_BINDS_ALONE: Final = (1, 46)  # from this version `bind` knows its directories
+_BINDS_ALONE: Final = (1, 46)  # from this version on, `bind` needs no directories
 _DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 
 
 def text(bootstrap: Bootstrap) -> str:
-    """InvalidInput when the class's own user data is not TOML."""
+    """Raises InvalidInput if the class's own user data is not TOML."""
     try:
         own = tomllib.loads(bootstrap.custom or "")
     except tomllib.TOMLDecodeError as error:

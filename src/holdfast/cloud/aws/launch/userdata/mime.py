@@ -1,7 +1,6 @@
-"""User data in several parts, as cloud-init and nodeadm read it.
+"""Multipart user data for cloud-init and nodeadm.
 
-Called by `al2` and `al2023`. The boundary and the headers are those Karpenter writes, so that what scripts
-of users look for is there.
+Called by `al2` and `al2023`. Boundary and headers are Karpenter's, because scripts of users may search for them.
 """
 
 import email
@@ -19,7 +18,7 @@ _OPENINGS: Final = ("mime-version:", "content-type:")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    content_type: str  # as the header has it, parameters included
+    content_type: str  # the header, with its parameters
     body: str
 
 
@@ -32,7 +31,7 @@ def is_mime(text: str) -> bool:
 
 
 def parts(text: str) -> tuple[Part, ...]:
-    """The parts of a user's own multipart text, in order."""
+    """The parts of the class's own multipart user data, in order."""
     message = email.message_from_string(text.lstrip(), policy=email.policy.default)
     return tuple(
         Part(part.get("Content-Type", SHELL), str(part.get_payload(decode=False)))

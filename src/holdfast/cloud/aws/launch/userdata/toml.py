@@ -1,6 +1,6 @@
-"""TOML from plain values; the standard library only reads it. What `text` writes, tomllib reads back equal.
+"""Writes TOML from plain values; the standard library can only read it. tomllib reads back equal values.
 
-Called by `bottlerocket`. Tables come out sorted, so that equal values are equal texts.
+Called by `bottlerocket`. Tables are sorted, so that equal values give equal texts.
 """
 
 import datetime as dt
@@ -17,7 +17,7 @@ def text(table: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """A table's own values first: what follows a table's heading belongs to it."""
+    """A table's values come first: everything after a heading belongs to that table."""
     values = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     if path and (values or not tables):
@@ -52,5 +52,5 @@ def _value(value: Any) -> str:
 
 
 def _string(value: str) -> str:
-    """JSON's escapes are TOML's, but for the two halves of a character and for delete."""
+    """TOML has JSON's escapes, except for surrogate pairs and DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""User data of Windows: a PowerShell script that calls the image's own bootstrap script."""
+"""User data of Windows: a PowerShell script that calls the image's bootstrap script."""
 
 from typing import Final
 
