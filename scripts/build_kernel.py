@@ -1,13 +1,13 @@
 """Translates the placement kernel from Python to C, and compiles it to a shared library without dependencies.
 
 `hatch_build.py` calls it for wheels and editable installs, the Makefile after a change of the kernel, `make wheel` for
-other processors. It uses the standard library alone, so that a build needs a C compiler and nothing else.
+other processors. It uses only the standard library, so that a build needs a C compiler and nothing else.
 
 The kernel (`src/holdfast/core/scheduling/kernel`) is the only source. It is written in a subset of Python that has the
-same meaning in C: functions over integers and arrays, loops over `range`, no objects, no exceptions. Whatever is not in
-the subset is an error with its file and line. All integers have 64 bits and wrap around. Arrays are passed as their
-address and shape; they are contiguous, and an index is never negative (compile with `--checked` to abort where one is out
-of range; tests do).
+same meaning in C: functions over integers and arrays, loops over `range`, no objects, no exceptions. Code outside the
+subset is an error with its file and line. All integers have 64 bits and wrap around. Arrays are passed as their address
+and shape; they are contiguous, and an index is never negative (compile with `--checked` to abort where one is out of
+range; tests do).
 """
 
 import argparse
@@ -30,14 +30,14 @@ NO_COMPILER: Final = (
     "no C compiler ($CC, cc, gcc, clang): plans are made by the plain Python kernel, which is slower"
 )
 _STATE: Final = "packing_state"
-# A module comes after those whose functions it calls.
+# A module comes after the modules whose functions it calls.
 _MODULES: Final = ("capacity", "spare_capacity", "lists", "slots", "topology", "fitting", "placing")
 _ENTRY: Final = "run"
 _FLAGS: Final = (
     *("-O3", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing", "-fvisibility=hidden", "-g0"),
     "-Wno-parentheses-equality",
 )
-# Without a C library one file serves glibc and musl.
+# Without the C library one file works with glibc and musl.
 _ALONE: Final = ("-nostdlib", "-ffreestanding", "-s", "-Wl,--build-id=none")
 
 _ARRAYS: Final = {"Ints": "int64_t", "Words": "uint64_t", "Bytes": "uint8_t", "Counts": "int32_t"}
@@ -96,7 +96,7 @@ static inline int64_t floor_division(int64_t a, int64_t b) {
 
 
 class UnsupportedError(Exception):
-    """Something in the kernel that is not in the subset."""
+    """Code of the kernel that is outside the subset."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Function:
         return f"static {_VALUES[ast.unparse(self.tree.returns)]} {self.name}({', '.join(arguments)})"  # type: ignore[arg-type]
 
     def c_type(self, argument: ast.arg) -> str:
-        """The type of an argument as it is written before its name."""
+        """The C type of an argument."""
         name = ast.unparse(argument.annotation) if argument.annotation else ""
         if name == "PackingState" or name in _ARRAYS:
             return f"{name} *"
@@ -244,12 +244,12 @@ class Body:
             ):
                 self.loop(name, range_, node.body)
             case ast.Expr(value=ast.Constant(value=str())):
-                pass  # a docstring
+                pass  # docstring
             case _:
                 self.write(f"{self.simple(node)};")
 
     def simple(self, node: ast.stmt) -> str:
-        """A statement without statements inside. It may write lines that come before it."""
+        """A statement without nested statements. It may emit lines before it."""
         match node:
             case ast.Expr(value=value):
                 return self.value(value)
@@ -292,7 +292,7 @@ class Body:
         self.write("}")
 
     def unpack(self, targets: Sequence[ast.expr], value: ast.expr) -> str:
-        """Every value is computed before the first is assigned."""
+        """Computes every value before it assigns the first."""
         if isinstance(value, ast.Tuple):
             values = [self.temporary() for _ in value.elts]
             for name, one in zip(values, value.elts, strict=True):
@@ -310,7 +310,7 @@ class Body:
     # --- Expressions --------------------------------------------------------------------------------
 
     def target(self, node: ast.expr) -> str:
-        """What is assigned to: a local variable, an argument that is a number, or an element."""
+        """The target of an assignment: a local variable, a number argument or an element."""
         if isinstance(node, ast.Name):
             if all(node.id != one.arg for one in self.function.tree.args.args):
                 self.variables.setdefault(node.id, "int64_t")
@@ -320,7 +320,7 @@ class Body:
         return self.value(node)
 
     def test(self, node: ast.expr) -> str:
-        """An expression of which only the truth is used, where `and` and `or` mean the same in C."""
+        """An expression in a condition, where `and` and `or` have the same meaning in C."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 self.check_order(node)
@@ -400,7 +400,8 @@ class Body:
                 return False
 
     def check_order(self, node: ast.expr) -> None:
-        """C does not say which operand is evaluated first, so at most one of them may change something."""
+        """C leaves the order in which operands are evaluated undefined, so at most one of them may have side
+        effects."""
         if sum(name in self.kernel.writers for name in _called(node)) > 1:
             raise self.unsupported(node, "more than one call that changes an array in one expression")
 
@@ -433,13 +434,13 @@ def c_source(folder: Path = FOLDER) -> str:
 
 
 def version(folder: Path = FOLDER) -> str:
-    """A hash of the sources. `holdfast` computes it in the same way, and uses no library of other sources."""
+    """A hash of the sources. `holdfast` computes the same hash, and loads no library with another one."""
     content = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
     return hashlib.sha256(content).hexdigest()
 
 
 def compiler() -> list[str] | None:
-    """The C compiler that $CC names, or the one of this computer; None: there is none."""
+    """The C compiler in $CC, or an installed one; None if there is none."""
     named = shlex.split(os.environ.get("CC", ""))
     for command in ([named] if named else []) + [["cc"], ["gcc"], ["clang"]]:
         if shutil.which(command[0]):
@@ -448,7 +449,7 @@ def compiler() -> list[str] | None:
 
 
 def build(target: Path, command: Sequence[str], *, checked: bool = False, folder: Path = FOLDER) -> None:
-    """Writes the library; a process that has loaded the old one keeps it."""
+    """Writes the library. Processes that have loaded the old one keep using it."""
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         source, library = Path(scratch, "kernel.c"), Path(scratch, LIBRARY)
         source.write_text(c_source(folder), encoding="utf-8")

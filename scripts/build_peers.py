@@ -1,8 +1,8 @@
-"""Builds the real programs that we are compared with, from the Go modules in peers/: `make peers`.
+"""Builds the real programs that tests compare Holdfast with, from the Go modules in peers/: `make peers`.
 
-Also imported by the tests that need them. Binaries go into a cache outside the tree, in a folder named after
-the pins, so they are built once for each set of pins; `current` beside it links to the last ones, which is where
-`holdfast` finds them. One that KUBEBUILDER_ASSETS or PATH has is used instead. Exit code 3 where there is no Go.
+Tests import it, too. Binaries are in a cache outside the repository, in a folder named after the pinned versions, so
+they are built once for each set of versions. The folder `current` beside it has links to the last ones; `holdfast` uses
+these. A program in KUBEBUILDER_ASSETS or PATH is used instead. Exit code 3 without Go.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class Peer(NamedTuple):
     module: str  # folder in peers/
     package: str
     flags: tuple[str, ...] = ()
-    ours: bool = False  # nobody else can have it
+    ours: bool = False  # only this repository has its source
 
 
 KUBERNETES: Final = "k8s.io/kubernetes/cmd/"
@@ -42,7 +42,7 @@ ALL: Final[Mapping[str, Peer]] = {
 
 
 class NoGoError(Exception):
-    """A peer has to be built, and there is nothing to build it with."""
+    """A program must be built, and Go is not installed."""
 
 
 def main(names: list[str]) -> int:
@@ -64,7 +64,7 @@ def main(names: list[str]) -> int:
 
 
 def binary(name: str) -> Path:
-    """Where the program is; it is built if it has to be."""
+    """The path of the program. Builds it if necessary."""
     given = None if ALL[name].ours else programs.given(name)
     return given or _linked(_built(name))
 
@@ -89,7 +89,7 @@ def _built(name: str) -> Path:
         raise NoGoError(f"{name} has to be built from peers/{peer.module}, and there is no go on PATH")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{name}.{os.getpid()}")
-    # Some modules ask for a newer patch release of Go than the one at hand; it is fetched like a module.
+    # Some modules need a newer patch release of Go than the installed one; Go downloads it like a module.
     subprocess.run(  # noqa: S603 - a command of our own
         [go, "build", *peer.flags, "-o", str(partial), peer.package],
         cwd=PEERS / peer.module,
@@ -103,7 +103,7 @@ def _built(name: str) -> Path:
 
 
 def _pins(module: Path) -> str:
-    """The same for the same pins and sources."""
+    """A hash of the pinned versions and the sources."""
     digest = hashlib.sha256()
     for path in sorted(module.rglob("*")):
         if path.is_file():

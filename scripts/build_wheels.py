@@ -1,7 +1,7 @@
 """Builds the wheels for Linux into `dist/`: `make wheel`.
 
-One compiler, zig, compiles the kernel for every processor, so the wheels do not depend on the computer that builds them.
-It is installed into a folder of its own, since it takes 400 MiB.
+One compiler, zig, compiles the kernel for every processor, so the wheels do not depend on the computer that builds
+them. It is installed into a separate folder, because it takes 400 MiB.
 """
 
 import os

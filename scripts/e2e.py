@@ -1,11 +1,11 @@
-"""Runs what needs real peers: `make e2e`.
+"""Runs the tests that need real programs: `make e2e`.
 
-The contract suites of the Kube port and of the embedded API server, on a real kube-apiserver beside the embedded one; then
-tests/peers: Karpenter and the AWS CLI in the sandbox, Kubernetes' own scheduler and controllers beside the embedded server,
-Karpenter's scheduler beside ours. Exit code 3 where the peers are not there and cannot be built.
+First the contract tests of the Kube port and of the embedded API server on a real kube-apiserver. Then tests/peers:
+Karpenter and the AWS CLI in the sandbox, Kubernetes' scheduler and controllers with the embedded API server,
+Karpenter's scheduler compared with Holdfast's planner. Exit code 3 if the programs are missing and cannot be built.
 
-Real programs keep time by real clocks, so a busy machine can make them late: what fails is run once more, by itself, and
-the output says so. What fails twice fails.
+Real programs use real clocks, so a busy computer can delay them. Failed tests are run a second time alone, and the
+output reports it. Tests that fail twice fail the command.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""A real AWS CLI for `make e2e`: installed from a lock of its own into the user's cache folder.
+"""Installs a real AWS CLI for `make e2e` into the user's cache folder, from its own lock file.
 
-Called by tests/peers/e2e_aws_cli.py; `python scripts/fetch_awscli.py` prints where it is. It is made once for each lock.
+Called by tests/peers/e2e_aws_cli.py; `python scripts/fetch_awscli.py` prints its path. Each version of the lock file is
+installed once.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ LOCK: Final = Path(__file__).resolve().parents[1] / "requirements/awscli.txt"
 
 
 def aws() -> Path:
-    """The program, installed if it is not there."""
+    """The path of the program. Installs it if necessary."""
     folder = programs.cache().parent / f"awscli-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]}"
     program = folder / "bin/aws"
     if not (folder / "complete").exists():

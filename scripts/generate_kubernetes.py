@@ -1,14 +1,14 @@
-"""Writes src/holdfast/sim/api/schema/kubernetes.json.gz: the built-in kinds, as the embedded API server knows them.
+"""Writes src/holdfast/sim/api/schema/kubernetes.json.gz: the built-in kinds of the embedded API server.
 
-The source is what Kubernetes publishes with its code: the discovery document, the OpenAPI v3 documents and the
-.proto files of one release, as they lie in a Go module cache:
+The sources are published with the code of Kubernetes: the discovery document, the OpenAPI v3 documents and the .proto
+files of one release, in a Go module cache:
 
-    go mod download k8s.io/kubernetes@v1.36.3 k8s.io/api@v0.36.3 k8s.io/apimachinery@v0.36.3 \
-        k8s.io/apiextensions-apiserver@v0.36.3
+    go mod download k8s.io/kubernetes@v1.36.3 k8s.io/api@v0.36.3
+    go mod download k8s.io/apimachinery@v0.36.3 k8s.io/apiextensions-apiserver@v0.36.3
     python scripts/generate_kubernetes.py "$(go env GOMODCACHE)"
 
-It is no part of `make check`, which works without a network and without Go. Only stable versions are taken, and no
-descriptions: facts, not sentences.
+It is not part of `make check`, which works without a network and without Go. The file has only stable versions, and no
+descriptions.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def _resource(resource: Json) -> Json:
 
 
 def _core_group(listing: Json) -> Json:
-    """The core group, which only the legacy document describes."""
+    """The core group, which only the legacy discovery document has."""
     resources: dict[str, Json] = {}
     for entry in listing["resources"]:
         plural, _, sub = entry["name"].partition("/")
@@ -150,9 +150,9 @@ def _schema(schema: Json) -> Json:
 
 
 def _messages(modules: Path, schemas: dict[str, Json]) -> dict[str, dict[str, list[str]]]:
-    """By message and field number: the name in JSON (empty: its fields stand in the parent) and the type.
+    """By message and field number: the name in JSON (empty: its fields are inlined into the parent) and the type.
 
-    A repeated field has `[]` before its type, a map of texts `{}`.
+    The type of a repeated field starts with `[]`, that of a map of strings with `{}`.
     """
     texts = [
         path.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Writes docs/parity.md: which tests show which fact of docs/spec.
 
-`make generate` calls it, and `make check` with --check, which writes nothing and fails when the page is
-stale, when an id is unknown, when a fact has neither a test nor a reason, or when a different one has no
-test. Every complaint is one line that says what to do.
+`make generate` calls it, and `make check` with --check, which writes nothing. It fails if the page is stale, an id is
+unknown, a fact has neither a test nor a reason, or a different fact has no test. Each error is one line that states
+what to do.
 """
 
 import argparse

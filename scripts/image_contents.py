@@ -1,6 +1,7 @@
-"""Prepares the packages of the image: removes what Holdfast never reads, and writes the SBOM. Run by the Dockerfile.
+"""Prepares the packages of the image: removes files that Holdfast never reads, and writes the SBOM. Run by the
+Dockerfile.
 
-It runs with the Python of the build image alone, so it imports nothing but the standard library.
+It runs with the Python of the build image, so it imports only the standard library.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 SBOM: Final = "sbom.cdx.json"
-# The AWS APIs that Holdfast calls, and those that botocore calls for credentials. Others are 25 MiB.
+# The AWS APIs that Holdfast calls, and those that botocore calls for credentials. The others take 25 MiB.
 AWS_SERVICES: Final = frozenset(
     {"ec2", "eks", "events", "iam", "pricing", "sqs", "ssm", "sso", "sso-oidc", "sts"}
 )
@@ -93,7 +94,7 @@ def component(found: importlib.metadata.Distribution) -> dict[str, Any]:
 
 
 def _licence_names(texts: list[str], classifiers: list[str]) -> list[str]:
-    """From the classifiers or, if there are none, from the field, which some packages fill with the whole text."""
+    """From the classifiers or, if there are none, from the licence field, which in some packages is the whole text."""
     named = [c.rsplit(" :: ", 1)[-1] for c in classifiers if c.startswith("License :: ")]
     return named or [text for text in texts if "\n" not in text]
 

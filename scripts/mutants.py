@@ -1,7 +1,7 @@
-"""Changes the meaning of single expressions and reports which changes the tests notice: `make mutants N=100 SEED=1`.
+"""Changes the meaning of single expressions and reports which changes the tests detect: `make mutants N=100 SEED=1`.
 
-It works on copies of the repository in a temporary folder, one for each core. Only tests that execute the changed line run. A survivor that
-tests/mutants/survivors.toml does not list, with a reason, makes the command fail.
+It works on copies of the repository in a temporary folder, one for each core. Only tests that execute the changed line
+run. The command fails if a mutant survives and tests/mutants/survivors.toml does not list it with a reason.
 """
 
 import argparse
@@ -27,9 +27,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CACHE: Final = ROOT / ".cache/mutants"
 _TIMEOUT_S: Final = 240
 _TIMEOUT: Final = "timeout"
-_FIRST: Final = 10  # tests that run first: most mutants are noticed by these
+_FIRST: Final = 10  # tests of the first run: they detect most mutants
 
-# What is mutated, below src/holdfast.
+# The mutated modules, below src/holdfast.
 GROUPS: Final = {
     "ledger": (
         "core/reservations/boundaries.py",
@@ -112,7 +112,7 @@ def main() -> int:
         picked = random.Random(options.seed).sample(picked, options.count)  # noqa: S311 - a seed replays a run
     workers = os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(workers) as pool:
-        copies: SimpleQueue[Path] = SimpleQueue()  # each mutant is tested in a copy of its own
+        copies: SimpleQueue[Path] = SimpleQueue()  # each mutant has its own copy
         for number in range(workers):
             _copy(Path(folder, str(number)))
             copies.put(Path(folder, str(number)))
@@ -129,7 +129,7 @@ def _is_chosen(module: str, wanted: str) -> bool:
 
 
 def _copy(copy: Path) -> None:
-    """Every file that git knows or would add, as it is now."""
+    """Copies every file that git tracks or would add, with uncommitted changes."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],  # noqa: S607
         cwd=ROOT,
@@ -162,14 +162,14 @@ def _tried(copy: Path, executions: Executions, mutant: Mutant) -> Result:
         path.write_text(original, encoding="utf-8")
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     if noticed_by == _TIMEOUT and _noticed_by(copy, tests) == _TIMEOUT:
-        noticed_by = None  # the computer is slow, not the mutant
+        noticed_by = None  # the computer is slow: the tests time out without the mutant, too
     result = Result(mutant, noticed_by, len(tests))
     print(f"{noticed_by or 'SURVIVED'} ({len(tests)} tests): {mutant}", flush=True)
     return result
 
 
 def _noticed_by(copy: Path, tests: Sequence[str]) -> str | None:
-    """The test that fails; None: all pass. No byte code is written: a mutant must not leave any behind."""
+    """The test that fails; None if all pass. No byte code is written: that of a mutant could be used by later runs."""
     if not tests:
         return None
     command = pytest_command("-x", "--tb=no", "-rfE", *tests)

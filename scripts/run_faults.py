@@ -1,7 +1,7 @@
 """Injects faults between `holdfast run` and its two endpoints, and checks that everything recovers: `make faults`.
 
-KIND is `all`, `calls` (every fault on every call), `pauses`, `kills`, `stale`, `clocks`, or one fault of `calls`, such as
-`cut`. The same seed gives the same order of faults and the same damage. Results are added to a file, from which
+KIND is `all`, `calls` (every fault on every call), `pauses`, `kills`, `stale`, `clocks`, or one fault of `calls`, such
+as `cut`. The same seed gives the same order of faults and the same damage. Results are added to a file, from which
 `--table` writes the table of docs/reliability.md.
 """
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 class Run:
-    """One run. Results are written to the file as they come: a run that is killed keeps what it found."""
+    """One run. Each result is written to the file at once, so that a killed run keeps its results."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -60,7 +60,7 @@ class Run:
 
     async def all(self) -> None:
         work = asyncio.create_task(self._scenarios())
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)  # ends every process
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)  # stops every process
         await work
 
     async def _scenarios(self) -> None:
@@ -113,7 +113,7 @@ def _tell(text: str) -> None:
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Fault, times injected, outcome: from the results of real runs."""
+    """The table of the results: fault, times injected, outcome."""
     lines = []
     for run in runs:
         lines += [f"`{run['command']}`, {run['date']}:", ""]

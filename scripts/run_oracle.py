@@ -1,6 +1,6 @@
 """Compares plans of small random cases with the best plans, which an integer program finds: `make oracle`.
 
-Fails when a plan leaves out pods that could be placed, or buys nodes that slots could have replaced.
+Fails when a plan leaves out pods that could be placed, or launches nodes although free slots could replace them.
 """
 
 import argparse

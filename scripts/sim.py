@@ -1,6 +1,7 @@
-"""Runs the program through random faults in virtual time and checks the state at the end: `make sim SEED=7`, `make sim SEED=1 N=1000`.
+"""Runs the program through random faults in virtual time and checks the state at the end: `make sim SEED=7`.
 
-One seed is told as a story; of many, only those that fail. The same seed gives the same story each time.
+With one seed all steps are printed; with more (`make sim SEED=1 N=1000`), only the seeds that fail. The same seed gives
+the same steps each time.
 """
 
 import argparse

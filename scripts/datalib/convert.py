@@ -1,6 +1,6 @@
-"""From what DescribeInstanceTypeOfferings says to the regions that are shipped.
+"""Converts DescribeInstanceTypeOfferings to the shipped regions.
 
-Called by `generate_data`; the types themselves are read by `holdfast.cloud.aws.client.descriptions`. Pure.
+Called by `generate_data`. Pure. `holdfast.cloud.aws.client.descriptions` converts the instance types.
 """
 
 from holdfast.data import ec2
@@ -9,9 +9,9 @@ from holdfast.data import ec2
 def region(
     name: str, by_name: dict[str, set[str]], by_id: dict[str, set[str]], known: set[str]
 ) -> ec2.ShippedRegion:
-    """A region from its offerings, listed once by zone name and once by zone id.
+    """A region from its offerings by zone name and by zone id.
 
-    The two lists are of one account, so a name and an id with the very same types are one zone.
+    Both lists are of one account, so a name and an id with exactly the same types are one zone.
     """
     zones = tuple(ec2.Zone(zone, _same(zone, by_name[zone], by_id)) for zone in sorted(by_name))
     offered: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""List prices from docs/spec/ec2-prices.md: a rate a family, and the types that cost something else.
+"""Reads list prices from docs/spec/ec2-prices.md: a price per vCPU for each family, and types with another price.
 
-Called by `generate_data` and by its test. The rule: decimal to integer without a float between.
+Called by `generate_data` and by its test. Decimals become integers without a float in between.
 """
 
 import re
@@ -41,7 +41,7 @@ def parse(page: str) -> PriceList:
 
 
 def of_types(prices: PriceList, types: Iterable[ec2.InstanceTypeInfo]) -> dict[str, int]:
-    """By type, those that have a price."""
+    """Prices by type; types without a price are left out."""
     found = ((info.name, prices.nano_usd_per_hour(info)) for info in types)
     return {name: price for name, price in found if price is not None}
 

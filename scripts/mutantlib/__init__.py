@@ -1,1 +1,1 @@
-"""What `mutants.py` is made of: the mutations, the tests that execute a line, the runs, the known survivors."""
+"""The modules of `mutants.py`: mutations, the tests that execute a line, and known survivors."""

@@ -1,7 +1,7 @@
-"""Pytest plugin: writes which lines of the listed modules each test executes, and how long the test takes.
+"""Pytest plugin: records which lines of the listed modules each test executes, and how long the test takes.
 
-Loaded by `runs` with `-p mutantlib.executed_lines`. Of a parametrized test a few cases are enough; a test that takes too
-long, or that fails while it is traced, is not used for mutants.
+Loaded by `executions` with `-p mutantlib.executed_lines`. Only a few cases of a parametrized test are recorded. A test
+that takes too long, or that fails while it is traced, is not used for mutants.
 """
 
 import json
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The first, the last, and some between."""
+    """The first, the last, and cases in between."""
     if len(items) <= CASES_MAX:
         return items
     return [items[i * (len(items) - 1) // (CASES_MAX - 1)] for i in range(CASES_MAX)]
@@ -58,7 +58,7 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _lines.clear()
     signal.signal(signal.SIGALRM, _too_slow)
-    signal.setitimer(signal.ITIMER_REAL, _LIMIT_S, 1.0)  # again, where an exception is swallowed
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT_S, 1.0)  # repeated, in case a test catches the exception
     threading.settrace(_called)
     sys.settrace(_called)
     began = time.monotonic()

@@ -1,8 +1,8 @@
-"""Which tests execute a line: recorded once for each test file, then read from a cache.
+"""Finds the tests that execute a line: recorded once for each test file, then read from a cache.
 
-Called by `mutants.py`. The cache is a file of JSON lines for each test file and content of the repository's sources, so a
-change of the sources records again. The rule: the tests that import the mutated module themselves come first, then some
-quick ones, then those that execute most of the module in the least time; together they take at most a bounded time.
+Called by `mutants.py`. The cache has one file of JSON lines for each content of a test file and the mutated modules.
+Tests that import the mutated module directly come first, then some quick ones, then those that execute most of the
+module in the least time. Their total time is limited.
 """
 
 import ast
@@ -27,7 +27,7 @@ TESTS: Final = (
     "tests/contract/test_aws_instance_provider.py",
     "tests/contract/test_aws_discovery_reservations.py",
 )
-# Too slow for mutants, or about other code.
+# Too slow for mutants, or for other code.
 NOT_USED: Final = tuple(
     f"test_{name}*.py"
     for name in (
@@ -63,7 +63,7 @@ NOT_USED: Final = tuple(
 _IMPORTED_FROM: Final = ("src", "tests", "tests/support", "scripts")
 _FILE_LIMIT_S: Final = 900
 _TESTS_MAX: Final = 150  # for one mutant
-_QUICK: Final = 20  # of these at least, and all that import the module; then those that execute most of it
+_QUICK: Final = 20  # at least this many quick tests, and all that import the module
 _BUDGET_S: Final = 90.0
 
 
@@ -83,8 +83,8 @@ class Executions:
         self._imports: dict[str, frozenset[str]] = {}
 
     def record(self, pool: Executor, *, only_read: bool = False) -> None:
-        """Runs each test file that can reach the modules once, traced, unless the cache has it. `only_read`: test files
-        that the cache does not have are not used."""
+        """Runs each test file that imports one of the modules once, with tracing, unless the cache has it. `only_read`:
+        skips test files that the cache does not have."""
         self._cache.mkdir(parents=True, exist_ok=True)
         reports: dict[Path, Path] = {}
         for file in _files(self._copy):
@@ -130,7 +130,7 @@ class Executions:
             yield Execution(one["test"], one["took_s"], lines)
 
     def tests(self, module: str, first: int, last: int) -> list[str]:
-        """The tests that execute one of these lines, in the order in which they are tried."""
+        """The tests that execute one of these lines, in the order of their use."""
         wanted = frozenset(range(first, last + 1))
         near = [one for one in self._all if module in one.lines]
         found = [one for one in near if one.lines[module] & wanted] or near  # defaults: executed at import
@@ -139,7 +139,7 @@ class Executions:
         most_of_it = _from_each_file(
             sorted(found[quick:], key=lambda one: -len(one.lines[module]) / (0.5 + one.took_s))
         )
-        # Of a parametrized unit test only some cases are recorded, and another one may execute the line.
+        # Only some cases of a parametrized unit test are recorded, and another case may execute the line.
         other_cases = [one for one in near if one.test.startswith("tests/unit/") and "[" in one.test]
         chosen: list[str] = []
         budget_s = _BUDGET_S
@@ -156,7 +156,7 @@ class Executions:
 
 
 def _from_each_file(found: Iterable[Execution]) -> list[Execution]:
-    """The first of each test file, then the second of each, and so on: tests of one file notice much the same."""
+    """The first test of each file, then the second of each, and so on: tests of one file detect similar mutants."""
     by_file: dict[str, list[Execution]] = {}
     for one in found:
         by_file.setdefault(one.test.partition("::")[0], []).append(one)
@@ -164,7 +164,7 @@ def _from_each_file(found: Iterable[Execution]) -> list[Execution]:
 
 
 def _all_cases(test: str) -> str:
-    """Of a parametrized unit test all cases run: only some were recorded, and they are quick."""
+    """All cases of a parametrized unit test: only some were recorded, and they are quick."""
     return test.partition("[")[0] if test.startswith("tests/unit/") else test
 
 
@@ -189,7 +189,7 @@ def _files(copy: Path) -> list[Path]:
 
 
 def _reaches(copy: Path, file: Path, modules: Iterable[str]) -> bool:
-    """Whether a test file imports one of the modules, itself or through what it imports."""
+    """Whether a test file imports one of the modules, directly or indirectly."""
     wanted = {copy / "src/holdfast" / module for module in modules}
     seen, left = {file}, [file]
     while left:
@@ -208,7 +208,7 @@ def _file_of(copy: Path, name: str) -> Path | None:
 
 
 def _version(copy: Path, file: Path, modules: Iterable[str]) -> str:
-    """Of the test file and of the modules, whose line numbers the report has."""
+    """A hash of the test file and of the modules: the records contain their line numbers."""
     digest = hashlib.sha256(file.read_bytes())
     for module in modules:
         digest.update((copy / "src/holdfast" / module).read_bytes())
@@ -217,7 +217,7 @@ def _version(copy: Path, file: Path, modules: Iterable[str]) -> str:
 
 @functools.cache
 def _imported(file: Path) -> frozenset[str]:
-    """The modules that a test file names: `from a import b` names `a` and `a.b`."""
+    """The modules that a test file imports: `from a import b` may import `a` and `a.b`."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,7 +1,7 @@
 """Single changes of the meaning of a module, found in its syntax tree.
 
-Called by `mutants.py`. A mutation is a piece of the source text and its replacement, so everything else keeps its bytes.
-The rule: only changes that a test could notice. Left out are annotations, decorators, docstrings, assertions, texts, log
+Called by `mutants.py`. A mutation is a range of the source text and its replacement, so all other bytes stay. Only
+changes that a test could detect are made. Left out are annotations, decorators, docstrings, assertions, messages, log
 lines, enums, and the values of module constants (a test that repeats a constant shows nothing).
 """
 
@@ -39,7 +39,7 @@ _LOGGERS: Final = ("_log", "log")
 class Mutation:
     line: int  # first line of the statement or expression that changes
     end_line: int
-    text: str  # the source line, without indentation: line numbers change, this seldom does
+    text: str  # the source line without indentation, which changes less often than its number
     change: str  # `before -> after`
     start: int  # bytes of the source that are replaced
     end: int
@@ -51,7 +51,7 @@ class Mutation:
 
 
 def mutations(source: str) -> list[Mutation]:
-    """In the order of the source. Each result parses and differs from the source."""
+    """The mutations in the order of the source. Each result parses and differs from the source."""
     tree = ast.parse(source)
     before = ast.dump(tree)
     found: dict[str, Mutation] = {}
@@ -163,7 +163,7 @@ class _Finder:
     def _between(
         self, node: ast.expr, left: ast.expr, right: ast.expr, before: str, after: str
     ) -> Iterator[Mutation]:
-        """Replaces the operator that stands between two operands."""
+        """Replaces the operator between two operands."""
         start, end = self._end(left), self._start(right)
         between = self._raw[start:end].decode()
         operator = re.search(rf"\b{before}\b" if before[0].isalpha() else before, between)
@@ -189,7 +189,7 @@ class _Finder:
         return self._raw[self._start(node) : self._end(node)].decode()
 
     def _operand(self, node: ast.expr) -> str:
-        """In brackets where it could be torn apart by what is around it."""
+        """With parentheses if the context could change its meaning."""
         text = self._source(node)
         return f"({text})" if isinstance(node, ast.BoolOp | ast.Compare | ast.IfExp | ast.BinOp) else text
 
@@ -209,7 +209,7 @@ def _is_left_out(node: ast.AST) -> bool:
         case ast.Assert() | ast.JoinedStr() | ast.Raise():
             return True
         case ast.Expr(value=ast.Constant()):
-            return True  # a docstring, or `...`
+            return True  # docstring, or `...`
         case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
             return True
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=logger))):

@@ -1,4 +1,4 @@
-"""The known survivors: mutations that no test notices, each with the reason why that is accepted.
+"""The known survivors: mutations that no test detects, each with the reason why that is accepted.
 
 Read from tests/mutants/survivors.toml. An entry is found by module, source line and change, not by line number.
 """
@@ -24,7 +24,7 @@ class Survivor:
 
 
 def read(root: Path) -> list[Survivor]:
-    """ValueError where an entry has no reason."""
+    """Raises ValueError if an entry has no reason."""
     entries = tomllib.loads((root / FILE).read_text(encoding="utf-8")).get("survivor", [])
     found = [Survivor(one["module"], one["line"], one["change"], one["reason"].strip()) for one in entries]
     for one in found:

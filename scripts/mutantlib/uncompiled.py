@@ -1,6 +1,6 @@
-"""Pytest plugin: the planner's kernel always runs as Python.
+"""Pytest plugin: runs the planner's kernel as Python.
 
-Loaded by `executions` in every run of pytest. The compiled kernel executes no lines that can be traced.
+`executions` loads it in every run of pytest, because lines of the compiled kernel cannot be traced.
 """
 
 import pytest

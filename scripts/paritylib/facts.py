@@ -1,7 +1,6 @@
 """The index of facts: every id of docs/spec with its text, its page and its section.
 
-Called by `parity` (to join facts and tests). An id stands for one fact: two facts with one id are an error.
-A page that has no reader in `READERS` gives no ids.
+Called by `parity`. Two facts with the same id are an error. A page without a reader in `READERS` has no ids.
 """
 
 import re
@@ -25,7 +24,7 @@ class Fact:
     id: str
     text: str
     page: str  # karpenter-core.md
-    chapter: str  # 7. CRDs; nothing on a page without numbered headings, as the next two
+    chapter: str  # 7. CRDs; empty on a page without numbered headings, as are the next two
     section: str  # 7.1
     heading: str  # NodePool spec
     line: int
@@ -37,7 +36,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page, and the chapter and section it stands in."""
+    """A line of a page with its chapter and section."""
 
     number: int
     text: str
@@ -85,7 +84,7 @@ def _requirements(page: str, lines: list[Line]) -> Iterator[Fact]:
 
 
 def _items(page: str, lines: list[Line]) -> Iterator[Fact]:
-    """List items with an id, `- S-12 text`, and the indented lines that go on with the text."""
+    """List items with an id, `- S-12 text`, and their indented continuation lines."""
     fact: Fact | None = None
     for line in lines:
         if match := _ITEM.match(line.text):
@@ -102,7 +101,7 @@ def _items(page: str, lines: list[Line]) -> Iterator[Fact]:
 
 
 def _numbers(page: str, lines: list[Line]) -> Iterator[Fact]:
-    """Paragraphs that open with a number, `1.2.4 text`, and subsections that hold no such paragraph."""
+    """Paragraphs that start with a number, `1.2.4 text`, and subsections without such a paragraph."""
     sections_with_facts = {line.section for line in lines if _NUMBERED.match(line.text)}
     for line in lines:
         if match := _NUMBERED.match(line.text):

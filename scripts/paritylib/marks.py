@@ -1,8 +1,8 @@
-"""The markers of the tests: which test says that it shows which fact.
+"""Reads the `fact` markers of the tests.
 
-Called by `parity`. Test modules are parsed and never imported. A marker counts where pytest would see it:
-on a test or a class, in a `pytestmark`, or in the `marks` of a `pytest.param` that a test is parametrized
-with. Anywhere else it would be lost in silence, so there it is an error; so are ids that are not literals.
+Called by `parity`. Test modules are parsed and never imported. A marker counts where pytest applies it: on a test or a
+class, in a `pytestmark`, or in the `marks` of a `pytest.param` of a parametrized test. Anywhere else pytest would
+ignore it silently, so it is an error. Ids that are not literals are errors, too.
 """
 
 import ast
@@ -37,14 +37,14 @@ def scan(root: Path) -> list[Mark]:
 
 
 class _Module:
-    """One walk through one file; `wrong` is complete when `marks` has returned."""
+    """Reads one file; `wrong` is complete when `marks` has returned."""
 
     def __init__(self, path: str, tree: ast.Module) -> None:
         self.path = path
         self.tree = tree
         self.wrong: list[str] = []
         self.counted: set[ast.Attribute] = set()
-        # Parameters are often named before they are used: CASES = [pytest.param(..., marks=...)].
+        # Parameters are often assigned before their use: CASES = [pytest.param(..., marks=...)].
         self.named = {name: node for node in tree.body for name in _names_assigned(node)}
 
     def marks(self) -> list[Mark]:

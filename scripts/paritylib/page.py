@@ -1,6 +1,6 @@
-"""docs/parity.md as text: a summary, then every fact with its tests and its reason.
+"""Writes docs/parity.md as text: a summary, then every fact with its tests and its reason.
 
-Called by `scripts/generate_parity.py`. The same facts, tests and reasons give the same page to the byte.
+Called by `scripts/generate_parity.py`. Equal facts, tests and reasons give equal bytes.
 """
 
 import re
@@ -44,18 +44,18 @@ def render(parity: Parity) -> str:
 
 
 def first_words(text: str) -> str:
-    """The first sentence, or as much of it as fits, for a cell of a Markdown table."""
+    """The first sentence, shortened to fit a cell of a Markdown table."""
     words = re.sub(r"\*([^*`\s][^*`]*)\*", r"\1", text.replace("**", "")).replace(r"\|", "|")
     words = re.split(r"(?<=\.) (?=[A-Z`])", words, maxsplit=1)[0]
     if len(words) > _WORDS_MAX:
         words = words[: _WORDS_MAX - 2].rpartition(" ")[0].rstrip(",;:") + "…"
-    if words.count("`") % 2:  # the cut went through code
+    if words.count("`") % 2:  # the cut is inside a code span
         words = words.removesuffix("…") + "…`"
     return escape(words)
 
 
 def escape(text: str) -> str:
-    """One line of plain text with code spans, such that nothing but the code spans means anything to Markdown."""
+    """One line of text with code spans; everything else that is special in Markdown is escaped."""
     parts = " ".join(text.split()).replace("|", r"\|").split("`")
     return "`".join(
         part if inside_code else re.sub(r"([*_<\[\]])", r"\\\1", part)

@@ -1,8 +1,7 @@
-"""Facts, tests and docs/parity.toml joined: what is shown, what differs, what is missing.
+"""Joins facts, tests and docs/parity.toml: which facts are shown, different or missing.
 
-Called by `scripts/generate_parity.py`. Every id that a marker or docs/parity.toml names must exist, or
-there is nothing to join. A different fact has tests: they show what Holdfast does instead. A missing fact
-may have tests: they show how Holdfast refuses or ignores what it does not do.
+Called by `scripts/generate_parity.py`. Every id of a marker or of docs/parity.toml must exist. A different fact needs
+tests that show what Holdfast does instead. A missing fact may have tests that show how Holdfast rejects or ignores it.
 """
 
 import tomllib
@@ -24,10 +23,10 @@ _KINDS: Final = (DIFFERENT, MISSING)
 class Parity:
     facts: Mapping[str, Fact]
     tests: Mapping[str, tuple[str, ...]]  # fact id -> the tests that name it
-    reasons: Mapping[str, tuple[str, str]]  # fact id -> different or missing, and the sentence
+    reasons: Mapping[str, tuple[str, str]]  # fact id -> different or missing, and the reason
 
     def kind(self, fact_id: str) -> str | None:
-        """Different or missing; None: shown, or nothing."""
+        """Different or missing; None for other facts."""
         return self.reasons[fact_id][0] if fact_id in self.reasons else None
 
 
@@ -54,7 +53,7 @@ def load(root: Path) -> Parity:
 
 
 def gaps(parity: Parity) -> list[str]:
-    """A line for each fact that has neither a test nor a reason, and for each different one without a test."""
+    """A line for each fact with neither a test nor a reason, and for each different fact without a test."""
     return [line for fact in parity.facts.values() for line in _gap(parity, fact)]
 
 
