@@ -1,7 +1,7 @@
 """The Kube port over a transport: builds requests, decodes responses, maps errors and retries.
 
 A read is retried up to `attempts` times. A write is retried only when the server rejected it unprocessed (429): after
-any other error it may have taken effect, and only the caller knows whether it is idempotent. The fence is checked right
+any other error it may have taken effect, and only the caller can decide whether it is idempotent. The fence is checked right
 before a write is sent, after all waits for rate limits, retries and connections: a replica whose Lease expired meanwhile
 sends nothing.
 """
@@ -46,7 +46,7 @@ _SERVER_OWNED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    per_second: float = 1000  # limits a defect of ours; the server protects itself with 429
+    per_second: float = 1000  # limits the effect of a defect; the server protects itself with 429
     burst: int = 1000
     at_once: int = 32  # concurrent requests without watches; each has a connection
     page_size: int = 500

@@ -1,9 +1,9 @@
 """Decodes and checks responses of an API server.
 
-Bytes are decoded directly into Structs; if that fails, for example on a null that means "unset", a slower way without
-nulls follows. Anything wrong with a response is `errors.Unreachable`, never another exception. An object of a list or a
-watch that cannot be decoded becomes an `Unreadable`, so that one object does not stop a cache. An object needs a name, a
-uid and a numeric resourceVersion.
+Bytes are decoded directly into Structs. If that fails, for example on a null that means "unset", nulls are removed
+first, which is slower. Every problem with a response is `errors.Unreachable`, never another exception. An object of a
+list or a watch that cannot be decoded becomes an `Unreadable`, so that one object does not stop a cache. An object
+needs a name, a uid and a numeric resourceVersion.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ K = TypeVar("K", bound=Object)
 T = TypeVar("T")
 
 LONGEST_LINE: Final = 64 * 1024 * 1024  # far larger than any object: etcd stores a few MiB
-_VERSION_DIGITS: Final = 20  # of 64 bits
+_VERSION_DIGITS: Final = 20  # of a 64-bit number
 _PROBLEM_MAX: Final = 300  # characters
 _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 _EVENTS: Final = msgspec.json.Decoder(WatchEvent)
@@ -42,7 +42,7 @@ _BOOKMARKS: Final = msgspec.json.Decoder(MetadataOnly)
 _RAW_PAGES: Final = msgspec.json.Decoder(RawPage)
 _STATUS: Final = "Status"
 
-# What Python and msgspec raise for malformed content; msgspec's errors and bad UTF-8 are ValueErrors.
+# The exceptions of Python and msgspec for malformed content; msgspec's errors and bad UTF-8 are ValueErrors.
 _MALFORMED: Final = (
     ValueError,
     TypeError,

@@ -21,7 +21,7 @@ from holdfast import errors, fence
 from holdfast.kube.connection import Connection, Server
 from holdfast.kube.credentials import Credential
 
-_CONNECTIONS: Final = 256  # each watch holds one
+_CONNECTIONS: Final = 256  # each watch uses one
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
 _CLOSING_S: Final = 0.1
@@ -29,7 +29,7 @@ _CHUNK: Final = 256 * 1024
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _BODY_MAX: Final = 256 * 1024 * 1024
-# What aiohttp raises for malformed or incomplete responses: not all of it is a ClientError.
+# aiohttp's exceptions for malformed or incomplete responses: not all are ClientErrors.
 _BROKEN: Final = (
     aiohttp.ClientError,
     http_exceptions.HttpProcessingError,
@@ -200,6 +200,6 @@ def _with_keep_alive(address: aiohttp.AddrInfoType) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):  # not every system has them
+        if hasattr(socket, option):  # not all systems have these options
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return sock

@@ -1,4 +1,4 @@
-"""A token bucket that limits requests to the API server, so that a defect of ours does not overload it.
+"""A token bucket that limits requests to the API server, so that a defect of Holdfast does not overload it.
 
 Waiting requests are served in order.
 """

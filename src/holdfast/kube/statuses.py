@@ -36,7 +36,7 @@ _BY_CODE: Final[Mapping[int, type[errors.HoldfastError]]] = {
     429: errors.Throttled,
 }
 _LONGEST_MESSAGE: Final = 2000
-_DIGITS: Final = 9  # of a number of seconds
+_DIGITS: Final = 9  # of the number of seconds in Retry-After
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -> errors.HoldfastError:
@@ -44,7 +44,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -
     answer = _status(body)
     kind = _BY_REASON.get(answer.reason) or _by_code(answer.code or status)
     if kind is errors.NotFound and answer.reason != "NotFound":
-        # Only the API server can tell that an object does not exist; a 404 of a proxy must not count as one.
+        # Only the API server's 404 means that an object does not exist; one of a proxy must not count.
         kind = errors.Unreachable
     message = f"{doing}: {(answer.message or f'HTTP {status}')[:_LONGEST_MESSAGE]}"
     if issubclass(kind, errors.Retryable):
@@ -62,7 +62,7 @@ def _by_code(code: int) -> type[errors.HoldfastError]:
 def _status(body: bytes) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except (ValueError, RecursionError):  # the text of a proxy
+    except (ValueError, RecursionError):  # the body of a proxy
         text = body.decode(errors="replace").strip()
         return Status(message=text)
 
