@@ -28,7 +28,7 @@ K = TypeVar("K", bound=Object)
 Handler = Callable[[K | None, K | None], None]  # the object before and after; None: it did or does not exist
 
 _SLICE: Final = 500  # objects that a relist removes before it yields to other tasks
-SILENT_S: Final = 150.0  # an API server sends a bookmark every minute: after two missing ones a watch is dead
+SILENT_S: Final = 150.0  # an API server sends a bookmark every minute: two are missing
 _ASSUMED_DELETING_S: Final = 60.0  # how long an accepted deletion is shown before the watch confirms it
 
 

@@ -146,7 +146,7 @@ class Manager:
 
 
 async def _before(stopping: "asyncio.Task[bool]", work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work ended before the stop; else it is cancelled."""
+    """Whether the work ended before `stop` was set; cancels it otherwise."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
