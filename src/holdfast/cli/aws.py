@@ -19,7 +19,7 @@ from holdfast.scenarios.catalog import CloudTerms, Listed, RegionTypes, Reservat
 
 
 def _select(node_class: EC2NodeClass | None, listed: Sequence[Listed]) -> tuple[Listed, ...]:
-    """Those that a class selects. One that EC2 is reclaiming is not healthy: nothing is launched into it."""
+    """The reservations that a class selects. One that EC2 is reclaiming is not healthy: nothing is launched into it."""
     reclaimed = selection.expiring(node_class)
     ids = selection.selected(
         node_class,

@@ -56,7 +56,7 @@ def _run(**written: str | None) -> None:
 
 async def _main(program: Program) -> int:
     stop, loop, log = asyncio.Event(), asyncio.get_running_loop(), structlog.get_logger()
-    loop.set_default_executor(DaemonExecutor(_THREADS, "asyncio"))  # a DNS lookup does not hold up the exit
+    loop.set_default_executor(DaemonExecutor(_THREADS, "asyncio"))  # a DNS lookup does not delay the exit
 
     def on_signal(number: signal.Signals) -> None:
         log.info("stopping", signal=number.name)
