@@ -46,7 +46,7 @@ class Ids(Protocol):
         """A unique name of at least 128 bits; in simulation, the next one of the seed."""
 
     def jitter(self, seconds: float) -> float:
-        """A random duration between 0 and `seconds`, so that many do not retry at once."""
+        """A random duration between 0 and `seconds`, so that many clients do not retry at once."""
 
 
 @dataclass(frozen=True, slots=True)
