@@ -1,6 +1,6 @@
-"""The embedded Kubernetes API server: one store, and two fronts over it.
+"""The embedded Kubernetes API server: one store with two fronts.
 
-`server.ApiServer` answers requests in process, with no socket and no thread, so that it runs under virtual time;
-`http` puts the same object on loopback, with TLS, for kubectl and every other client. Both answer byte for byte the
-same. What differs from a real kube-apiserver, and why, is in docs/fidelity-kube.md.
+`server.ApiServer` handles requests in process, without a socket or a thread, so that it runs in virtual time. `http`
+serves the same object on loopback with TLS, for kubectl and every other client. Both return the same bytes.
+docs/fidelity-kube.md lists the differences from a real kube-apiserver, with reasons.
 """

@@ -1,6 +1,6 @@
-"""The embedded API server: one object that answers requests, with no socket, no thread and no clock of its own.
+"""The embedded API server: handles requests without a socket, a thread or its own clock.
 
-A request is answered in one step of the event loop, so two writes never interleave; only a watch goes on.
+A request is handled in one step of the event loop, so two writes never interleave. Only a watch continues.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _WHOLE: Final = frozenset({"scale", "eviction", "binding", "token", "finalize"})
 
 
 class ApiServer:
-    """A Kubernetes API server. Without tokens everybody is let in; with tokens, only who brings one."""
+    """A Kubernetes API server. Without tokens every client is accepted; with tokens, only clients that send one."""
 
     def __init__(
         self, *, clock: Clock, ids: Ids, tokens: Mapping[str, User] | None = None, window: int = WINDOW
@@ -42,7 +42,7 @@ class ApiServer:
         )
 
     async def handle(self, request: Request) -> Response:
-        """The answer to one request."""
+        """The response to one request."""
         try:
             return self._answer(request)
         except Refused as refused:

@@ -1,4 +1,4 @@
-"""The cells of tables that are more than one field of an object.
+"""Table cells that are computed from more than one field of an object.
 
 Called by `tables`.
 """
@@ -23,14 +23,14 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def text(value: Any) -> str:
-    """A value in a column of texts."""
+    """The text of a value in a string column."""
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
 
 
 def age(time: Any, now_s: int) -> str:
-    """How long ago a time was, as people say it."""
+    """The time since a date, in kubectl's format."""
     try:
         then = datetime.fromisoformat(time).timestamp()
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Custom kinds: what a CRD says, and what it makes of objects: pruned, completed, judged by schema and CEL.
+"""Custom kinds: reads a CRD, and prunes, defaults and validates objects by its schema and CEL rules.
 
-Verdicts on an update leave alone what was wrong before and did not change.
+The validation of an update ignores problems that existed before and did not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _MAX_CAUSES: Final = 100
 _MAX_SHOWN: Final = 200
 _MOST_REPLICAS: Final = 2**31 - 1
 _NOTHING: Final = object()
-# Verdicts of the schema after which the rules are not asked.
+# Problems of the schema after which the CEL rules are not evaluated.
 _BLOCKING: Final = frozenset(
     {
         "FieldValueNotSupported",
@@ -76,12 +76,12 @@ class CustomKind:
 
     @property
     def _own_properties(self) -> Json:
-        """Metadata, kind and apiVersion are judged as those of every object."""
+        """Metadata, kind and apiVersion are validated as in every object."""
         every: Json = {"metadata": {}, "apiVersion": {}, "kind": {}}
         return {**self.schema.get("properties", {}), **every}
 
     def compile(self) -> Iterator[tuple[str, str]]:
-        """Whether everything in the schema can be judged by: where not, and why."""
+        """The parts of the schema that cannot be compiled: path and reason."""
         try:
             _ = self._validator
         except (ValueError, jsonschema_rs.ValidationError) as error:
@@ -99,7 +99,7 @@ class CustomKind:
         return {**filled, "metadata": metadata}
 
     def causes(self, value: Json, old: Json | None) -> list[Cause]:
-        """What is wrong with an object, or with the change from an older one."""
+        """The problems of an object, or of the change from an older one."""
         found = sorted(self._schema_causes(value, old), key=lambda cause: cause.field)[:_MAX_CAUSES]
         found += self._scale_causes(value)
         if any(cause.reason in _BLOCKING for cause in found):
@@ -117,7 +117,7 @@ class CustomKind:
                 yield Cause(reason, _dotted(finding.path), finding.message)
 
     def _scale_causes(self, value: Json) -> Iterator[Cause]:
-        """What the scale subresource reads must be a count, whatever the schema says."""
+        """The fields of the scale subresource must be counts, independent of the schema."""
         for name in ("specReplicasPath", "statusReplicasPath") if self.scale else ():
             path = (self.scale or {})[name]
             for count in jsonpath.find(path, value):
@@ -138,7 +138,7 @@ def _rules(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Json]]:
 
 
 def _rule_causes(value: Any, old: Any, schema: Json, path: Path) -> Iterator[Cause]:
-    """The verdicts of the rules at and below a value, where something changed."""
+    """The violated rules at and below a value, where something changed."""
     if old is not None and value == old:
         return
     for rule in schema.get("x-kubernetes-validations") or ():
@@ -158,7 +158,7 @@ def _rule_causes(value: Any, old: Any, schema: Json, path: Path) -> Iterator[Cau
 
 
 def _older_self(item: Any, old: Any, schema: Json) -> Any:
-    """Which item of the old list this was; items of atomic lists have no older self."""
+    """The item of the old list with the same keys; items of other lists than maps have none."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not keys or not isinstance(old, list):
         return None
@@ -180,7 +180,7 @@ def _evaluate(rule: Json, value: Any, old: Any, path: Path) -> Iterator[Cause]:
 
 
 def _wanted_type(error: jsonschema_rs.ValidationError) -> str | None:
-    """The type that a value should be of; None where that is not what is wrong."""
+    """The type that the schema requires; None if the type is not the problem."""
     kind = jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kind.Type(types=[wanted, *_]) | kind.Format(format=wanted):
@@ -242,7 +242,7 @@ def _dotted(path: Path) -> str:
 
 
 def _same(value: Any, old: Any, path: Path) -> bool:
-    """Whether the value at a path is what it was."""
+    """Whether the value at a path did not change."""
     for step in path:
         value, old = _at(value, step), _at(old, step)
     return value is not _NOTHING and value == old

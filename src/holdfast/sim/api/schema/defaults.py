@@ -1,7 +1,7 @@
-"""What the API server fills in for built-in kinds: the defaults of their types.
+"""The defaults of built-in kinds.
 
-Called by `registry` on every write of a built-in kind; what depends on other objects (priorities, tolerations, the
-address of a service) is in `admission`. Objects are changed in place.
+Called by `registry` on every write of a built-in kind. `admission` sets values that depend on other objects
+(priorities, tolerations, the address of a Service). Objects are changed in place.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +89,7 @@ _STATUSES: Final[Mapping[str, Json]] = {
         "expectedPods": 0,
     },
 }
-# Kinds that make pods, and where their template is.
+# Kinds with a pod template, and its path.
 TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "apps/deployments": ("spec", "template"),
     "apps/replicasets": ("spec", "template"),
@@ -103,7 +103,7 @@ TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def fill(bucket: str, value: Json) -> None:
-    """Fills in the defaults of the kind that lies in a bucket."""
+    """Sets the defaults of the kind in a bucket."""
     _fill(value, _TOPS.get(bucket, {}))
     if bucket in _SPECS:
         _fill(value.setdefault("spec", {}), _SPECS[bucket])
@@ -142,7 +142,7 @@ def _pod(value: Json) -> None:
     for container in containers(spec):
         resources = container["resources"]
         limits = resources.get("limits")
-        if limits:  # what is limited is asked for, unless it says otherwise
+        if limits:  # requests default to the limits
             requests = resources.setdefault("requests", {})
             _fill(requests, limits)
 

@@ -1,6 +1,6 @@
-"""Events, which two groups show: they are stored as core/v1 has them.
+"""Events, which are served in two groups and stored as core/v1.
 
-Called by `resources`. A client that writes events.k8s.io/v1 and kubectl, which describes by core/v1, see the same.
+Called by `resources`. A client that writes events.k8s.io/v1 and kubectl, which reads core/v1, get the same events.
 """
 
 from typing import Any, Final
@@ -23,12 +23,12 @@ def show(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(value: dict[str, Any]) -> dict[str, Any]:
-    """An event of events.k8s.io/v1 as it is stored."""
+    """An event of events.k8s.io/v1 as core/v1."""
     return _rename(value, _RENAMED) | {"apiVersion": "v1"}
 
 
 def field(name: str) -> str:
-    """What a field of a selector is called in a stored event."""
+    """The name of a selector's field in a stored event."""
     top, dot, rest = name.partition(".")
     return f"{_RENAMED.get(top, top)}{dot}{rest}"
 

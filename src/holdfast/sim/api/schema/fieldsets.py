@@ -16,21 +16,21 @@ from holdfast.sim.api.schema.shapes import Shape
 Path = tuple[str, ...]
 Json = dict[str, Any]
 
-# The pods of a Deployment all have the same fields: their sets are built once.
+# The pods of a Deployment have the same fields, so their sets are cached.
 _REMEMBERED: Final = 4096
 _key_text: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The fields that a new object has or has otherwise, and those it lacks."""
+    """The fields that a new object adds or changes, and those that it removes."""
 
     changed: frozenset[Path]
     removed: frozenset[Path]
 
 
 def of(value: Any, shape: Shape) -> frozenset[Path]:
-    """Every field an applied configuration speaks of."""
+    """Every field of an applied configuration."""
     return frozenset(_members(value, shape, ()))
 
 
@@ -43,7 +43,7 @@ def compare(old: Json, new: Json, shape: Shape) -> Difference:
 
 @lru_cache(maxsize=_REMEMBERED)
 def to_fields(paths: frozenset[Path]) -> Json:
-    """FieldsV1: a tree in which `.` stands for a field that has other fields below it. Do not change what it returns."""
+    """FieldsV1: a tree in which `.` is a field that has other fields below it. Do not change the returned value."""
     tree: Json = {}
     for path in sorted(paths):
         node = tree
@@ -72,14 +72,14 @@ def identity(item: Any, shape: Shape) -> str:
 
 
 def merges(value: Any, shape: Shape) -> bool:
-    """Whether the value's parts are owned one by one."""
+    """Whether the parts of the value have separate owners."""
     if isinstance(value, dict):
         return not shape.atomic_map
     return isinstance(value, list) and shape.list_type in ("map", "set")
 
 
 def dotted(path: Path) -> str:
-    """A path as messages spell it: .spec.containers[name="a"].image."""
+    """A path as in messages: .spec.containers[name="a"].image."""
     return "".join(_step_text(step) for step in path)
 
 
@@ -137,7 +137,7 @@ def _compare_items(
 
 
 def _whole(value: Any, shape: Shape, path: Path) -> Iterator[Path]:
-    """Every field of a value that came or went, with those that hold others."""
+    """Every field of an added or removed value, with their parents."""
     yield path
     if not merges(value, shape):
         return

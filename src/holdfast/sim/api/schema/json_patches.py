@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) and merge patches (RFC 7386).
 
-Called by `patch_requests`. Values are plain JSON; what is given is never changed, what is answered may share parts of it.
+Called by `patch_requests`. Values are plain JSON. Arguments are never changed; results may share parts of them.
 """
 
 import copy
@@ -15,7 +15,7 @@ _OPERATIONS: Final = frozenset({"add", "remove", "replace", "move", "copy", "tes
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects are merged, the rest is replaced."""
+    """RFC 7386: null removes a field, objects are merged, everything else is replaced."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -28,7 +28,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Json, operations: Any) -> Any:
-    """RFC 6902; raises Refused as the API server does: 400 for no patch, 422 for one that does not apply."""
+    """RFC 6902. Raises Refused like the API server: 400 for a malformed patch, 422 for one that does not apply."""
     if not isinstance(operations, list):
         raise bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
@@ -139,5 +139,5 @@ def _remove(document: Any, path: str, *, doing: str = "remove") -> tuple[Any, An
 
 
 def _does_not_apply(_why: str) -> Refused:
-    """The API server does not say why; neither do we, to keep clients honest."""
+    """Without a reason, like the API server, so that clients do not depend on one."""
     return Refused("Invalid", "the server rejected our request due to an error in our request", details={})

@@ -1,6 +1,6 @@
-r"""The JSONPath of printer columns and of CRDs' own paths: `.a.b`, `.a\.b/c`, `[0]`, `[*]`, `[?(@.type=="Ready")]`.
+r"""The JSONPath of printer columns and of paths in CRDs: `.a.b`, `.a\.b/c`, `[0]`, `[*]`, `[?(@.type=="Ready")]`.
 
-A path outside this small language selects nothing.
+A path outside this subset selects nothing.
 """
 
 import re
@@ -20,7 +20,7 @@ _STEP: Final = re.compile(
 
 
 def find(path: str, value: Any) -> list[Any]:
-    """Everything the path selects."""
+    """Every value that the path selects."""
     found = [value]
     for step in _steps(path):
         found = [child for one in found for child in step(one)]
@@ -28,7 +28,7 @@ def find(path: str, value: Any) -> list[Any]:
 
 
 def names(path: str) -> tuple[str, ...]:
-    """A path of plain fields as their names, e.g. where the replicas of a custom resource stand."""
+    """The field names of a path without other steps, for example that of a custom resource's replicas."""
     return tuple(re.sub(r"\\(.)", r"\1", match["name"]) for match in _STEP.finditer(path) if match["name"])
 
 

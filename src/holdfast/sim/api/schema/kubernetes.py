@@ -1,6 +1,6 @@
-"""What Kubernetes publishes about its built-in kinds: resources, schemas, protobuf messages.
+"""The published data of Kubernetes' built-in kinds: resources, schemas, protobuf messages.
 
-The file is written by scripts/generate_kubernetes.py and read once, when the first of them asks.
+scripts/generate_kubernetes.py writes the file. It is read once, at the first use.
 """
 
 import gzip
@@ -15,7 +15,7 @@ OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Published(msgspec.Struct, frozen=True):
-    """One release. Schemas are OpenAPI with `ref` for a name among them; see the script for messages."""
+    """One release. Schemas are OpenAPI with `ref` for the name of another schema; the script describes messages."""
 
     release: str
     groups: list[dict[str, Any]]
@@ -30,7 +30,7 @@ def published() -> Published:
 
 @cache
 def schema_names() -> dict[tuple[str, str, str], str]:
-    """By group, version and kind: the name of the schema."""
+    """The names of the schemas by group, version and kind."""
     return {
         (known["group"], known["version"], known["kind"]): name
         for name, schema in published().schemas.items()

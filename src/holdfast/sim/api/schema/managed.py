@@ -1,7 +1,8 @@
-"""Who owns which field: managedFields of every write, and server-side apply.
+"""Field management: managedFields of every write, and server-side apply.
 
-Called by `registry` for every write. A manager owns what it set last; an apply that changes what another manager owns
-is a conflict unless forced, and takes away what it owned alone and no longer speaks of.
+Called by `registry` for every write. A manager owns the fields that it set last. An apply that changes a field of
+another manager is a conflict unless forced. An apply removes fields that only its manager owned and that it no longer
+contains.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ _MANAGED: Final = "managedFields"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, how, and to what part of the object."""
+    """The manager, the operation and the part of the object that a request writes."""
 
     manager: str
     operation: str  # Apply or Update
@@ -59,7 +60,7 @@ Mine = Callable[[Path], bool]
 
 
 def after_create(value: Json, shape: Shape, writer: Writer, now: str, mine: Mine) -> list[Json]:
-    """The managedFields of a new object. `mine` says which fields the request may own."""
+    """The managedFields of a new object. `mine` tests whether the request may own a field."""
     changed, _ = _difference({}, value, shape)
     return _write({writer: _Owned(frozenset(path for path in changed if mine(path)), now)})
 
@@ -69,7 +70,7 @@ def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -
     given = (new.get("metadata") or {}).get(_MANAGED)
     had = (old.get("metadata") or {}).get(_MANAGED)
     if given == [] and had:
-        return []  # the client wants to start anew
+        return []  # the client clears the list
     owners = _read(had if given is None else given)
     changed, removed = _difference(old, new, shape)
     if not changed and not removed:
@@ -95,7 +96,7 @@ def apply(
     mine: Mine,
     force: bool,
 ) -> Json:
-    """The object after an apply of a configuration. `mine` says which fields this request may own."""
+    """The object after an apply. `mine` tests whether the request may own a field."""
     if (config.get("metadata") or {}).get(_MANAGED):
         raise bad_request("metadata.managedFields must be nil")
     owners = _read((live.get("metadata") or {}).get(_MANAGED))
@@ -126,7 +127,7 @@ def _bare(value: Json) -> Json:
 
 
 def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: bool) -> None:
-    """Takes the changed fields from the managers that own them, or refuses to."""
+    """Removes the changed fields from their other owners; raises a conflict without `force`."""
     taken = {other: owned.fields & changed for other, owned in owners.items() if other != writer}
     conflicts = {other: fields for other, fields in taken.items() if fields}
     if conflicts and not force:
@@ -176,7 +177,7 @@ def _abandoned(before: frozenset[Path], remaining: frozenset[Path]) -> frozenset
 
 
 def _without(value: Any, shape: Shape, removed: frozenset[Path], path: Path) -> Any:
-    """The value without those fields; what holds nothing any more goes with them."""
+    """The value without those fields, and without fields that become empty."""
     if not any(other[: len(path)] == path for other in removed) or not fieldsets.merges(value, shape):
         return value
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Quantities in canonical form, as the API server stores them: 0.5 is 500m, 1.5Gi is 1536Mi, 1000 is 1k.
 
-Custom resources keep what was written.
+Quantities of custom resources are stored as written.
 """
 
 import re

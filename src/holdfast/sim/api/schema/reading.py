@@ -1,7 +1,7 @@
-"""From a decoded body to an object that may be stored: types checked, unknown fields dropped and named.
+"""Converts a decoded body to an object to store: checks types, drops and reports unknown fields.
 
-Built-in kinds are judged like Go judges JSON: a wrong type is a refusal, times and quantities get their canonical form,
-null means unset. Custom resources are only pruned; their CRD judges the rest.
+Built-in kinds are decoded as in Go: a wrong type is an error, times and quantities get their canonical form, null means
+unset. Custom resources are only pruned here; `custom` validates them.
 """
 
 import re
@@ -20,7 +20,7 @@ _WORDS: Final = {dict: "object", list: "array", str: "string", bool: "bool", int
 
 
 class WrongType(Exception):
-    """A value that the field cannot hold."""
+    """A value has the wrong type for its field."""
 
 
 def built_in(value: Any, shape: Shape, unknown: list[str]) -> Any:
@@ -29,7 +29,7 @@ def built_in(value: Any, shape: Shape, unknown: list[str]) -> Any:
 
 
 def custom(value: Any, shape: Shape, unknown: list[str]) -> Any:
-    """The custom resource without the fields its CRD does not have; metadata is judged as a built-in."""
+    """The custom resource without fields that its CRD does not have; metadata is decoded as in built-in kinds."""
     reader = _Reader(unknown, typed=False)
     pruned = reader.read(value, shape, "")
     if isinstance(pruned, dict) and "metadata" in pruned:
@@ -51,7 +51,7 @@ class _Reader:
                 if self._typed and shape.type not in ("array", "any"):
                     raise _wrong(value, shape, path)
                 items = shape.items if shape.type == "array" or shape.open else NOTHING
-                if self._typed:  # null in a list is the zero value of what it holds
+                if self._typed:  # null in a list is the zero value of the item type
                     value = [_ZEROS.get(items.type) if item is None else item for item in value]
                 return [self.read(item, items, f"{path}[{i}]") for i, item in enumerate(value)]
         return self._scalar(value, shape, path) if self._typed else value

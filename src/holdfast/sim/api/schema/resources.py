@@ -1,7 +1,7 @@
-"""Which resources are served: the built-in ones, and those of CRDs.
+"""The served resources: built-in ones and those of CRDs.
 
-A resource is one way to ask for the objects of a bucket: two versions of a CRD, or the Events of the two groups, share
-one and differ by their *view*.
+A resource is one way to access the objects of a bucket: two versions of a CRD, or the Events of the two groups, share
+one bucket and differ by their *view*.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,11 +14,11 @@ from holdfast.sim.api.schema.shapes import Shape
 
 Json = dict[str, Any]
 
-# Kinds that are asked and answered and never stored.
+# Kinds that are requested and never stored.
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
-# What a real server has and no client requests here: the status of etcd, a second version.
+# Resources of a real server that no client requests here: the status of etcd, a second version.
 _LEFT_OUT: Final = frozenset({("", "componentstatuses"), ("autoscaling", "v1")})
-# Connections into a node, which has no kubelet to answer; and what only its kubelet, or a signer, would act on.
+# Connections to a node, where no kubelet answers; and subresources that only a kubelet or a signer would use.
 _SUBRESOURCES_LEFT_OUT: Final = frozenset(
     {"approval", "attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}
 )
@@ -33,16 +33,16 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a resource shows what its bucket holds."""
+    """How a resource shows the objects of its bucket."""
 
     show: Callable[[Json], Json]
     keep: Callable[[Json], Json]
-    field: Callable[[str], str] = str  # what a field of a selector is called in the bucket
+    field: Callable[[str], str] = str  # the name of a selector's field in the bucket
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource in one version. `bucket` names where its objects lie."""
+    """One resource in one version. `bucket` is the name of its storage."""
 
     group: str
     version: str
@@ -68,17 +68,17 @@ class Resource:
         return self.custom.list_kind if self.custom else f"{self.kind}List"
 
     def show(self, body: bytes, decode: Callable[[bytes], Json], encode: Callable[[Json], bytes]) -> bytes:
-        """The stored bytes as this resource shows them."""
+        """The stored bytes in the form of this resource."""
         return body if self.view is None else encode(self.view.show(decode(body)))
 
 
 class Resources:
-    """Everything that is served. CRDs come and go; the built-in kinds stay."""
+    """All served resources. CRDs can be added and removed; built-in kinds cannot."""
 
     def __init__(self) -> None:
         self._built_in = {(r.group, r.version, r.plural): r for r in _built_in()}
         self._custom: dict[tuple[str, str, str], Resource] = {}
-        self.generation = 0  # grows when CRDs do
+        self.generation = 0  # incremented with each change of CRDs
 
     def get(self, group: str, version: str, plural: str) -> Resource | None:
         key = (group, version, plural)
@@ -92,7 +92,7 @@ class Resources:
         return next((r for r in self.all() if (r.api_version, r.kind) == (api_version, kind)), None)
 
     def of_bucket(self, bucket: str) -> Resource:
-        """A resource that shows the bucket as it is stored."""
+        """A resource that shows the bucket as stored."""
         found = [r for r in self.all() if r.bucket == bucket]
         return next((r for r in found if r.view is None), found[0])
 
@@ -100,7 +100,7 @@ class Resources:
         return any((r.group, r.version) == (group, version) for r in self.all())
 
     def define(self, name: str, resources: list[Resource]) -> None:
-        """What a CRD serves from now on; nothing, when it is gone."""
+        """Serves the resources of a CRD; an empty list removes it."""
         remaining = {
             key: r for key, r in self._custom.items() if r.custom is not None and r.custom.name != name
         }

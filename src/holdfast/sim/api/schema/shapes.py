@@ -1,4 +1,4 @@
-"""The shape of an object: which fields it may have, of what type, and how its lists are merged.
+"""The shape of an object: its fields, their types, and how its lists are merged.
 
 Built from the published schemas of built-in kinds and from the schemas of CRDs.
 """
@@ -19,7 +19,7 @@ _OF_THE_PLACE: Final = frozenset({"description", "default"})
 
 
 class Shape:
-    """What is known about one value. Shapes are made when they are first asked for: kinds may hold themselves."""
+    """The shape of one value. Shapes are created on demand, because schemas can be recursive."""
 
     def __init__(self, schema: Mapping[str, Any], name: str = "") -> None:
         self._schema = schema
@@ -32,7 +32,7 @@ class Shape:
         self.merge_key: str = schema.get("x-kubernetes-patch-merge-key", "")
         self.strategies: tuple[str, ...] = tuple(schema.get("x-kubernetes-patch-strategy", "").split(","))
         self.format: str = schema.get("format", "")
-        # A struct of Go that is always there, empty or not; no manager owns its presence.
+        # A Go struct that is always present, even empty; no manager owns its presence.
         self.always_there: bool = schema.get("default") == {}
         self.required: tuple[str, ...] = tuple(schema.get("required", ())) if name else ()
 
@@ -46,18 +46,18 @@ class Shape:
 
     @cached_property
     def values(self) -> "Shape | None":
-        """The shape of what a map holds; None when fields are named one by one."""
+        """The shape of a map's values; None for an object with named fields."""
         values = self._schema.get("additionalProperties")
         return of_schema(values) if isinstance(values, dict) else None
 
     @cached_property
     def key_defaults(self) -> dict[str, Any]:
-        """Defaults of fields that tell the items of a list apart: a port without a protocol is TCP."""
+        """Defaults of fields that can be keys of a list: a port without a protocol is TCP."""
         properties = self._schema.get("properties", {})
         return {name: child["default"] for name, child in properties.items() if child.get("default")}
 
     def child(self, name: str) -> "Shape":
-        """The shape of a field, whether it is known or not."""
+        """The shape of a field, known or not."""
         return self.properties.get(name) or self.values or ANYTHING
 
     def _is_unconstrained(self) -> bool:
@@ -81,7 +81,7 @@ def named(name: str) -> Shape:
 
 
 def of_custom(schema: Mapping[str, Any]) -> Shape:
-    """The shape of a custom resource: what its CRD says, and metadata as every object has it."""
+    """The shape of a custom resource: the schema of its CRD, and the metadata of every object."""
     every = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},

@@ -1,7 +1,7 @@
-"""Refusals of the API server: errors that carry the Status body a client gets.
+"""Errors of the API server, with their Status body.
 
-Raised anywhere in this package, turned into an answer by `server`. The texts are those of a real kube-apiserver where
-a client reads them; docs/fidelity-kube.md lists where they differ.
+Any module of this package raises them; `server` converts them to responses. Messages are those of a real kube-apiserver
+where clients depend on them; docs/fidelity-kube.md lists differences.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with an object. `detail` goes after the words of the reason."""
+    """One problem of an object. `detail` follows the text of the reason."""
 
     reason: str
     field: str
@@ -56,7 +56,7 @@ _CAUSE_WORDS: Final = {
 
 
 class Refused(Exception):
-    """The request is answered with a failure Status."""
+    """The request fails with a Status."""
 
     def __init__(
         self, reason: str, message: str, *, details: dict[str, Any] | None = None, retry_after_s: int = 0
@@ -114,7 +114,7 @@ def already_exists(group: str, plural: str, name: str) -> Refused:
 
 
 def modified(group: str, plural: str, name: str) -> Refused:
-    """Another client wrote the object after the version that the request was computed from."""
+    """Another client changed the object after the version of the request."""
     return conflict(
         group,
         plural,
@@ -153,7 +153,7 @@ def expired(message: str) -> Refused:
 
 
 def success(details: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The Status of a request that has nothing else to show."""
+    """The Status of a request without another result."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return status | ({"details": details} if details else {})
 

@@ -1,8 +1,8 @@
-"""Strategic merge patches: merge patches that know how the lists of built-in kinds are merged.
+"""Strategic merge patches: merge patches that merge lists of built-in kinds by their patch strategy.
 
-Called by `patch_requests`. A list with a merge key is merged item by item, one with the strategy `merge` alone is a set, any
-other is replaced whole. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`,
-`$setElementOrder/x`, `$retainKeys`.
+Called by `patch_requests`. A list with a merge key is merged item by item, one with only the strategy `merge` is a set,
+any other is replaced. Directives: `$patch: delete|replace|merge`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`,
+`$retainKeys`.
 """
 
 from typing import Any, Final
@@ -19,7 +19,7 @@ _ORDER: Final = "$setElementOrder/"
 
 
 def merge(target: Json, patch: Any, shape: Shape) -> Any:
-    """The object with the patch; raises Refused when the patch contradicts itself."""
+    """The patched object; raises Refused if the patch contradicts itself."""
     if not isinstance(patch, dict):
         raise bad_request("json: cannot unmarshal a patch that is not an object into a map")
     return _object(target, patch, shape)
@@ -84,7 +84,7 @@ def _list(target: list[Any], change: list[Any], shape: Shape) -> list[Any]:
 
 
 def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Items that the patch names come in its order, the others in theirs; a new item comes before the others."""
+    """Items of the patch are in its order, the others in their own; a new item comes before the others."""
     named = [_identity(item, key) for item in order]
     known = [_identity(item, key) for item in before]
     ours = sorted(
@@ -119,7 +119,7 @@ def _delete_items(merged: Json, name: str, removed: Any) -> None:
 
 
 def _reorder(merged: Json, name: str, order: Any, before: Any, shape: Shape) -> None:
-    """Puts the items of a list as `$setElementOrder` says."""
+    """Orders the items of a list by `$setElementOrder`."""
     items = merged.get(name)
     if isinstance(items, list) and isinstance(order, list):
         known = before if isinstance(before, list) else []
@@ -127,5 +127,5 @@ def _reorder(merged: Json, name: str, order: Any, before: Any, shape: Shape) -> 
 
 
 def _clean(value: Any, shape: Shape) -> Any:
-    """What a patch puts whole, without directives and nulls."""
+    """A new value of a patch, without directives and nulls."""
     return _object({}, value, shape) if isinstance(value, dict) else value

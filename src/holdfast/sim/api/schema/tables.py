@@ -1,7 +1,7 @@
-"""Tables: what `kubectl get` prints.
+"""Tables for `kubectl get`.
 
-Called by `answers`. Built-in kinds have the columns people know; custom resources those of their CRD. A column is its
-name, its type, whether only `-o wide` shows it, and how to get the cell.
+Called by `answers`. Built-in kinds have the usual columns; custom resources have those of their CRD. A column is its
+name, its type, whether only `-o wide` shows it, and a function for the cell.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,8 @@ class Column:
 
 
 def table(resource: Resource, values: Sequence[Json], include: str, meta: Json, now_s: int) -> Json:
-    """A Table of those objects. `include` is how much of each goes beside its row: None, Metadata, Object."""
+    """A Table of those objects. `include` is the part of each object that is added to its row: None, Metadata,
+    Object."""
     columns = _columns(resource)
     return {
         "kind": "Table",
@@ -90,7 +91,7 @@ def _custom_column(given: Json) -> Column:
 
 
 def _at(path: str, missing: Any = "") -> Cell:
-    """A cell that is one field of the object."""
+    """A cell with one field of the object."""
 
     def cell(value: Json) -> Any:
         found = jsonpath.find(path, value)

@@ -1,7 +1,7 @@
-"""Answers: which form a client asked for, and objects and lists in it.
+"""Writes objects and lists in the form that the client accepts.
 
-Called by the verbs and `watching`. The forms are the object itself, a Table for people, or the metadata alone. JSON is
-written whatever else is accepted; a client that takes neither JSON nor everything is refused with 406.
+Called by the verbs and `watching`. The forms are the object itself, a Table, or the metadata alone. The response is
+JSON in every case; a client that accepts neither JSON nor `*/*` gets a 406.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ _metadata_of: Final = msgspec.json.Decoder(_OnlyMetadata).decode
 
 
 def form_of(request: Request) -> Form:
-    """The first form the client accepts that can be given; raises Refused when there is none."""
+    """The first accepted form that is supported; raises Refused if there is none."""
     form = _accepted(request.headers.get("accept", "") or "*/*")
     if form is None:
         raise Refused(
@@ -80,7 +80,7 @@ def raw(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> Response:
 
 
 def one(call: Call, stored: Stored, code: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """One object, in the form the client asked for."""
+    """One object in the accepted form."""
     form = form_of(call.request)
     if form == "table":
         return plain(row(call, stored), code, warnings)
@@ -88,7 +88,7 @@ def one(call: Call, stored: Stored, code: int = 200, warnings: Sequence[str] = (
 
 
 def many(call: Call, found: Sequence[Stored], meta: Json) -> Response:
-    """A list, in the form the client asked for."""
+    """A list in the accepted form."""
     form, resource = form_of(call.request), call.resource
     if form == "table":
         values = [_shown(resource, stored) for stored in found]
@@ -108,7 +108,7 @@ def as_bytes(resource: Resource, stored: Stored, form: Form) -> bytes:
 
 
 def list_version(body: bytes) -> str:
-    """The version of a list that was answered."""
+    """The resourceVersion of a list response."""
     return msgspec.json.decode(body, type=_List).metadata.resource_version
 
 

@@ -1,6 +1,6 @@
-"""Request bodies: JSON, YAML and protobuf, as the object that a resource takes.
+"""Decodes request bodies: JSON, YAML and protobuf.
 
-Unknown fields are dropped; whether the client hears of it is its `fieldValidation`.
+Unknown fields are dropped, and reported as `fieldValidation` requires.
 """
 
 import json
@@ -33,7 +33,7 @@ _UNRECOGNIZED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the bodies of one request, and remembers what to warn of."""
+    """Decodes the body of one request, and collects its warnings."""
 
     request: Request
     warnings: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Reader:
         return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def object(self, resource: Resource) -> Json:
-        """The object of a resource that the body holds, unknown fields dropped; raises Refused."""
+        """The object in the body, without unknown fields; raises Refused."""
         return self.of_kind(self.plain(), (resource.group, resource.version, resource.kind), resource)
 
     def of_kind(self, value: Any, kind: tuple[str, str, str], resource: Resource | None = None) -> Json:
@@ -68,7 +68,7 @@ class Reader:
         return self.checked(value, kind, shape, custom=bool(resource and resource.custom))
 
     def checked(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
-        """The value without unknown fields; they are reported as the request's fieldValidation asks."""
+        """The value without unknown fields, which are reported as the request's fieldValidation requires."""
         _, version, name = kind
         about = f'{name} in version "{version}" cannot be handled as a {name}'
         try:
@@ -77,7 +77,7 @@ class Reader:
             raise bad_request(f"{about}: {error}") from error
 
     def patched(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
-        """The same; what is wrong with it is a WrongType, which a patch and a body say differently."""
+        """Like `checked`, but raises WrongType, which is reported differently for patches."""
         group, version, name = kind
         unknown: list[str] = []
         read = reading.custom(value, shape, unknown) if custom else reading.built_in(value, shape, unknown)
@@ -94,7 +94,7 @@ class Reader:
             self.warnings.extend(named)
 
     def plain(self) -> Any:
-        """The body as plain JSON values, whatever it was written in."""
+        """The body as plain JSON values, in any of the formats."""
         body = self.request.body
         match self.media_type:
             case media if media in _JSON:
@@ -111,7 +111,7 @@ class Reader:
         )
 
     def _check_twice(self, body: bytes) -> None:
-        """With strict validation, a field that is there twice is refused."""
+        """With strict validation, rejects duplicate fields."""
         if self.level != "Strict":
             return
         twice: list[str] = []
@@ -124,7 +124,7 @@ class Reader:
         try:
             json.loads(body, object_pairs_hook=pairs)
         except (ValueError, RecursionError):
-            return  # the real reader says it better
+            return  # the decoder reports a better error
         if twice:
             raise bad_request(f'strict decoding error: duplicate field "{twice[0][:200]}"')
 
@@ -137,7 +137,7 @@ def json_value(body: bytes) -> Any:
 
 
 def yaml_value(body: bytes) -> Any:
-    """One document of YAML, or of the JSON that it includes."""
+    """One document of YAML or JSON."""
     found = list(documents.read(body))
     if len(found) != 1 or isinstance(found[0], documents.Broken):
         why = found[0].message if found and isinstance(found[0], documents.Broken) else "not one document"

@@ -1,6 +1,6 @@
-"""A certificate authority and a server certificate for loopback, made anew for each server.
+"""Creates a certificate authority and a server certificate for loopback, new ones for each server.
 
-Called by `http`. They die with the process, so they are valid at whatever time a client believes it is.
+Called by `http`. They are used only while the process runs, so they are valid at every time that a client may have.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ _UNTIL: Final = datetime(2100, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM texts: what clients trust, and what the server shows."""
+    """PEM texts: the CA for clients, the certificate of the server."""
 
     authority: bytes
     certificate: bytes

@@ -1,6 +1,6 @@
-"""Discovery: what is served, in the old form (a document per group version) and in the aggregated one.
+"""Discovery of the served resources: the legacy form (a document per group version) and the aggregated one.
 
-Called by `server`. The aggregated form is chosen by Accept and has an ETag, so that kubectl's cache works.
+Called by `server`. Accept selects the aggregated form, which has an ETag, so that kubectl's cache works.
 """
 
 import hashlib
@@ -158,7 +158,7 @@ def _group(name: str, versions: list[str]) -> Json:
 
 
 def _groups(resources: Resources) -> Iterator[tuple[str, list[str]]]:
-    """Groups and their versions, in the order they came."""
+    """Groups with their versions, in the order of the resources."""
     order: dict[str, list[str]] = {}
     for (group, version), _ in groupby(resources.all(), key=lambda r: (r.group, r.version)):
         versions = order.setdefault(group, [])

@@ -1,7 +1,7 @@
-"""Disruption budgets at the moment of an eviction.
+"""Checks PodDisruptionBudgets on an eviction.
 
-Called by `subresources`. The counts in a budget's status come from the disruption controller, real or simulated;
-an eviction takes one from them, in the same call.
+Called by `subresources`. The disruption controller, real or simulated, writes the counts in the status of a budget. An
+eviction decrements them in the same call.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ _TOO_MANY_PODS: Final = 2000
 
 
 def allow(pod: Stored, registry: Registry) -> Stored | None:
-    """The budget that an eviction of the pod is taken from, or None when it needs none; raises Refused."""
+    """The budget that the eviction uses, or None if it needs none; raises Refused."""
     value = pod.value()
     if value["metadata"].get("deletionTimestamp") or value.get("status", {}).get("phase") != "Running":
         return None
@@ -44,7 +44,7 @@ def allow(pod: Stored, registry: Registry) -> Stored | None:
 
 
 def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
-    """Takes one disruption from the budget, and says on the pod why it ends."""
+    """Decrements the allowed disruptions of the budget, and adds the DisruptionTarget condition to the pod."""
     now = registry.time()
     if budget:
 
@@ -80,7 +80,8 @@ def _status_of(registry: Registry, group: str, plural: str) -> Write:
 
 
 def _is_unhealthy_and_free(pod: Json, budget: Json) -> bool:
-    """A running pod that is not ready, where the budget does not guard it."""
+    """Whether the pod is running but not ready, and the budget allows its eviction by the
+    unhealthyPodEvictionPolicy."""
     conditions = pod.get("status", {}).get("conditions") or ()
     if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return False

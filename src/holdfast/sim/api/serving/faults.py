@@ -1,7 +1,7 @@
-"""Faults between a client and the API server: refusals, delays, broken connections, stale lists.
+"""Faults between a client and the API server: errors, delays, broken connections, stale lists.
 
-A front around a front, so the same faults work in process and over HTTP. Nothing here is random: a test, or the
-code that has the seed, sets which requests fail and how often.
+It wraps a front, so the same faults work in process and over HTTP. It uses no random numbers: the caller decides which
+requests fail and how often.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -18,7 +18,7 @@ Which = Callable[[Request], bool]
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The request is answered with a Status, and has no effect unless the fault is set to let it take effect."""
+    """Returns an error Status. The request has no effect, unless `after_effect` is set."""
 
     reason: Literal[
         "TooManyRequests", "InternalError", "Conflict", "NotFound", "Timeout", "Expired", "Forbidden"
@@ -29,35 +29,35 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The answer takes that much longer; the request takes effect first."""
+    """Delays the response; the request takes effect before."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """The connection breaks: before the request arrives, or after it took effect."""
+    """Breaks the connection: before the request arrives, or after it took effect."""
 
     after_effect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Only so many bytes of the answer arrive, in a watch too; then the connection breaks."""
+    """Breaks the connection after some bytes of the response, also of a watch."""
 
     bytes_: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A watch ends, in good order, after so many chunks."""
+    """Ends a watch normally after some chunks."""
 
     chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A list is answered as of so many versions ago."""
+    """Returns a list as it was some versions ago."""
 
     versions: int
 
@@ -73,7 +73,7 @@ class _Armed:
 
 
 class Faults:
-    """The same server over a bad line."""
+    """A front with injected faults."""
 
     def __init__(self, front: Front, clock: Clock) -> None:
         self._front = front
@@ -81,7 +81,7 @@ class Faults:
         self._armed: list[_Armed] = []
 
     def add(self, fault: Fault, which: Which, *, times: int = 1) -> None:
-        """The next so many requests of that sort are hit. A request is hit by the first fault that means it."""
+        """Applies the fault to the next `times` matching requests. The first matching fault is used."""
         self._armed.append(_Armed(which, fault, times))
 
     def clear(self) -> None:
@@ -120,7 +120,7 @@ class Faults:
         return None
 
     async def _as_of(self, request: Request, versions: int) -> Request:
-        """The same list, of an exact older version."""
+        """The request for an exact older version of the list."""
         newest = await self._front.handle(replace(request, query={**request.query, "limit": "1"}))
         version = _version_in(newest)
         if request.query.get("watch") or version is None:

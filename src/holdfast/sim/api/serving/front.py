@@ -1,16 +1,16 @@
-"""What goes in and comes out of the embedded API server: the shape both fronts share.
+"""Requests and responses of the embedded API server, for both fronts.
 
-A request is what a client would put on the wire; nothing is decoded for it, so a client builds, decodes, retries and
-maps errors alike on both.
+A request has the bytes that a client would send, so that a client encodes, decodes, retries and maps errors in the same
+way on both.
 
 In process:
 
-    server = ApiServer(clock=clock, ids=ids)                      # no tokens: everybody is let in
+    server = ApiServer(clock=clock, ids=ids)                      # no tokens: every client is accepted
     answer = await server.handle(Request("GET", "/api/v1/pods", {"limit": "500"}))
 
-A body that is bytes is complete. One that is an iterator is a watch: chunks as a socket would give them, whole lines or
-not; close it with `aclose` when done. A broken connection is a ConnectionResetError: from `handle`, no answer came and
-the call may have taken effect; from the iterator, the answer ended there, in the middle of a line or not.
+A body of bytes is complete. An iterator is a watch: it yields chunks like a socket, not split at lines; close it with
+`aclose`. A broken connection is a ConnectionResetError: from `handle`, there is no response and the call may have taken
+effect; from the iterator, the response ended there, maybe inside a line.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -20,7 +20,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Names of headers are lower case; `path` is as on the wire, percent signs and all."""
+    """One request. Header names are lower case; `path` is percent-encoded."""
 
     method: str
     path: str
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer. Names of headers are lower case."""
+    """One response. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,7 +39,7 @@ class Response:
 
 
 class Front(Protocol):
-    """Whatever answers requests: `server.ApiServer`, or the faults around it."""
+    """Handles requests: `server.ApiServer`, or `faults.Faults`."""
 
     async def handle(self, request: Request) -> Response:
-        """The answer to one request. Never raises but ConnectionResetError, which only injected faults cause."""
+        """The response to one request. Raises only ConnectionResetError, and only for injected faults."""

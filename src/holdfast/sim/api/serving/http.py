@@ -1,7 +1,7 @@
-"""The API server on loopback, over TLS: what kubectl and every other client talk to.
+"""Serves the API server on loopback over TLS, for kubectl and every other client.
 
-It carries requests to a front and answers back, and knows nothing of Kubernetes; clients send their token only over
-TLS, so there is no plain HTTP.
+It passes requests to a front and is independent of Kubernetes. There is no plain HTTP, because clients send their token
+only over TLS.
 """
 
 import base64
@@ -29,13 +29,13 @@ _STOP_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server listens, and what a client needs to trust it."""
+    """The address of the server and its CA."""
 
     url: str
     authority: bytes
 
     def kubeconfig(self, token: str) -> str:
-        """A kubeconfig for a client with that token. JSON, which is YAML."""
+        """A kubeconfig for a client with that token. It is JSON, which is valid YAML."""
         cluster = {
             "server": self.url,
             "certificate-authority-data": base64.b64encode(self.authority).decode(),
@@ -52,13 +52,13 @@ class Address:
         return json.dumps(config, indent=2) + "\n"
 
     def trust(self) -> ssl.SSLContext:
-        """A context for a client that trusts this server and no other."""
+        """A TLS context that trusts only this server."""
         return ssl.create_default_context(cadata=self.authority.decode())
 
 
 @contextlib.asynccontextmanager
 async def serving(front: Front, *, host: str = HOST, port: int = 0) -> AsyncIterator[Address]:
-    """Serves a front until the block ends. Port 0 takes one that is free."""
+    """Serves a front until the block ends. Port 0 means any free port."""
     tls = certificates.make(host)
     application = web.Application(client_max_size=MAX_BYTES + 1)
     application.router.add_route("*", "/{path:.*}", _handler(front))
@@ -82,7 +82,7 @@ async def serving(front: Front, *, host: str = HOST, port: int = 0) -> AsyncIter
 
 def _server_context(tls: Certificates) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.TemporaryDirectory() as folder:  # the library reads files only
+    with tempfile.TemporaryDirectory() as folder:  # ssl reads certificates only from files
         certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
         certificate.write_bytes(tls.certificate)
         key.write_bytes(tls.key)
@@ -95,7 +95,7 @@ def _handler(front: Front) -> Callable[[web.Request], Awaitable[web.StreamRespon
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            body = b" " * (MAX_BYTES + 1)  # refused by the server, in its own words
+            body = b" " * (MAX_BYTES + 1)  # too long: the server rejects it with its own message
         received = Request(
             method=request.method,
             path=request.rel_url.raw_path,
@@ -131,6 +131,6 @@ async def _write(response: web.StreamResponse, chunks: AsyncGenerator[bytes, Non
 
 
 def _abort(request: web.Request) -> None:
-    """Breaks the connection, as an injected fault wants it."""
+    """Breaks the connection for an injected fault."""
     if request.transport is not None:
         request.transport.abort()

@@ -1,6 +1,6 @@
-"""Lists: which objects, at which version, and in pages.
+"""Lists objects at a version, in pages.
 
-Called by `verbs`. All pages of a list are of one version; a page that comes too late is refused with 410.
+Called by `verbs`. All pages of a list have one version; a continue token that is too old gets a 410.
 """
 
 import base64
@@ -26,7 +26,7 @@ _TOO_OLD_PAGE = (
 
 
 class _Mark(msgspec.Struct):
-    """Where the next page begins: after this key, at this version."""
+    """The start of the next page: after this key, at this version."""
 
     version: int
     namespace: str
@@ -63,7 +63,7 @@ def selector_of(call: Call, registry: Registry) -> Selector:
 
 
 def version_of(call: Call) -> int | None:
-    """The resourceVersion a client asks for; None when it does not care."""
+    """The requested resourceVersion; None if the request has none."""
     text = call.request.query.get("resourceVersion", "")
     if not text:
         return None
@@ -76,7 +76,7 @@ def version_of(call: Call) -> int | None:
 
 
 def _where(call: Call, registry: Registry) -> tuple[int, Key | None]:
-    """The version of the list, and the key it goes on after."""
+    """The version of the list, and the key after which it continues."""
     now, query = registry.store.version, call.request.query
     wanted, match = version_of(call), query.get("resourceVersionMatch", "")
     if query.get("continue"):

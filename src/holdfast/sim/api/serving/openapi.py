@@ -1,7 +1,7 @@
 """OpenAPI v3: an index and a document per group version, enough for `kubectl apply`, `edit` and `explain`.
 
-Called by `server`. A document has the patch operation of each resource, which tells kubectl that the server judges
-fields itself, and the schemas of the kinds. There is no v2: no client asks for it once v3 is there.
+Called by `server`. A document has the schemas of the kinds, and the patch operation of each resource, by which kubectl
+detects server-side field validation. There is no v2: clients do not request it if v3 exists.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _PARAMETERS: Final = [
 
 
 class Documents:
-    """The documents of what is served; each is written once, until a CRD comes or goes."""
+    """The OpenAPI documents, cached until a CRD changes."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -91,7 +91,7 @@ def _paths(group_version: str, resource: Resource) -> Iterator[tuple[str, Json]]
 
 
 def _schemas(resource: Resource) -> Iterator[tuple[str, Json]]:
-    """The schema of a kind, and every schema it refers to."""
+    """The schema of a kind, and all schemas that it refers to."""
     if resource.custom is None:
         wanted = [resource.shape.name]
     else:
@@ -125,7 +125,7 @@ def _custom_schema(resource: Resource) -> Json:
 
 
 def _open(schema: Json, found: list[str]) -> Json:
-    """A published schema in OpenAPI's own words; what it refers to goes into `found`."""
+    """A published schema as OpenAPI; referenced schemas are added to `found`."""
     opened = {key: value for key, value in schema.items() if key not in ("ref", "oneOf")}
     if "ref" in schema:
         found.append(schema["ref"])

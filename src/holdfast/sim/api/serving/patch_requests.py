@@ -1,6 +1,6 @@
-"""Patches: from a request to the change of an object.
+"""Converts patch requests to changes of an object.
 
-Called by `verbs` and `subresources`. The four types: JSON, merge, strategic (built-in kinds only) and apply.
+Called by `verbs` and `subresources`. The four types are JSON, merge, strategic (built-in kinds only) and apply.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _AGENT_CHARACTERS: Final = 128
 
 
 def manager_of(call: Call, operation: str = "Update") -> Writer:
-    """Who writes: the field manager that is named, or the program that asks."""
+    """The field manager of the request, by default the name of the client program."""
     manager = call.request.query.get("fieldManager", "")
     if len(manager) > _AGENT_CHARACTERS or not manager.isprintable():
         cause = Cause(
@@ -43,7 +43,7 @@ def manager_of(call: Call, operation: str = "Update") -> Writer:
 
 
 def change_of(call: Call, reader: Reader) -> Change:
-    """What a patch that is not an apply does to an object as this resource shows it."""
+    """The change of a patch that is not an apply, to the object in the form of this resource."""
     media, body = reader.media_type, reader.request.body
     if media not in (JSON, MERGE, STRATEGIC) or (media == STRATEGIC and call.resource.custom):
         raise _unsupported(call.resource)
@@ -62,7 +62,7 @@ def _patched(old: Json, media: str, patch: Any, resource: Resource) -> Any:
 
 
 def scale_change(call: Call, reader: Reader) -> Change:
-    """What a patch does to the Scale of an object."""
+    """The change of a patch to the Scale of an object."""
     if reader.media_type not in (JSON, MERGE, STRATEGIC):
         raise _unsupported(call.resource)
     patch = _decoded(reader.request.body)
@@ -79,7 +79,7 @@ def scale_change(call: Call, reader: Reader) -> Change:
 
 
 def applied(call: Call, reader: Reader) -> Json:
-    """The configuration of an apply, checked."""
+    """The validated configuration of an apply."""
     value = bodies.yaml_value(reader.request.body)
     if not isinstance(value, dict) or not value.get("apiVersion") or not value.get("kind"):
         raise bad_request("invalid object type: an applied object needs apiVersion and kind")
@@ -103,7 +103,7 @@ def applied(call: Call, reader: Reader) -> Json:
 
 
 def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
-    """What an apply does to an object; an empty one is made by it."""
+    """The change of an apply; it creates an object that does not exist."""
 
     def change(live: Json) -> Json:
         shape, force = call.resource.shape, call.flag("force")
@@ -114,7 +114,7 @@ def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
 
 
 def _reread(resource: Resource, reader: Reader, value: Any) -> Json:
-    """The patched object, judged like one that was sent."""
+    """The patched object, validated like a request body."""
     if not isinstance(value, dict):
         raise status.invalid("", "", "", [Cause("FieldValueInvalid", "patch", "the result is not an object")])
     kind = (resource.group, resource.version, resource.kind)

@@ -1,7 +1,7 @@
-"""Protobuf request bodies of built-in kinds, as JSON values. Answers are always JSON, so nothing is written here.
+"""Decodes protobuf request bodies of built-in kinds to JSON values. Responses are always JSON, so nothing is encoded.
 
-Called by `bodies`. Fields and their numbers are the published ones. In these messages an empty text is an unset one,
-and an empty time is no time.
+Called by `bodies`. Field numbers are the published ones. In these messages an empty string is unset, and a zero time is
+no time.
 """
 
 import base64
@@ -20,18 +20,18 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_DEPTH: Final = 60
 _MAX_VARINT_BYTES: Final = 10
-# Texts that mean something when they are empty: no class, instead of the default one.
+# Strings that have a meaning when they are empty: no class, instead of the default one.
 _MEANT_EMPTY: Final = frozenset({"storageClassName"})
 
 Json = dict[str, Any]
 
 
 class Malformed(Exception):
-    """The bytes are not the message they should be."""
+    """The bytes are not a valid message."""
 
 
 class UnknownKind(Exception):
-    """There is no published message of that kind."""
+    """No message of that kind is published."""
 
 
 def decode(data: bytes) -> Json:
@@ -45,7 +45,7 @@ def decode(data: bytes) -> Json:
     api_version, kind = _as_text(type_meta.get(1, b"")), _as_text(type_meta.get(2, b""))
     group, _, version = api_version.rpartition("/")
     name = kubernetes.schema_names().get((group, version, kind))
-    if kind == "DeleteOptions":  # the same in every group
+    if kind == "DeleteOptions":  # every group has it
         name = f"{_META}DeleteOptions"
     if name is None or name not in kubernetes.published().messages:
         raise UnknownKind(f'no kind "{kind}" is registered for version "{api_version}"')
@@ -114,7 +114,7 @@ _SPECIAL: Final = {
 
 
 def _special(data: bytes, type_: str) -> Any:
-    """Messages that are one value in JSON."""
+    """Messages that are a single value in JSON."""
     fields = dict(_fields(data))
     match _SPECIAL[type_]:
         case "quantity":
@@ -150,7 +150,7 @@ def _json(data: bytes) -> Any:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Field numbers and their raw values, in order."""
+    """Field numbers and raw values, in order."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -185,7 +185,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _packed(raw: bytes | int, type_: str) -> list[Any]:
-    """Numbers that were written one after another into one field."""
+    """Packed numbers of one field."""
     if type_ not in ("int32", "int64", "uint32", "uint64") or isinstance(raw, int):
         return []
     values, at = [], 0

@@ -1,6 +1,6 @@
-"""Questions to the API server that store nothing: who am I, may I, is this token good.
+"""Requests that store nothing: SelfSubjectReview, access reviews, TokenReview.
 
-Called by `server`. An authenticated user may do everything, so the answers are short.
+Called by `server`. An authenticated user may do everything, so the responses are short.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""From a path to what it means: which resource, object and subresource, and which verb.
+"""Parses a path into resource, object, subresource and verb.
 
-Called by `server`. A path that means nothing is refused with 404, a verb that the resource lacks with 405.
+Called by `server`. An unknown path gets a 404, a verb that the resource does not support a 405.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MAX_STEPS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. Everybody who is let in may do everything."""
+    """The authenticated user. Every user may do everything."""
 
     name: str
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
@@ -24,13 +24,13 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was understood."""
+    """A parsed request."""
 
     request: Request
     user: User
     resource: Resource
     verb: str
-    now_s: int  # when it came
+    now_s: int  # when it arrived
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -40,7 +40,7 @@ class Call:
         return (self.namespace if self.resource.namespaced else "", self.name)
 
     def flag(self, name: str) -> bool:
-        """A yes-or-no parameter, as Go reads it."""
+        """A boolean parameter, parsed as in Go."""
         return self.request.query.get(name, "").lower() in ("true", "1", "t")
 
     def number(self, name: str) -> int | None:
@@ -63,19 +63,19 @@ class Call:
 
 
 def steps(path: str) -> list[str]:
-    """The decoded parts of a path."""
+    """The decoded segments of a path."""
     return [unquote(step) for step in path.strip("/").split("/") if step]
 
 
 def understand(request: Request, user: User, resources: Resources, now_s: int) -> Call:
-    """The call that a path below /api or /apis stands for; raises Refused."""
+    """The call of a path below /api or /apis; raises Refused."""
     parts = steps(request.path)
     if len(parts) > _MAX_STEPS:
         raise status.unknown_path()
     group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
     version, parts = parts[0], parts[1:]
     namespace = ""
-    # /namespaces/x/pods is pods in x; /namespaces/x and /namespaces/x/status are about the namespace itself.
+    # /namespaces/x/pods is pods in x; /namespaces/x and /namespaces/x/status are the Namespace object.
     if parts[0] == "namespaces" and len(parts) > 2 and not _is_namespaces_own(group, parts, resources):  # noqa: PLR2004
         namespace, parts = parts[1], parts[2:]
     resource = resources.get(group, version, parts[0])

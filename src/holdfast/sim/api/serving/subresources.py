@@ -1,6 +1,6 @@
-"""Subresources that are more than a part of their object: scale, eviction, binding, finalize, tokens.
+"""Subresources that are not a part of their object: scale, eviction, binding, finalize, tokens.
 
-Called by `server`. `status` and the like are written by `verbs`.
+Called by `server`. `verbs` writes `status` and other parts of objects.
 """
 
 from dataclasses import replace
@@ -55,7 +55,7 @@ class Subresources:
         return self._verbs.answer(call)
 
     def bind_by_name(self, call: Call) -> Response:
-        """A Binding that is posted to the namespace and names its pod itself."""
+        """A Binding that is posted to the namespace and has the name of its pod."""
         pods = self._registry.resources.get("", "v1", "pods")
         assert pods is not None
         name = (Reader(call.request).object(call.resource).get("metadata") or {}).get("name", "")
@@ -95,7 +95,7 @@ class Subresources:
         options = options_of(eviction.get("deleteOptions") or {}, call.request, dry_run=call.dry_run)
         pod = self._registry.get(call.resource, call.key)
         budget = disruption.allow(pod, self._registry)
-        self._registry.deletion.delete("/pods", pod, replace(options, dry_run=True))  # checks the uid
+        self._registry.deletion.delete("/pods", pod, replace(options, dry_run=True))  # also checks the uid
         if not options.dry_run:
             disruption.record(budget, pod, self._registry)
             current = self._registry.get(call.resource, call.key)
@@ -134,7 +134,7 @@ class Subresources:
         return answers.plain({**status.success(), "code": 201}, 201)
 
     def _binding_write(self, call: Call) -> Write:
-        """A binding writes spec and status at once, which no other request may, and owns neither."""
+        """A binding writes spec and status together, which no other request may, and owns no fields."""
         write = self._verbs.write(call)
         writer = Writer(write.writer.manager, "Bind", "v1", "binding")
         return Write(replace(write.resource, subresources={}), writer, write.dry_run)
@@ -166,7 +166,7 @@ class Subresources:
         return answers.plain(wanted, 201)
 
     def _finalize(self, call: Call) -> Response:
-        """A namespace whose own finalizers are changed, which is how it ends."""
+        """Changes the finalizers in a Namespace's spec, which ends its deletion."""
         reader = Reader(call.request)
         value = reader.object(call.resource)
         finalizers = (value.get("spec") or {}).get("finalizers") or []

@@ -1,7 +1,6 @@
-"""The in-process front as the Kubernetes client's transport: it replaces the socket and nothing else.
+"""The in-process front as a transport of the Kubernetes client: it replaces only the socket.
 
-The client's package and this one do not import each other, so this class matches the client's Protocol by structure
-alone.
+The client's package and this one do not import each other, so the class matches the client's Protocol by structure.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from holdfast.sim.api.serving.front import Front, Request, Response
 
 class InProcess:
     def __init__(self, front: Front, *, token: str = "") -> None:
-        """The token is for a server that lets in only who brings one."""
+        """The token is for a server that requires one."""
         self._front = front
         self._identity = {"authorization": f"Bearer {token}"} if token else {}
 
@@ -22,5 +21,5 @@ class InProcess:
         answer = await self._front.handle(Request(method, path, query, {**headers, **self._identity}, body))
         if isinstance(answer.body, bytes) or query.get("watch") == "true":
             return answer
-        # Half an answer comes in pieces, and breaks off while it is read.
+        # A truncated response breaks while it is read.
         return replace(answer, body=b"".join([chunk async for chunk in answer.body]))

@@ -1,7 +1,6 @@
 """The verbs on objects: get, list, watch, create, update, patch, delete, deletecollection.
 
-Called by `server` with a call that was understood. Subresources that are more than a part of their object are in
-`subresources`.
+Called by `server` with a parsed call. `subresources` has the subresources that are not a part of their object.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from holdfast.sim.api.storage.registry import Registry, Write
 
 Json = dict[str, Any]
 
-# Built-in kinds that may be put without the version they were read at.
+# Built-in kinds that may be updated without a resourceVersion.
 _CONDITIONAL: Final = frozenset(
     {
         "coordination.k8s.io/leases",
@@ -37,7 +36,7 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 
 
 class Verbs:
-    """What a client may do with objects."""
+    """The verbs."""
 
     def __init__(self, *, registry: Registry, clock: Clock) -> None:
         self._registry = registry
@@ -63,7 +62,7 @@ class Verbs:
         return self._delete_collection(call)
 
     def write(self, call: Call, operation: str = "Update") -> Write:
-        """How this call writes, to the resource its objects are stored as."""
+        """The write of this call, to the stored resource."""
         return Write(self._stored_as(call.resource), patch_requests.manager_of(call, operation), call.dry_run)
 
     def _stored_as(self, resource: Resource) -> Resource:
@@ -150,14 +149,14 @@ class Verbs:
 
 
 def delete_options(request: Request, dry_run: bool = False) -> Options:  # noqa: FBT001, FBT002 - as the query has it
-    """How to delete, from the body and the query; raises Refused."""
+    """The DeleteOptions of the body and the query; raises Refused."""
     reader = Reader(request)
     value = reader.plain() if request.body else {}
     return options_of(value, request, dry_run=dry_run)
 
 
 def options_of(value: Any, request: Request, *, dry_run: bool) -> Options:
-    """DeleteOptions, wherever they stood."""
+    """DeleteOptions from a decoded value."""
     if not isinstance(value, dict):
         raise bad_request("couldn't get version/kind; json parse error: DeleteOptions are an object")
     shape = shapes.named("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")

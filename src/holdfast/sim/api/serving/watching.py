@@ -1,7 +1,7 @@
-"""Watches: changes of a resource as lines of JSON, from a version on.
+"""Watches: the changes of a resource from a version on, as lines of JSON.
 
-Called by `verbs`. A watch without a version, or with 0, shows first what is there. WatchList is that and a bookmark
-that says where it ended. A watcher that falls behind what is remembered gets a 410 and has to list again.
+Called by `verbs`. A watch without a version, or with version 0, first sends all objects. WatchList does the same and
+then sends a bookmark. A watcher that falls behind the stored history gets a 410 and must list again.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from holdfast.sim.api.storage.store import Bucket, Change, Stored, TooOld, encod
 BOOKMARK_S: Final = 60.0
 
 _NAMES: Final = {"table": "Table", "metadata": "PartialObjectMetadata"}
-_BATCH: Final = 500  # changes that are written at once, so that one watcher does not hold up the rest
+_BATCH: Final = 500  # changes that are written before other tasks run
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One watch: what it shows, from where on, and when it ends."""
+    """One watch: its resource, start version and end."""
 
     call: Call
     registry: Registry
@@ -42,7 +42,7 @@ class Watch:
     async def lines(
         self, initial: list[Stored] | None, position: int, *, bookmark: bool
     ) -> AsyncGenerator[bytes, None]:
-        """The chunks of the answer. `initial` is shown first; `bookmark` closes it."""
+        """The chunks of the response. `initial` is sent first; `bookmark` ends it."""
         if initial is not None:
             yield b"".join(self._line("ADDED", stored) for stored in initial)
             if bookmark:
@@ -73,7 +73,7 @@ class Watch:
                 yield self._bookmark()
 
     async def _happens(self, changed: "asyncio.Future[None]", left: float | None) -> bool:
-        """Waits for a change, the next bookmark or the end; whether it was a change."""
+        """Waits for a change, the next bookmark or the end. Returns whether it was a change or the end."""
         pauses = [left] if left is not None else []
         if self.bookmarks:
             pauses.append(BOOKMARK_S)
@@ -97,7 +97,7 @@ class Watch:
             if is_now:
                 yield self._line("MODIFIED" if was else "ADDED", after)
             elif was:
-                # One that no longer matches is shown as it was, under the version that took it away.
+                # An object that no longer matches is sent as it was, with the version of its change.
                 yield self._line("DELETED", after if change.deleted else _at_version(change))
 
     def _line(self, type_: str, stored: Stored) -> bytes:
@@ -126,7 +126,7 @@ class Watch:
 
 
 def answer(call: Call, registry: Registry, clock: Clock) -> Response:
-    """A watch that begins now; raises Refused when it cannot."""
+    """Starts a watch; raises Refused if it cannot."""
     wants_initial = _wants_initial(call)
     timeout = call.number("timeoutSeconds")
     bucket = registry.store.bucket(call.resource.bucket)

@@ -1,7 +1,7 @@
-"""What the API server fills in from elsewhere when an object is created: priorities, tolerations, addresses.
+"""Sets values of new objects that depend on other objects: priorities, tolerations, addresses.
 
-Called by `registry` after the defaults. A real server does this in admission plugins and allocators. Left out on
-purpose: the not-ready taint on new Nodes, which only a node life-cycle controller takes off.
+Called by `registry` after the defaults. In a real server these are admission plugins and allocators. Left out on
+purpose: the not-ready taint on new Nodes, which only a node lifecycle controller removes.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ _COUNTED: Final = ("cpu", "memory")
 
 
 def admit(bucket: str, value: Json, store: Store) -> None:
-    """Completes an object that is about to be created, in place; raises Refused."""
+    """Completes a new object in place; raises Refused."""
     complete = _BY_BUCKET.get(bucket)
     if complete:
         complete(value, store)
 
 
 def qos_class(spec: Json) -> str:
-    """How a pod's requests and limits sort it."""
+    """The QoS class of a pod, by its requests and limits."""
     resources = [container.get("resources") or {} for container in containers(spec)]
     amounts = [r.get(side) or {} for r in resources for side in ("requests", "limits")]
     if not any(name in one for one in amounts for name in _COUNTED):
@@ -64,7 +64,7 @@ def _pod(value: Json, store: Store) -> None:
 
 
 def tolerate(value: Json) -> None:
-    """A pod tolerates a node that fails for five minutes; an update that removes the toleration gets it back."""
+    """Adds the tolerations for not-ready and unreachable nodes, for five minutes; also on updates."""
     tolerations = value["spec"].get("tolerations") or []
     for key in (names.NOT_READY_TAINT, names.UNREACHABLE_TAINT):
         if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -153,7 +153,7 @@ _BY_BUCKET: Final[Mapping[str, Callable[[Json, Store], None]]] = {
 
 
 def beginnings() -> list[tuple[str, Json]]:
-    """The objects that a cluster has from the start: bucket and object."""
+    """The objects of a new cluster: bucket and object."""
     spaces = [
         ("/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in ("default", "kube-node-lease", "kube-public", "kube-system")

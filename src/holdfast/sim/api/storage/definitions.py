@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions: judged when written, served from that moment on.
+"""CustomResourceDefinitions: validates them when written, and serves them at once.
 
-Called by `registry` before and after a CRD is written. There is no controller behind it: names are accepted and the
-kind is Established in the same write.
+Called by `registry` before and after a CRD is written. There is no controller: the same write accepts the names and
+sets Established.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _SCOPES: Final = ("Cluster", "Namespaced")
 
 
 def causes(definition: Json) -> Iterator[Cause]:
-    """What is wrong with a CRD, beside the fields it must have."""
+    """The problems of a CRD, except missing fields."""
     spec = definition["spec"]
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
@@ -58,7 +58,7 @@ def causes(definition: Json) -> Iterator[Cause]:
 
 
 def _missing(version: Json, at: str) -> Iterator[Cause]:
-    """Fields without which a version cannot be served."""
+    """Missing fields without which a version cannot be served."""
     columns, selected = version.get("additionalPrinterColumns") or (), version.get("selectableFields") or ()
     scale = (version.get("subresources") or {}).get("scale")
     parts: list[tuple[str, Json, tuple[str, ...]]] = [
@@ -90,7 +90,7 @@ def _of_schema(definition: Json, version: Json, n: int) -> Iterator[Cause]:
 
 
 def _non_schemas(schema: Any, at: str) -> Iterator[str]:
-    """The paths of values that are no schema."""
+    """The paths of values that are not schemas."""
     if not isinstance(schema, dict):
         yield at
         return
@@ -104,7 +104,7 @@ def _non_schemas(schema: Any, at: str) -> Iterator[str]:
 
 
 def complete(definition: Json, now: str) -> None:
-    """The finalizer and the status of a CRD that is about to be stored."""
+    """Sets the finalizer and the status of a CRD before it is stored."""
     metadata, spec = definition["metadata"], definition["spec"]
     if not metadata.get("deletionTimestamp"):
         finalizers = metadata.get("finalizers") or []
@@ -122,7 +122,7 @@ def complete(definition: Json, now: str) -> None:
 
 
 def serve(definition: Json, resources: Resources) -> None:
-    """Serves what a stored CRD defines."""
+    """Serves the resources of a stored CRD."""
     served = [version for version in definition["spec"]["versions"] if version.get("served")]
     kinds = [CustomKind(definition, version) for version in served]
     resources.define(definition["metadata"]["name"], [table.of_custom(kind) for kind in kinds])

@@ -1,8 +1,8 @@
-"""The end of objects: grace periods, finalizers, owners and dependents, namespaces, definitions.
+"""Deletes objects: grace periods, finalizers, owners and dependents, namespaces, CRDs.
 
-Called by `registry` and the delete verbs. What kube-controller-manager does later and elsewhere (garbage collection,
-emptying a namespace) happens here at once, in the same call, so that a run replays; a real controller manager beside
-this server finds its work done.
+Called by `registry` and the delete verbs. Garbage collection and emptying a namespace, which kube-controller-manager
+does later, happen here in the same call, so that a run replays. A real controller manager with this server finds
+nothing left to do.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _POLICIES: Final = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to delete. Without a policy, what the object's finalizers say, or in the background."""
+    """DeleteOptions. Without a policy, the object's finalizers decide, else it is Background."""
 
     grace_s: int | None = None
     uid: str = ""
@@ -36,30 +36,30 @@ class Options:
 
 
 class Deletion:
-    """Ends objects, and what ends with them."""
+    """Deletes objects and their dependents."""
 
     def __init__(self, *, store: Store, resources: Resources, now: Callable[[int], str]) -> None:
         self._store = store
         self._resources = resources
         self._now = now  # the time that many seconds from now
-        # What may take its next step. A list of work and not a recursion: a namespace may hold thousands.
+        # Objects that may be ready for their next step. A work list, not a recursion: a namespace may have thousands.
         self._due: dict[tuple[str, Key], None] = {}
 
     def delete(self, bucket: str, stored: Stored, options: Options) -> tuple[Stored, bool]:
-        """The last state of the object, and whether it is gone already."""
+        """The last state of the object, and whether it is removed."""
         self._check(bucket, stored, options)
         last = self._delete(bucket, stored, options)
         self._work()
         return last, self._store.get(bucket, stored.key) is None
 
     def finish(self, bucket: str, value: Json) -> Stored | None:
-        """Removes an object that is being deleted and that nothing holds any more; None when something does."""
+        """Removes a deleted object without finalizers or a grace period; None if it has any."""
         finished = self._finish(bucket, value)
         self._work()
         return finished
 
     def adopt(self, bucket: str, stored: Stored) -> None:
-        """Deletes an object at once whose owners are all gone: a late child of something deleted."""
+        """Deletes a new object whose owners are all deleted."""
         if stored.owners and not any(self._store.exists(uid) for uid in stored.owners):
             references = stored.value()["metadata"]["ownerReferences"]
             if all(self._resources.of_kind(r["apiVersion"], r["kind"]) for r in references):
@@ -82,7 +82,7 @@ class Deletion:
         if not waits:
             if (
                 bucket == "/pods"
-            ):  # its last state says that it was asked to go, and watches see it before the end
+            ):  # watches get the last state with a deletionTimestamp before the DELETED event
                 self._mark(bucket, value, 0, [])
                 if not options.dry_run:
                     self._store.put(bucket, value)
@@ -128,7 +128,7 @@ class Deletion:
 
     @staticmethod
     def _grace(bucket: str, value: Json, options: Options) -> int:
-        """Only pods that may be running have a grace period."""
+        """Only pods that may run have a grace period."""
         if bucket != "/pods" or not value["spec"].get("nodeName"):
             return 0
         if (value.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -169,14 +169,14 @@ class Deletion:
             found = self._store.find(uid)
             if found:
                 self._due[found[0], found[1].key] = None
-        # What may have waited for the last object of a namespace or of a custom kind.
+        # Objects that may have waited for the last object of a namespace or of a custom kind.
         group, _, plural = bucket.rpartition("/")
         self._due[NAMESPACES, ("", removed.namespace)] = None
         self._due[DEFINITIONS, ("", f"{plural}.{group}")] = None
         return removed
 
     def _disown(self, bucket: str, key: Key, uid: str) -> None:
-        """A dependent of something that is gone: it goes too, unless another owner is left."""
+        """Deletes a dependent of a removed object, unless it has another owner."""
         stored = self._store.get(bucket, key)
         if stored is None:
             return
@@ -194,7 +194,7 @@ class Deletion:
         self._store.put(bucket, value)
 
     def _proceed(self, bucket: str, stored: Stored) -> None:
-        """The next step of an object that is being deleted."""
+        """Does the next step for an object that is being deleted."""
         value = stored.value()
         metadata = value["metadata"]
         if not metadata.get("deletionTimestamp"):
@@ -214,7 +214,7 @@ class Deletion:
             self._drop_finalizer(bucket, stored, FOREGROUND)
 
     def _blocking(self, stored: Stored) -> list[Key]:
-        """The dependents that a foreground deletion waits for, after deleting them."""
+        """Deletes the dependents, and returns those that a foreground deletion must wait for."""
         blocking = []
         for dependent_bucket, key in self._store.dependents(stored.uid):
             dependent = self._store.get(dependent_bucket, key)

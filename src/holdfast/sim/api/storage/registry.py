@@ -1,7 +1,7 @@
-"""Every write goes through here: checked, completed, judged, owned, versioned, stored - or refused as a whole.
+"""All writes: each is validated, defaulted, checked for field ownership, versioned and stored, or rejected as a whole.
 
-`change` functions get the current object, may alter it, and give the new one; what a client may not decide (uid, times,
-generation) is put right afterwards. A write that changes nothing keeps the version.
+`change` functions get the current object, may modify it, and return the new one. Values that a client may not set (uid,
+times, generation) are corrected afterwards. A write that changes nothing keeps the version.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from holdfast.sim.api.storage.store import Key, Store, Stored
 Json = dict[str, Any]
 Change = Callable[[Json], Json]
 
-# Built-in kinds whose generation counts the changes of their spec.
+# Built-in kinds with a generation that counts changes of the spec.
 _COUNTED: Final = frozenset(
     {
         "/pods",
@@ -45,7 +45,7 @@ _COUNTED: Final = frozenset(
         DEFINITIONS,
     }
 )
-# A new Node may bring its status, and what follows no controller here.
+# Kinds that are created with their status: a kubelet sends that of its Node, `definitions` sets that of a CRD.
 _KEEP_STATUS: Final = frozenset({"/nodes", DEFINITIONS})
 _SET_BY_SERVER: Final = (
     "name",
@@ -63,7 +63,7 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """How a request writes: to which resource and part of it, as whom, and whether for real."""
+    """One write: the resource and its part, the field manager, and dryRun."""
 
     resource: Resource
     writer: Writer
@@ -79,7 +79,7 @@ class Write:
 
 
 class Registry:
-    """The store, with everything an API server knows about what is in it."""
+    """The store with validation, defaults and field management."""
 
     def __init__(self, *, clock: Clock, ids: Ids, window: int) -> None:
         self._clock = clock
@@ -101,7 +101,7 @@ class Registry:
         return stored
 
     def create(self, write: Write, value: Json, namespace: str) -> Stored:
-        """A new object; raises Refused."""
+        """Creates an object; raises Refused."""
         self._check_namespace(write.resource, namespace)
         metadata = value.setdefault("metadata", {})
         if metadata.get("resourceVersion"):
@@ -132,7 +132,7 @@ class Registry:
         return stored
 
     def update(self, write: Write, key: Key, change: Change, *, must_have_version: bool = False) -> Stored:
-        """An object after a change; raises Refused."""
+        """Changes an object; raises Refused."""
         stored = self.get(write.resource, key)
         old = stored.value()
         new = change(stored.value())
@@ -192,7 +192,7 @@ class Registry:
             )
 
     def _begin(self, write: Write, metadata: Json, namespace: str) -> None:
-        """The metadata that every new object gets."""
+        """Sets the metadata of a new object."""
         for name in (
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -286,7 +286,7 @@ class Registry:
 
     @staticmethod
     def _keep_the_rest(write: Write, new: Json, old: Json) -> Json:
-        """The new object, with what this request may not change as it was."""
+        """The new object, with the old values of fields that this request may not change."""
         resource, before = write.resource, old["metadata"]
         metadata = {
             name: child
@@ -317,7 +317,8 @@ def _time_text(seconds: int) -> str:
 
 
 def owned_by(resource: Resource, subresource: str = "") -> Callable[[Path], bool]:
-    """Which fields a request may own: status by its subresource, the rest by the main resource."""
+    """Tests whether a request may own a field: the status subresource owns status, the main resource everything
+    else."""
     if subresource == "status":
         return lambda path: path[0] == "f:status"
     if "status" in resource.subresources:
@@ -330,7 +331,7 @@ def _without_status(value: Json) -> Json:
 
 
 def _counted(value: Json, resource: Resource) -> Any:
-    """The part of an object whose changes its generation counts."""
+    """The part of an object whose changes increment the generation."""
     if resource.custom is None:
         return value.get("spec")
     skipped = {"metadata", "status"} if resource.custom.has_status else {"metadata"}
@@ -338,7 +339,7 @@ def _counted(value: Json, resource: Resource) -> Any:
 
 
 def _same(old: Json, new: Json) -> bool:
-    """Whether nothing changed but the times at which fields were last written."""
+    """Whether nothing changed except the times in managedFields."""
     if {**old, "metadata": None} != {**new, "metadata": None}:
         return False
     return _untimed(old["metadata"]) == _untimed(new["metadata"])

@@ -1,7 +1,7 @@
-"""What must hold of objects before they are stored: names, labels, and the plainest rules of built-in kinds.
+"""Validates objects before they are stored: names, labels, and the simplest rules of built-in kinds.
 
-Called by `registry`. A real server knows several hundred rules more; these are the ones that programs run into, and
-the ones whose breach would break the rest of a simulated cluster.
+Called by `registry`. A real server has several hundred more rules. These are the ones that programs encounter, and the
+ones that the simulated cluster depends on.
 """
 
 import re
@@ -43,7 +43,7 @@ _POD_MAY_CHANGE: Final = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-# By bucket: fields that an object must have.
+# Required fields by bucket.
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "/pods": ("spec.containers",),
     "/services": ("spec.ports",),
@@ -80,7 +80,7 @@ _IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def of_metadata(bucket: str, metadata: Json) -> Iterator[Cause]:
-    """What is wrong with the metadata of any object."""
+    """The problems in the metadata of any object."""
     yield from _name(bucket, metadata)
     for key, value in (metadata.get("labels") or {}).items():
         yield from _label(key, value, "metadata.labels")
@@ -108,7 +108,7 @@ def of_metadata(bucket: str, metadata: Json) -> Iterator[Cause]:
 
 
 def of_create(bucket: str, value: Json) -> Iterator[Cause]:
-    """What is wrong with an object of a built-in kind."""
+    """The problems of an object of a built-in kind."""
     for path in _REQUIRED.get(bucket, ()):
         if _get(value, path) in (None, "", [], {}) and not _excused(bucket, value):
             yield Cause("FieldValueRequired", path)
@@ -131,7 +131,7 @@ def _selects_its_own(value: Json) -> Iterator[Cause]:
 
 
 def of_update(bucket: str, value: Json, old: Json) -> Iterator[Cause]:
-    """What is wrong with a change of a built-in kind."""
+    """The problems of a change of a built-in kind."""
     for path in _IMMUTABLE.get(bucket, ()):
         if _get(value, path) != _get(old, path):
             yield Cause("FieldValueInvalid", path, f"{_shown(_get(value, path))}: field is immutable")
@@ -182,7 +182,7 @@ def _is_key(key: str) -> bool:
 
 
 def _excused(bucket: str, value: Json) -> bool:
-    """A service without a selector of its own kind needs no ports."""
+    """An ExternalName Service and a headless one need no ports."""
     spec = value.get("spec") or {}
     return bucket == "/services" and (spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None")
 
@@ -218,7 +218,7 @@ def _pod_change(value: Json, old: Json) -> Iterator[Cause]:
 
 
 def _fixed(spec: Json) -> Json:
-    """What of a pod's spec may not change."""
+    """The fields of a pod's spec that may not change."""
     free = {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"}
     fixed = {name: child for name, child in spec.items() if name not in free}
     for group in ("containers", "initContainers"):
@@ -228,7 +228,7 @@ def _fixed(spec: Json) -> Json:
 
 
 def _ungated(spec: Json) -> Json:
-    """What even a pod that waits behind a gate keeps."""
+    """The fields of a pod's spec that may not change while it has scheduling gates."""
     return {name: child for name, child in _fixed(spec).items() if name not in ("nodeSelector", "affinity")}
 
 

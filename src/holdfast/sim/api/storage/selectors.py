@@ -1,4 +1,4 @@
-"""Label and field selectors, and the fields that may be selected by."""
+"""Label and field selectors, and the fields that they support."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ _COMPARED: Final = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<word><|>)\s*(?P<value>
 _COMMA: Final = re.compile(r",(?![^(]*\))")
 _FIELD: Final = re.compile(r"(?P<key>[\w.\-/\[\]]+)(?P<word>==|=|!=)(?P<value>(?:\\.|[^\\=,])*)")
 
-# By bucket, beside the name and namespace that every object has.
+# By bucket, in addition to name and namespace.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "/pods": (
         "spec.nodeName",
@@ -58,7 +58,7 @@ _FLAGS: Final = frozenset({"spec.unschedulable", "spec.hostNetwork"})  # false w
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which objects are meant. `name` is set when only one can be."""
+    """A parsed selector. `name` is set if it can match only one object."""
 
     tests: tuple[Test, ...] = ()
     name: str = ""
@@ -68,17 +68,17 @@ class Selector:
 
 
 def selectable(bucket: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
-    """The fields beside name and namespace."""
+    """The fields in addition to name and namespace."""
     return (*_FIELDS.get(bucket, ()), *custom)
 
 
 def field_values(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """What the selectable fields of an object are, as texts."""
+    """The values of an object's selectable fields, as strings."""
     return {name: _field_text(value, name) for name in names}
 
 
 def parse(labels: str, fields: str, names: Iterable[str], rename: Callable[[str], str] = str) -> Selector:
-    """The selector of a request; raises Refused when it cannot be read."""
+    """The selector of a request; raises Refused if it is malformed."""
     tests, name = list(_label_tests(labels)), ""
     for requirement in _split_fields(fields):
         match = _FIELD.fullmatch(requirement)
@@ -93,7 +93,7 @@ def parse(labels: str, fields: str, names: Iterable[str], rename: Callable[[str]
 
 
 def label_test(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, str]], bool]:
-    """A LabelSelector of an object, e.g. of a disruption budget; an empty one means everything, none nothing."""
+    """Tests labels against a LabelSelector of an object; an empty one matches everything, None nothing."""
     if selector is None:
         return lambda _labels: False
     tests = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
@@ -186,7 +186,7 @@ def _field_text(value: Mapping[str, Any], name: str) -> str:
     found: Any = value
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
-    if name == "source":  # of an event: its component
+    if name == "source":  # the component of an Event
         found = found.get("component") if isinstance(found, dict) else None
     if isinstance(found, bool) or (found is None and name in _FLAGS):
         return "true" if found else "false"

@@ -1,8 +1,8 @@
-"""The store: every object as the bytes that go on the wire, one counter of versions, and what changed lately.
+"""The store: every object as its JSON bytes, one version counter, and recent changes.
 
-Nothing here knows a kind; a *bucket* is where the objects of one resource lie, whatever version they are asked in.
-Bytes are immutable, so readers and watchers share them and nothing is ever copied. A watcher holds a position in a
-bucket's history, not a queue of its own: one that falls behind the window gets the error that it must list again.
+It is independent of kinds. A *bucket* has the objects of one resource in all its versions. Bytes are immutable, so
+readers and watchers share them without copies. A watcher has a position in a bucket's history, not a queue: if it falls
+behind the window, it gets an error and must list again.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-Key = tuple[str, str]  # namespace (empty for the cluster's own) and name
+Key = tuple[str, str]  # namespace (empty for cluster-scoped objects) and name
 Json = dict[str, Any]
-Fields = Callable[[str, Json], Mapping[str, str]]  # bucket and object -> what it can be selected by
+Fields = Callable[[str, Json], Mapping[str, str]]  # bucket and object -> its selectable fields
 
 WINDOW: Final = 10_000
 
@@ -24,7 +24,7 @@ decode: Final = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object at one version, with what selectors and the garbage collector ask about it."""
+    """One object at one version, with the values that selectors and the garbage collector need."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class Stored:
         return (self.namespace, self.name)
 
     def value(self) -> Json:
-        """The object, decoded anew: the caller may change it."""
+        """A new decoded copy of the object, which the caller may change."""
         value: Json = decode(self.body)
         return value
 
@@ -55,11 +55,11 @@ class Change:
 
 
 class TooOld(Exception):
-    """The history does not reach back to that version."""
+    """The version is older than the history."""
 
 
 class Bucket:
-    """The objects of one resource, and its latest changes."""
+    """The objects of one resource, and its recent changes."""
 
     def __init__(self, *, window: int) -> None:
         self.objects: dict[Key, Stored] = {}
@@ -69,7 +69,7 @@ class Bucket:
         self._discarded_version = 0  # the version of the newest change that is no longer in _changes
         self._sorted: list[Key] | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        self.closed = False  # its kind is served no more
+        self.closed = False  # its kind is no longer served
 
     def record(self, change: Change) -> None:
         after = change.after
@@ -81,7 +81,7 @@ class Bucket:
                 self._sorted = None
             self.objects[after.key] = after
         self._changes.append(change)
-        if len(self._changes) >= 2 * self._window:  # seldom, so that each change costs the same
+        if len(self._changes) >= 2 * self._window:  # seldom, so that a change is cheap on average
             self._discarded_version = self._changes[self._window - 1].after.version
             del self._changes[: self._window]
             self._first += self._window
@@ -92,13 +92,13 @@ class Bucket:
         self._wake()
 
     def sorted(self, namespace: str = "") -> list[Stored]:
-        """The objects in the order of their keys, of one namespace or of all."""
+        """The objects sorted by key, of one namespace or of all."""
         if self._sorted is None:
             self._sorted = sorted(self.objects)
         return [self.objects[key] for key in self._sorted if not namespace or key[0] == namespace]
 
     def at(self, version: int, namespace: str = "") -> list[Stored]:
-        """The objects as they were then; raises TooOld."""
+        """The objects at an older version; raises TooOld."""
         objects = dict(self.objects)
         for change in reversed(self._since(version)):
             if change.before is None:
@@ -108,7 +108,7 @@ class Bucket:
         return [objects[key] for key in sorted(objects) if not namespace or key[0] == namespace]
 
     def position(self, version: int) -> int:
-        """Where a watch goes on that has seen everything up to a version; raises TooOld."""
+        """The position of a watch that continues after a version; raises TooOld."""
         return self._first + len(self._changes) - len(self._since(version))
 
     @property
@@ -116,13 +116,13 @@ class Bucket:
         return self._first + len(self._changes)
 
     def changes(self, position: int) -> list[Change]:
-        """What happened from a position on; raises TooOld if some of it was discarded."""
+        """The changes from a position on; raises TooOld if some were discarded."""
         if self.end - position > self._window:
             raise TooOld
         return self._changes[position - self._first :]
 
     def changed(self) -> "asyncio.Future[None]":
-        """Done at the next change. Ask before awaiting anything else, or a change is missed."""
+        """A future that is done at the next change. Call it before any await, or a change is missed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         return future
@@ -153,7 +153,7 @@ def _no_fields(_bucket: str, _value: Json) -> Mapping[str, str]:
 
 
 class Store:
-    """Every bucket, under one counter of versions."""
+    """All buckets, with one version counter."""
 
     def __init__(self, fields: Fields = _no_fields, *, window: int = WINDOW) -> None:
         self.version = 1
@@ -180,7 +180,7 @@ class Store:
         return self.bucket(bucket).objects.get(key)
 
     def put(self, bucket: str, value: Json) -> Stored:
-        """Writes an object under a new version, which is put into it."""
+        """Stores an object with a new version."""
         self.version += 1
         after = self.shown(bucket, value, self.version)
         before = self.get(bucket, after.key)
@@ -193,7 +193,7 @@ class Store:
         return after
 
     def remove(self, bucket: str, key: Key, value: Json | None = None) -> Stored:
-        """Deletes an object; what is answered is its last state, under a new version."""
+        """Deletes an object; returns its last state with a new version."""
         before = self.bucket(bucket).objects[key]
         self.version += 1
         after = self.shown(bucket, before.value() if value is None else value, self.version)
@@ -203,11 +203,11 @@ class Store:
         return after
 
     def shown(self, bucket: str, value: Json, version: int) -> Stored:
-        """What an object would be at a version; nothing is written."""
+        """The object at a version; nothing is stored."""
         return _stored(value, version, self._fields(bucket, value))
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
-        """The objects that name this one as an owner: bucket and key."""
+        """The objects that have this one as an owner: bucket and key."""
         return list(self._dependents.get(uid, ()))
 
     def exists(self, uid: str) -> bool:
