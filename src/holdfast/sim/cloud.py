@@ -1,9 +1,9 @@
-"""A whole simulated AWS from one small value: EC2, IAM, SQS, SSM, EKS, the price list and STS, wired to each other.
+"""A simulated AWS from one setup: EC2, IAM, SQS, SSM, EKS, the price list and STS, connected to each other.
 
-Clients reach it through `endpoint` and a front of `sim.aws.fronts`. The rules: services share their data (a parameter
-of SSM names an image that EC2 has, EC2 knows the instance profiles of IAM, EC2's events arrive in the queue); while it
-is `running`, what is due happens when it is due, even without an API call; with a state file it continues after a
-restart where it stopped.
+Clients reach it through `endpoint` and a front of `sim.aws.fronts`. Services share their data: a parameter of SSM has
+the id of an EC2 image, EC2 reads the instance profiles of IAM, events of EC2 arrive in the queue. While it is
+`running`, scheduled changes happen at their time, even without an API call. With a state file it continues after a
+restart.
 """
 
 import asyncio
@@ -78,12 +78,13 @@ class Cloud:
 
     @property
     def queue(self) -> str:
-        """The name of the queue in which events of our own account arrive."""
+        """The name of the queue that receives the events of the own account."""
         return self.about.cluster
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Cloud"]:
-        """Inside, time passes by itself; at the end the state is saved, if there is a file for it."""
+        """Inside the block, scheduled changes happen at their time; at the end the state is saved if there is a file
+        for it."""
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._tick())]
             if self._state_file is not None:
@@ -107,7 +108,7 @@ class Cloud:
         self._saved = self._writes()
 
     async def _tick(self) -> None:
-        """Sleeps until the next thing is due, or until something else was planned."""
+        """Sleeps until the next change is due, or until another one is scheduled."""
         while True:
             self.ec2.advance()
             self._planned.clear()
@@ -124,7 +125,7 @@ class Cloud:
                 self.save()
 
     def _writes(self) -> tuple[int, int]:
-        """It grows with what was asked and with what happened by itself, so nothing new is left unsaved."""
+        """It grows with calls and with scheduled changes, so the state is saved after both."""
         return self.ec2.region.writes, self.endpoint.counts.total()
 
     def _services(self) -> dict[str, Service]:
@@ -152,7 +153,7 @@ class Cloud:
         }
 
     def _event(self, event: Mapping[str, Any]) -> None:
-        """The rule of EventBridge is our own account's: it gets no events of other accounts."""
+        """The EventBridge rule belongs to the own account and receives no events of other accounts."""
         if event["account"] == self.about.account:
             self._deliver(event)
 

@@ -1,4 +1,4 @@
-"""What a simulated AWS is made from."""
+"""The setup of a simulated AWS."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from holdfast.sim.ec2.faults import Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """A capacity reservation that is there from the beginning."""
+    """A capacity reservation of the initial state."""
 
     instance_type: str
     zone_id: str
     total: int
-    id: str = ""  # "": EC2 makes one up
-    owner: str = ""  # "": our own account
+    id: str = ""  # "": EC2 creates an id
+    owner: str = ""  # "": the own account
     elsewhere: int = 0  # slots in use by instances that are not simulated
     shared_with: tuple[str, ...] = ()
     kind: str = "default"  # default or capacity-block
@@ -25,18 +25,18 @@ class Reserved:
     platform: str = "Linux/UNIX"
     tenancy: str = "default"
     ultraserver: bool = False
-    lent_from: str = ""  # the reservation whose slots these are
+    lent_from: str = ""  # the reservation that the slots are taken from
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSetup:
-    """What a simulated AWS begins with. A scenario names what it is about."""
+    """The initial state of a simulated AWS. A scenario sets the fields that it needs."""
 
     region: str = "us-west-2"
-    accounts: tuple[str, ...] = (setup.ACCOUNT,)  # the first is our own
+    accounts: tuple[str, ...] = (setup.ACCOUNT,)  # the first is the own account
     vcpu_limits: Mapping[str, int] = field(default_factory=dict)  # on-demand processors, by account
-    cluster: str = setup.CLUSTER  # also the name of its queue, and the tag of its subnets and groups
+    cluster: str = setup.CLUSTER  # also the name of its queue, and a tag of its subnets and security groups
     kubernetes: str = setup.KUBERNETES
     kube_endpoint: str = "https://cluster.invalid"
     certificate_authority: str = "Q0E="  # PEM in base64
@@ -45,13 +45,13 @@ class CloudSetup:
     reservations: tuple[Reserved, ...] = ()
     limits: Mapping[tuple[str, str, str], int] = field(
         default_factory=dict
-    )  # type, zone id, market: how many
+    )  # count by type, zone id and market
     prices: Mapping[str, int] = field(default_factory=dict)  # on demand, nano-USD an hour
     spot_prices: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by type and zone id
     timings: setup.Timings = field(default_factory=setup.Timings)
     faults: tuple[Fault, ...] = ()
     throttled: bool = True
-    page_size: int = 0  # how many items a page of EC2 has at most; 0: as many as EC2's own
+    page_size: int = 0  # items per page of EC2; 0: EC2's own limits
 
     @property
     def account(self) -> str:
@@ -59,5 +59,5 @@ class CloudSetup:
 
 
 def access_key(account: str) -> str:
-    """What a client of that account signs with; any other key is our own account's."""
+    """The access key of an account; unknown keys belong to the own account."""
     return f"AKIA{account}"

@@ -1,7 +1,7 @@
-"""Lets only those calls of a simulated AWS pass that an IAM policy allows.
+"""Denies calls to a simulated AWS that an IAM policy does not allow.
 
-Given to an `Endpoint` by tests. It applies to every caller of the endpoint and keeps every access that it decided. The
-rule: a call needs all of its accesses, and a denial has the code and the words of the service.
+Tests pass it to an `Endpoint`. It applies to every caller of the endpoint and records every access that it decided. A
+call needs all of its accesses; a denial has the code and the message of the service.
 """
 
 from collections import deque

@@ -1,1 +1,1 @@
-"""The simulated AWS at the wire: the services behind it, and how a request finds the one it is for."""
+"""The simulated AWS: services, their wire protocols, and the dispatch of requests."""

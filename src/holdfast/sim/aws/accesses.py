@@ -1,8 +1,8 @@
-"""What calls of the services around EC2 need in IAM: actions, ARNs and condition keys, by the AWS Service
+"""The IAM accesses of calls to services other than EC2: actions, ARNs and condition keys, by the AWS Service
 Authorization Reference.
 
-Called by `sim.guard`; `sim.ec2.accesses` has those of EC2. The rule: an object that does not exist yet is named as IAM
-names it from the request, and has no tags.
+Called by `sim.guard`; `sim.ec2.accesses` has those of EC2. An object that does not exist yet has the ARN that IAM
+derives from the request, and no tags.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,8 +13,8 @@ from holdfast.sim.aws.policy import Access, Context
 from holdfast.sim.aws.service import Caller
 
 PARTITION: Final = "aws"
-ANY: Final = "*"  # the resource of actions that have no resource types
-_GLOBAL: Final = ("iam", "sts")  # their calls are requests to us-east-1
+ANY: Final = "*"  # the resource of actions without resource types
+_GLOBAL: Final = ("iam", "sts")  # IAM evaluates these calls as requests to us-east-1
 _EC2: Final = "ec2.amazonaws.com"
 _PUBLIC: Final = "/aws/"  # parameters that AWS publishes belong to no account
 _QUEUE_CALLS: Final = ("QueueName", "QueueUrl")
@@ -23,7 +23,7 @@ _QUEUE_CALLS: Final = ("QueueName", "QueueUrl")
 def needed(
     service: str, operation: str, params: Mapping[str, Any], caller: Caller, iam: Iam
 ) -> Iterable[Access]:
-    """What a call of any service but EC2 needs."""
+    """The accesses of a call to any service except EC2."""
     match service:
         case "iam":
             return _iam(operation, params, caller, iam)
@@ -61,7 +61,7 @@ def resource_tags(tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def pass_role(role: str, caller: Caller) -> Access:
-    """A role that an instance profile gives to instances."""
+    """The role that an instance profile passes to instances."""
     context = {"iam:PassedToService": (_EC2,)} | requested_region("iam", caller)
     return Access("iam:PassRole", arn("iam", caller, f"role/{role}"), context)
 
@@ -83,8 +83,8 @@ def _iam(operation: str, params: Mapping[str, Any], caller: Caller, iam: Iam) ->
     context: Context = here | resource_tags(tags) | request_tags(requested_tags)
     yield Access(action, resource, context)
     if operation == "CreateInstanceProfile" and requested_tags:
-        # Karpenter's policy wants its tags on the resource here, and creates profiles with it: so IAM takes the
-        # tags of the request for those of the resource.
+        # Karpenter's policy requires its tags on the resource here and allows the creation of profiles, so IAM uses the
+        # tags of the request as those of the resource.
         yield Access(
             "iam:TagInstanceProfile",
             resource,

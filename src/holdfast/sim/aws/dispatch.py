@@ -1,6 +1,6 @@
-"""From a request on the wire to its answer on the wire.
+"""Handles a request on the wire.
 
-The service is known from the scope of the signature, so one address serves them all.
+The scope of the signature names the service, so one address serves all of them.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ _NOT_SIGNED: Final = ApiError("MissingAuthenticationToken", "Request is missing 
 
 
 def answer(endpoint: Endpoint, request: Request) -> Response:
-    """The answer, whatever the request is, with the time of the simulated AWS. Raises LostResponse or Unreached when
-    there is to be none, and NotYet where the endpoint makes the caller wait."""
+    """The response to any request, with the time of the simulated AWS. Raises LostResponse or Unreached for an injected
+    fault, and NotYet if the endpoint lets the caller wait."""
     response = _answer(endpoint, request)
     date = email.utils.formatdate(endpoint.clock.now_s(), usegmt=True)
     return dataclasses.replace(response, headers={**response.headers, "Date": date})

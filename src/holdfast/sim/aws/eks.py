@@ -1,4 +1,4 @@
-"""The simulated EKS: what a node has to know of its cluster."""
+"""The simulated EKS: the values of a cluster that a node needs."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence

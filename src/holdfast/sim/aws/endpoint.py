@@ -1,9 +1,8 @@
-"""The simulated AWS behind its fronts: one place where every call of every service arrives.
+"""The endpoint of the simulated AWS: every call of every service passes it.
 
-Fronts give it calls by the service's name; tests, benches and 'calls a minute' tables read its log. The
-rules: what no service knows is answered as AWS answers it, and counted; a fault happens here, so that it
-looks the same through every front; results are checked by the codec before anybody sees them; a bug of the simulator
-is remembered, since a client over a wire would take it for an ordinary error and try again.
+Fronts call it with the name of the service; tests and benchmarks read its log. An unknown operation gets AWS's error
+and is counted. Faults are injected here, so that they are the same through every front. The codec checks every result.
+A bug of the simulator is stored in `broken`, because a client would retry it like any other error.
 """
 
 import contextlib
@@ -26,19 +25,19 @@ LOG_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that was made, as the log keeps it."""
+    """One call in the log."""
 
     at_s: int
     service: str
     operation: str
     params: Mapping[str, Any]
     caller: Caller
-    error: str | None  # the code of the answer, or in words why there was none
+    error: str | None  # the error code, or the reason why there was no response
 
 
 class Guard(Protocol):
     def check(self, service: str, operation: str, params: Mapping[str, Any], caller: Caller, /) -> None:
-        """Raises ApiError when the caller may not make the call."""
+        """Raises ApiError if the caller may not make the call."""
 
 
 class Endpoint:
@@ -51,15 +50,15 @@ class Endpoint:
         account: str = ACCOUNT_ID,
         accounts: Mapping[str, str] | None = None,
     ) -> None:
-        self.services = services  # by the name in signatures, which is botocore's name too
+        self.services = services  # by the name in signatures, which is also botocore's
         self.clock = clock
         self.faults: Faults = faults or NoFaults()
-        self.guard: Guard | None = None  # without one every caller may make every call
+        self.guard: Guard | None = None  # None: every caller may make every call
         self.broken: AssertionError | WrongShape | None = None  # the first bug of the simulator itself
         self.log: deque[Call] = deque(maxlen=LOG_MAX)
         self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
         self._account = account
-        self._accounts = dict(accounts or {})  # by access key; others are in `account`
+        self._accounts = dict(accounts or {})  # by access key; other keys belong to `account`
         self._request_numbers = itertools.count(1)
         self._patient = False
 
@@ -67,12 +66,12 @@ class Endpoint:
         return Caller(self._accounts.get(access_key, self._account), access_key, user_agent, region)
 
     def request_id(self) -> str:
-        """A new one, in the form AWS gives them."""
+        """A new request id in AWS's format."""
         return f"00000000-0000-4000-8000-{next(self._request_numbers):012x}"
 
     def call(self, service: str, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """The result of the service, checked and copied. Raises ApiError; LostResponse, HalfResponse or Unreached
-        when the connection is to break; WrongShape when a service is wrong."""
+        """The checked and copied result of the service. Raises ApiError; LostResponse, HalfResponse or Unreached for a
+        broken connection; WrongShape for a bug of a service."""
         try:
             result = self._call(service, operation, params, caller)
         except ApiError as answer:
@@ -90,12 +89,12 @@ class Endpoint:
     def record(
         self, service: str, operation: str, params: Mapping[str, Any], caller: Caller, error: str | None
     ) -> None:
-        """Writes a call into the log."""
+        """Adds a call to the log."""
         self.log.append(Call(self.clock.now_s(), service, operation, params, caller, error))
         self.counts[service, operation, error] += 1
 
     def unknown_actions(self) -> dict[tuple[str, str], int]:
-        """How often what was asked that nothing here knows: by service and operation."""
+        """How often unknown operations were called, by service and operation."""
         return {
             (service, operation): count
             for (service, operation, error), count in self.counts.items()
@@ -104,8 +103,8 @@ class Endpoint:
 
     @contextlib.contextmanager
     def patience(self) -> Iterator[None]:
-        """Inside, a long poll that finds nothing raises NotYet; outside, its answer is empty at once, since time
-        cannot pass in a plain call."""
+        """Inside the block, a long poll without a message raises NotYet; outside it returns an empty response at once,
+        because time cannot pass in a synchronous call."""
         self._patient = True
         try:
             yield

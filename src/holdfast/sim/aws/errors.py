@@ -1,8 +1,7 @@
-"""The one error a simulated AWS service answers with, and the ways in which there is no answer.
+"""The error response of a simulated AWS service, and the ways in which there is no response.
 
-Services raise them. The fronts write an ApiError as the protocol of the service asks, and turn the others
-into what happens on a wire. The rule: `code` is a code that AWS really sends, since that is what clients
-decide by.
+Services raise them. Fronts encode an ApiError in the protocol of the service, and break the connection for the others.
+Each `code` is one that AWS returns, because clients depend on it.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """An answer with an error code, an HTTP status and a message for people."""
+    """An error response with code, HTTP status and message."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(f"{code}: {message}")
@@ -21,15 +20,15 @@ class ApiError(Exception):
 
 
 class NoSuchOperation(Exception):
-    """The service does not simulate this operation: a front answers as to an action that AWS does not know."""
+    """The service does not simulate this operation: a front responds as to an unknown action."""
 
 
 class LostResponse(Exception):
-    """The call took effect and its answer never arrived: a front must drop the connection."""
+    """The call took effect and the response is lost: a front must close the connection."""
 
 
 class HalfResponse(LostResponse):
-    """The call took effect and the connection ends in the middle of its answer."""
+    """The call took effect and the connection breaks in the middle of the response."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__("the connection ended in the middle of the answer")
@@ -37,14 +36,13 @@ class HalfResponse(LostResponse):
 
 
 class Unreached(Exception):
-    """The connection ended before the service saw the request."""
+    """The connection broke before the service received the request."""
 
 
 class NotYet(Exception):
-    """There is nothing to answer yet, and the caller asked to wait: a long poll.
+    """A long poll has nothing to return yet.
 
-    It is worth asking again when `arrived` is set and after `again_s`; after `seconds` the answer is
-    `otherwise`.
+    Retry when `arrived` is set and after `again_s`; after `seconds` the response is `otherwise`.
     """
 
     def __init__(

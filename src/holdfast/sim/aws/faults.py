@@ -1,8 +1,7 @@
-"""What can go wrong between a client and the simulated AWS, whatever the service.
+"""Faults between a client and the simulated AWS that are independent of the service.
 
-A scenario gives the endpoint something with this Protocol; the endpoint asks it before each call. Faults of
-one service alone, such as a pool without capacity, are that service's business. The rule: the answer
-depends on the arguments, on the schedule and on the seed, so that a run replays.
+The endpoint calls an implementation of this Protocol before each call. Faults of one service, such as a pool without
+capacity, are in that service. The result depends on the arguments, the schedule and the seed, so that a run replays.
 """
 
 import enum
@@ -21,14 +20,14 @@ class Fault(enum.Enum):
 
 class Faults(Protocol):
     def fault(self, service: str, operation: str, params: Mapping[str, Any], /) -> Fault | ApiError | None:
-        """What happens to this call; an ApiError is answered instead of a call."""
+        """The fault of this call; an ApiError is returned instead of the result."""
 
     def latency_s(self) -> float:
-        """How long the next call takes: half of it passes before the effect, half after."""
+        """The duration of the next call: half of it passes before the effect, half after."""
 
 
 class NoFaults:
-    """Nothing ever goes wrong, and nothing takes time."""
+    """No faults and no latency."""
 
     def fault(self, _service: str, _operation: str, _params: Mapping[str, Any], /) -> Fault | ApiError | None:
         return None
@@ -37,7 +36,7 @@ class NoFaults:
         return 0.0
 
 
-# How each service says that it is asked too often.
+# The throttling error of each service.
 _THROTTLING: Final = {
     "ec2": ("RequestLimitExceeded", "Request limit exceeded.", 503),
     "iam": ("Throttling", "Rate exceeded", 400),

@@ -1,7 +1,7 @@
-"""The simulated IAM: instance profiles and the roles in them.
+"""The simulated IAM: instance profiles and their roles.
 
-A profile holds one role at most. The rule: the codes for what is not there, is there already or is still in use are
-AWS's own, since clients decide by them.
+A profile has at most one role. The error codes for missing, existing and used objects are AWS's, because clients depend
+on them.
 """
 
 import datetime as dt
@@ -38,7 +38,7 @@ class _Saved:
 
 
 class Iam:
-    """Roles are fixed, since the user makes them with the account; profiles are created and deleted."""
+    """Roles are fixed, because users create them; profiles are created and deleted."""
 
     def __init__(self, roles: Iterable[str], clock: ports.Clock) -> None:
         self._roles = frozenset(roles)
@@ -48,11 +48,11 @@ class Iam:
         self._given = 0  # ids
 
     def has_profile(self, name: str) -> bool:
-        """What EC2 asks before it launches with a profile."""
+        """EC2 checks this before a launch with a profile."""
         return name in self._profiles
 
     def role_of(self, name: str) -> str | None:
-        """The role in a profile."""
+        """The role of a profile."""
         return self._profiles[name].role if name in self._profiles else None
 
     def profile(self, name: str) -> tuple[str, Mapping[str, str]] | None:
@@ -154,7 +154,7 @@ class Iam:
         found, marker = page(
             profiles, lambda p: p.name, params.get("MaxItems", _PAGE), params.get("Marker"), _INVALID_MARKER
         )
-        # Lists say nothing of tags.
+        # Lists contain no tags.
         answers = [{k: v for k, v in self._wire_profile(p).items() if k != "Tags"} for p in found]
         more = {"IsTruncated": True, "Marker": marker} if marker else {"IsTruncated": False}
         return {"InstanceProfiles": answers, **more}

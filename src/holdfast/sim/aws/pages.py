@@ -1,7 +1,7 @@
-"""Lists that are answered in pages.
+"""Lists in pages.
 
-The rule: a token continues after the last key that was given, so what is added or goes meanwhile neither repeats nor
-hides the rest.
+A token continues after the last returned key, so items that are added or removed meanwhile neither repeat nor hide
+others.
 """
 
 import base64
@@ -17,8 +17,7 @@ T = TypeVar("T")
 def page(
     items: Iterable[T], key: Callable[[T], str], size: int, token: str | None, invalid: ApiError
 ) -> tuple[list[T], str | None]:
-    """Some of the items in the order of their keys, and what to ask for the next ones with; `invalid` is raised for
-    a token of no page."""
+    """One page of the items sorted by key, and the token of the next page; `invalid` is raised for an unknown token."""
     after = _read(token, invalid) if token else ""
     rest = sorted((item for item in items if key(item) > after), key=key)
     if len(rest) <= size:

@@ -1,8 +1,7 @@
 """Evaluates an IAM identity policy, as the AWS documentation describes the evaluation logic. Pure.
 
-Called by `sim.guard` for every access that a call needs. The rules: an explicit deny wins over any allow, and without
-an allow the access is denied; an element or an operator that this module does not know is an error when the policy is
-read, so that no condition is skipped.
+Called by `sim.guard` for every access of a call. An explicit deny has priority over any allow; without an allow the
+access is denied. An unknown element or operator is an error when the policy is read, so that no condition is skipped.
 """
 
 import enum
@@ -28,7 +27,7 @@ class Decision(enum.Enum):
 
 
 class InvalidPolicy(Exception):
-    """The policy has something that IAM does not allow, or that is not simulated."""
+    """The policy has an element that IAM does not allow, or that is not simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _statement(raw: Mapping[str, Any]) -> Statement:
 
 
 def _values(given: Any) -> tuple[str, ...]:
-    """IAM takes one value for a list of one; booleans stand for their words."""
+    """IAM accepts one value instead of a list; booleans become strings."""
     values = tuple(
         str(value).lower() if isinstance(value, bool) else value
         for value in (given if isinstance(given, list) else [given])
@@ -187,13 +186,13 @@ def _glob(pattern: str, value: str) -> bool:
 
 
 def _arn_like(pattern: str, value: str) -> bool:
-    """Each of the six parts by itself."""
+    """Compares each of the six parts."""
     patterns, values = pattern.split(":", _ARN_PARTS - 1), value.split(":", _ARN_PARTS - 1)
     return len(patterns) == len(values) == _ARN_PARTS and all(map(_glob, patterns, values))
 
 
 def _arn_glob(pattern: str, resource: str) -> bool:
-    """As the element Resource matches: an asterisk at the end of a part goes on behind the colon, others do not."""
+    """Matches like the element Resource: an asterisk at the end of a part also matches further parts."""
     return _regex(re.sub(r"\*(?=:|$)", "\0", pattern), "[^:]*", "[^:]").fullmatch(resource) is not None
 
 
@@ -209,7 +208,7 @@ _OPERATORS: Final = {
     "StringNotEqualsIgnoreCase": _Operator(_equal_ignoring_case, negated=True),
     "StringLike": _Operator(_glob),
     "StringNotLike": _Operator(_glob, negated=True),
-    "ArnEquals": _Operator(_arn_like),  # IAM gives both names one behaviour
+    "ArnEquals": _Operator(_arn_like),  # IAM treats both names in the same way
     "ArnLike": _Operator(_arn_like),
     "ArnNotEquals": _Operator(_arn_like, negated=True),
     "ArnNotLike": _Operator(_arn_like, negated=True),

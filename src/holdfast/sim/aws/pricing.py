@@ -1,7 +1,7 @@
 """The simulated price list: on-demand prices of Linux, from the shipped data.
 
-Products are JSON texts inside JSON, with prices as decimal texts, as the real list has them. Every type is
-listed with shared tenancy; those of bare metal also as dedicated ones, in a product family of their own.
+Products are JSON strings inside JSON, with decimal strings as prices, as in the real list. Every type is listed with
+shared tenancy; bare metal types also as dedicated ones, in their own product family.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _EXPIRED: Final = ApiError(
 
 class Pricing:
     def __init__(self, regions: Sequence[str], prices: Mapping[str, int] | None = None) -> None:
-        """`prices` take the place of the shipped ones: nano-USD an hour by instance type."""
+        """`prices` override the shipped ones: nano-USD per hour by instance type."""
         self._products = tuple(
             product for name in regions for product in _products(ec2.region(name), prices or {})
         )
@@ -114,7 +114,7 @@ def _attributes(region: str, info: InstanceTypeInfo, tenancy: str) -> dict[str, 
 
 
 def _matches(product: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    """Whether a filter lets the product through: by an attribute, by its family or by its service."""
+    """Whether a filter matches the product: by an attribute, its family or its service."""
     about = product["product"]
     named = {
         "productFamily": about["productFamily"],

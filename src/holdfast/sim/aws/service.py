@@ -1,8 +1,7 @@
-"""What a simulated AWS service is, seen from the fronts that speak the wire.
+"""The Protocol of a simulated AWS service.
 
-The fronts decode a request into these shapes and encode the result strictly by botocore's service model, so
-the rule: parameters and results have botocore's member names, datetimes are aware, blobs are bytes, and a
-result has no member that the model does not have.
+Fronts decode requests and encode results strictly by botocore's service model. So parameters and results have
+botocore's member names, datetimes are aware, blobs are bytes, and a result has only members of the model.
 """
 
 from collections.abc import Mapping
@@ -12,18 +11,17 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the signature of the request says."""
+    """The caller, from the signature of the request."""
 
     account_id: str
     access_key: str = ""
     user_agent: str = ""
-    region: str = ""  # that the request was signed for
+    region: str = ""  # of the signature
 
 
 class Service(Protocol):
-    """EC2, SSM, IAM and the others."""
+    """EC2, SSM, IAM and other services."""
 
     def call(self, operation: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """The answer to one operation, named as AWS names it ("CreateFleet"). Raises ApiError; LostResponse when
-        the effect took place and the answer is to be lost; NoSuchOperation for what is not simulated; NotYet when
-        the caller asked to wait."""
+        """The result of one operation; its name is AWS's ("CreateFleet"). Raises ApiError; LostResponse if the call
+        took effect and the response is lost; NoSuchOperation if it is not simulated; NotYet for a long poll."""

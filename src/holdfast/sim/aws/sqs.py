@@ -1,8 +1,8 @@
-"""The simulated SQS: standard queues, and the sink by which events of EventBridge become messages.
+"""The simulated SQS: standard queues, and the sink that turns EventBridge events into messages.
 
-Messages are handed out in the order they came, which SQS does not guarantee; a client that relies on it is
-not caught here. The rules: a message that was handed out is hidden for its visibility timeout and comes back
-unless it is deleted; times are the clock's.
+Messages are received in the order of arrival, which SQS does not guarantee; a client that depends on it is not
+detected. A received message is hidden for its visibility timeout and is received again unless it is deleted. Times are
+the clock's.
 """
 
 import asyncio
@@ -41,8 +41,7 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """The times of messages are of a clock that ends with the program, so the clock's reading is saved beside the
-    time of day."""
+    """The monotonic clock restarts with the program, so its time is saved together with the wall-clock time."""
 
     given: int
     now_s: int
@@ -75,7 +74,7 @@ class Sqs:
         self._given = 0  # ids
 
     def sink(self, queue: str) -> Callable[[Mapping[str, Any]], None]:
-        """What a rule of EventBridge would be: it puts an event into the queue."""
+        """A function that puts an event into the queue, like an EventBridge rule."""
         target = self._queues[queue]
 
         def deliver(event: Mapping[str, Any]) -> None:
@@ -90,7 +89,7 @@ class Sqs:
         )
 
     def load(self, data: bytes) -> None:
-        """Messages of queues that there are; what was hidden then is hidden for the rest of its time."""
+        """Loads messages of existing queues; hidden ones stay hidden for the rest of their timeout."""
         saved = msgspec.msgpack.decode(data, type=_Saved)
         self._given = saved.given
         stopped_s = max(0, self._clock.now_s() - saved.now_s)
@@ -181,7 +180,7 @@ class Sqs:
         }
 
     def _delete(self, queue: _Queue, receipt: str) -> None:
-        """A message that is gone already may be deleted again."""
+        """Deleting a deleted message succeeds."""
         queue.messages.pop(_message_id(receipt), None)
 
     def _delete_batch(self, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The simulated SSM parameter store, and the parameters by which AWS publishes the images of EKS.
+"""The simulated SSM parameter store, with the parameters of the EKS images.
 
-`ami_paths` is also what the simulated EC2 can make its images from, so that both speak of the same ones. The
-rule: a path is there only if AWS publishes it: AL2 ended with Kubernetes 1.32, Windows 2025 began with 1.35.
+The simulated EC2 can create its images from `ami_paths`, so that both have the same ones. Only paths that AWS publishes
+exist: AL2 ended with Kubernetes 1.32, Windows 2025 starts with 1.35.
 """
 
 import datetime as dt
@@ -20,10 +20,10 @@ _WINDOWS_2025_FIRST: Final = (1, 35)
 
 @dataclass(frozen=True, slots=True)
 class AmiPath:
-    """One parameter that holds the id of an image."""
+    """One parameter whose value is an image id."""
 
     path: str
-    family: str  # as EC2NodeClasses name it
+    family: str  # as in an EC2NodeClass
     architecture: str  # x86_64 or arm64
     variant: str  # standard, nvidia, neuron or gpu
     kubernetes: str
@@ -53,7 +53,7 @@ def ami_paths(kubernetes: str) -> Iterator[AmiPath]:
 
 
 class Ssm:
-    """Parameters by name. The mapping is read at each call: its owner may change it."""
+    """Parameters by name. The mapping is read at each call, because its owner may change it."""
 
     def __init__(self, parameters: Mapping[str, str], clock: ports.Clock) -> None:
         self._parameters = parameters

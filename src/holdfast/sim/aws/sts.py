@@ -1,4 +1,4 @@
-"""The simulated STS: who am I."""
+"""The simulated STS: GetCallerIdentity."""
 
 from collections.abc import Mapping
 from typing import Any

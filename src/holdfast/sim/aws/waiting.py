@@ -1,8 +1,8 @@
 """Calls to the simulated AWS that take time: latency, and long polls.
 
-The HTTP front answers through `patiently`. `Timed` is what a program in simulation uses in the place of a
-pool of threads: it runs a botocore call where it stands, between two sleeps, so that the effects of calls
-interleave as they do in AWS. The rule: time passes on the clock and nowhere else.
+The HTTP front responds through `patiently`. `Timed` replaces the thread pool of a simulated program: it runs a botocore
+call in the event loop, between two sleeps, so that the effects of calls interleave as in AWS. Time passes only on the
+clock.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def patiently(endpoint: Endpoint, call: Callable[[], T]) -> T:
-    """What the call gives, after the latency of the day, and after waiting if it is a long poll."""
+    """The result of the call, after the latency and, for a long poll, after waiting."""
     half_latency_s = endpoint.faults.latency_s() / 2
     if half_latency_s:
         await endpoint.clock.sleep(half_latency_s)
@@ -44,7 +44,7 @@ async def _poll(endpoint: Endpoint, call: Callable[[], T]) -> T:
 
 
 async def first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Returns when one of them does; the others are cancelled."""
+    """Returns when one of them does, and cancels the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -55,7 +55,7 @@ async def first(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 class Timed:
-    """Runs calls of the AWS client in the event loop, as the executor of a program in simulation."""
+    """The executor of a simulated program: runs calls of the AWS client in the event loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -1,6 +1,6 @@
-"""One request and one answer as they are on the wire, for every transport.
+"""One request and one response on the wire, for every transport.
 
-The rule: header names are lower case inside.
+Header names are lower case.
 """
 
 import re
@@ -15,7 +15,7 @@ _CREDENTIAL: Final = re.compile(r"(?P<key>[^/=\s]+)/\d{8}/(?P<region>[^/]+)/(?P<
 @dataclass(frozen=True, slots=True)
 class Request:
     method: str
-    path: str  # as sent, with its escapes
+    path: str  # percent-encoded
     query: str
     headers: Mapping[str, str]
     body: bytes
@@ -26,18 +26,18 @@ class Response:
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
-    cut: bool = False  # the connection ends in the middle of the body
+    cut: bool = False  # the connection breaks in the middle of the body
 
     @property
     def arriving(self) -> bytes:
-        """What the client gets of the body."""
+        """The bytes of the body that the client receives."""
         return self.body[: len(self.body) // 2] if self.cut else self.body
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a signature states of a request: the access key that signed it, and the service. The signature itself
-    is not checked, since the simulator has no secret keys."""
+    """The scope of a signature: the access key and the service. The signature is not verified, because the simulator
+    has no secret keys."""
 
     access_key: str
     region: str
@@ -45,7 +45,7 @@ class Scope:
 
 
 def scope(request: Request) -> Scope | None:
-    """The scope of the header, or of the query of a presigned address; None when it is not signed."""
+    """The scope in the header, or in the query of a presigned URL; None if the request is not signed."""
     signed = request.headers.get("authorization") or "".join(
         parse_qs(request.query).get("X-Amz-Credential", ())
     )

@@ -1,1 +1,1 @@
-"""The wire of AWS, generated from botocore's own service models: requests to parameters, results to answers."""
+"""The wire protocols of AWS, generated from botocore's service models: requests to parameters, results to responses."""

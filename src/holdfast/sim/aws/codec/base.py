@@ -1,7 +1,7 @@
-"""What the codecs of all protocols have in common. A codec is one service's side of the wire.
+"""The common part of the codecs of all protocols. A codec is the server side of one service's wire protocol.
 
-Used through `protocols`. The rules: what the model does not know is refused (in a request, with the code that
-the service has for it) or raises (in a result); an answer carries a request id where each SDK looks for it.
+`protocols` creates them. In a request, an unknown member gets the service's error code for it; in a result, it raises.
+A response has a request id where SDKs expect it.
 """
 
 import abc
@@ -24,7 +24,7 @@ _NOTHING: Final = botocore.model.StructureShape("Nothing", {"type": "structure",
 
 
 class PerOperation(dict[str, T], Generic[T]):
-    """What is compiled of each operation, when it is first called: EC2 has seven hundred."""
+    """Functions compiled for each operation at its first call: EC2 has seven hundred operations."""
 
     def __init__(self, model: ServiceModel, compiled: Callable[[OperationModel], T]) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class PerOperation(dict[str, T], Generic[T]):
 
 
 def input_shape(operation: OperationModel) -> Shape:
-    """The shape of the parameters; of none, where the model has none."""
+    """The shape of the parameters; an empty structure if the model has none."""
     return operation.input_shape or _NOTHING
 
 
@@ -47,7 +47,7 @@ def output_shape(operation: OperationModel) -> Shape:
 
 
 class Codec(abc.ABC):
-    """One service's side of the wire."""
+    """The server side of one service's wire protocol."""
 
     unknown_action = "InvalidAction"
     unknown_action_status = 400
@@ -62,15 +62,15 @@ class Codec(abc.ABC):
 
     @abc.abstractmethod
     def operation(self, request: Request) -> str:
-        """The name of the operation, as far as the request says one; it may be no operation of the service."""
+        """The operation that the request names; it may not exist."""
 
     @abc.abstractmethod
     def params(self, operation: OperationModel, request: Request) -> dict[str, Any]:
-        """What the request asks, in botocore's shapes; ApiError when the model cannot read it."""
+        """The parameters of the request in botocore's shapes; ApiError if the model does not allow them."""
 
     @abc.abstractmethod
     def answer(self, operation: OperationModel, result: Mapping[str, Any], request_id: str) -> Response:
-        """A result of `strict_result`, on the wire."""
+        """A result of `strict_result` as a response."""
 
     @abc.abstractmethod
     def error(self, error: ApiError, request_id: str) -> Response: ...
@@ -89,23 +89,23 @@ class Codec(abc.ABC):
         return ApiError(self.unknown_action, message, self.unknown_action_status)
 
     def strict_result(self, operation: OperationModel, result: Mapping[str, Any]) -> dict[str, Any]:
-        """A copy of the result as a client may see it; WrongShape when AWS could not have answered it."""
+        """A copy of the result; WrongShape if AWS could not return it."""
         try:
             return dict(self._copies[operation.name](result))
         except shapes.WrongShape as wrong:
             raise wrong.inside(operation.name) from None
 
     def check_params(self, operation: OperationModel, params: Mapping[str, Any]) -> None:
-        """ApiError when something is missing, or has a value that the model does not know."""
+        """Raises ApiError if a required parameter is missing, or a value is not in the model."""
         self._checks[operation.name](params, "")
 
     def status(self, error: ApiError) -> int:
-        """The status of the answer: that of the model where it has one for this code."""
+        """The HTTP status of an error: the model's for this code, if it has one."""
         return int(self._modeled_errors.get(error.code, {}).get("httpStatusCode", error.status))
 
     @functools.cached_property
     def _modeled_errors(self) -> dict[str, dict[str, Any]]:
-        """What the model says of its errors, by the name of the shape and by the code in answers."""
+        """The errors of the model, by the name of the shape and by the code in responses."""
         found: dict[str, dict[str, Any]] = {}
         for shape in self.model.error_shapes:
             about = shape.metadata.get("error", {})

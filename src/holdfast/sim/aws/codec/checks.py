@@ -1,7 +1,7 @@
-"""Parameters held against the model before a service sees them: what is required is there, and a value that must be one
-of a list is one of it.
+"""Checks parameters against the model before a service gets them: required members are present, and enum values are
+valid.
 
-botocore checks neither the lists nor anything that another SDK sends.
+botocore does not check enums, and it checks no requests of other SDKs.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,10 +18,10 @@ Check = Callable[[Any, str], None]  # the value, and its path
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """How a service says what is wrong."""
+    """The error codes of a service for invalid parameters."""
 
     missing: str
-    bad_value: str | None = None  # None: the service takes values that its model does not list
+    bad_value: str | None = None  # None: the service accepts values that its model does not list
 
 
 def checker(shape: Shape, codes: Codes) -> Check:
@@ -72,7 +72,7 @@ def _enum(allowed: frozenset[str], bad_value: str) -> Check:
 
 
 def _nothing(_: Any, __: str) -> None:
-    """There is nothing to check."""
+    """Checks nothing."""
 
 
 def _in(path: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """Services of the JSON protocols: SSM, SQS, Pricing and EKS.
 
-Used through `protocols`.
+`protocols` creates the codecs.
 """
 
 import functools
@@ -19,7 +19,7 @@ from holdfast.sim.aws.wire import Request, Response
 
 
 class JsonCodec(Codec):
-    """SSM, SQS and Pricing: the operation is in a header, all else in the body."""
+    """SSM, SQS and Pricing: the operation is in a header, the parameters are in the body."""
 
     unknown_action = "UnknownOperationException"
     codes = checks.Codes("ValidationException")
@@ -49,7 +49,7 @@ class JsonCodec(Codec):
         )
         if "awsQueryCompatible" not in self.model.metadata:
             return response
-        # SDKs that knew SQS as a query service go on to see the codes of that time.
+        # SQS still returns the codes of its query protocol to SDKs that used it.
         code = _SQS_CODES.get(error.code, error.code)
         return Response(
             status, response.body, {**response.headers, "x-amzn-query-error": f"{code};{fault(status)}"}
@@ -119,7 +119,7 @@ class RestJsonCodec(JsonCodec):
 
 
 def _located(operation: OperationModel, location: str) -> dict[str, tuple[str, Shape]]:
-    """The parameters that are written in one place, by their name there."""
+    """The parameters in one location (path, query, header), by their name there."""
     return {
         shape.serialization.get("name", name): (name, shape)
         for name, shape in input_shape(operation).members.items()
@@ -135,7 +135,7 @@ def _json(body: bytes) -> Any:
 
 
 def _pattern(request_uri: str) -> re.Pattern[str]:
-    """`/clusters/{name}` as a pattern; `{name+}` may hold slashes."""
+    """`/clusters/{name}` as a pattern; `{name+}` may contain slashes."""
     parts = re.split(r"\{(\w+)(\+?)\}", request_uri.partition("?")[0])
     pattern = re.escape(parts[0])
     for name, greedy, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -143,7 +143,7 @@ def _pattern(request_uri: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-# The codes of SQS before it spoke JSON; botocore's model has them no more, AWS still sends them.
+# The codes of SQS before its JSON protocol; AWS still returns them, although botocore's model no longer has them.
 _SQS_CODES: Final = {
     name: f"AWS.SimpleQueueService.{name}"
     for name in (

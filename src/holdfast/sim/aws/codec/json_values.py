@@ -1,7 +1,7 @@
-"""Values of the JSON protocols (SSM, SQS, Pricing, EKS): JSON to parameters and results to JSON, by shape.
+"""Values of the JSON protocols (SSM, SQS, Pricing, EKS): converts JSON to parameters and results to JSON, by shape.
 
-The rule for requests is that of `query`: what the model does not have is refused by name. Results passed `shapes`
-before; here only names, times and blobs change.
+As in `query`, a request with a member that the model does not have is rejected with its name. `shapes` has checked
+results before; here only names, times and blobs are converted.
 """
 
 import base64
@@ -31,7 +31,7 @@ def decoder(shape: Shape) -> Decode:
 
 
 def encoder(shape: Shape) -> shapes.Convert:
-    """From a result to what json can write."""
+    """Converts a result to JSON values."""
     match shape.type_name:
         case "structure":
             return _write_structure(shape)
@@ -49,7 +49,7 @@ def _read_structure(shape: Shape) -> Decode:
     compiled: dict[str, tuple[str, Decode]] = {}
 
     def decode(value: Any, path: str) -> dict[str, Any]:
-        if not compiled:  # when first used, since shapes may contain themselves
+        if not compiled:  # compiled at the first use, because shapes can be recursive
             compiled.update(
                 (member.serialization.get("name", name), (name, decoder(member)))
                 for name, member in shape.members.items()
@@ -90,7 +90,7 @@ def _read_scalar(kind: str, types: tuple[type, ...], convert: Callable[[Any], An
             if isinstance(value, types) and (kind == "boolean" or not isinstance(value, bool)):
                 return convert(value)
         except (ValueError, binascii.Error):
-            pass  # the same answer as for a wrong type
+            pass  # the same error as for a wrong type
         raise ApiError("SerializationException", f"{path} is not a {kind}")
 
     return decode

@@ -1,4 +1,4 @@
-"""The codec of each service, made from its botocore model: forms and XML, or JSON, as its protocol is.
+"""The codec of each service, created from its botocore model.
 
 Called by `dispatch`, by the endpoint and by the front that has no wire.
 """
@@ -20,8 +20,8 @@ UNKNOWN_ACTIONS: Final = ("InvalidAction", "UnknownOperationException")
 
 @functools.cache
 def codec(service: str) -> Codec:
-    """The codec of a service by its name in botocore, which is also its name in signatures; KeyError when botocore
-    does not know it."""
+    """The codec of a service by its botocore name, which is also its name in signatures; KeyError if botocore does not
+    have it."""
     try:
         description = _loader().load_service_model(service, "service-2")
     except botocore.exceptions.UnknownServiceError:

@@ -1,7 +1,7 @@
-"""Requests of the query protocols (EC2, IAM, STS): from form fields to parameters, by the input's shape.
+"""Requests of the query protocols (EC2, IAM, STS): converts form fields to parameters, by the input's shape.
 
-A list is `Name.1`, `Name.2`, in IAM `Name.member.1`; which names are written how is in the model. The rule: a field
-that the model does not have is refused by its full name, never ignored.
+A list is `Name.1`, `Name.2`, in IAM `Name.member.1`; the model has the spelling of each name. A field that the model
+does not have is rejected with its full name, never ignored.
 """
 
 import base64
@@ -16,14 +16,14 @@ from botocore.model import Shape
 from holdfast.sim.aws.codec import shapes
 from holdfast.sim.aws.errors import ApiError
 
-Tree = dict[str, Any]  # of texts and trees
+Tree = dict[str, Any]  # of strings and trees
 Decode = Callable[[Any, str], Any]  # the value, and its path
 
-_FIELDS_MAX: Final = 20_000  # EC2 takes 1,000 tags or overrides of a few fields each
+_FIELDS_MAX: Final = 20_000  # EC2 accepts 1,000 tags or overrides with a few fields each
 
 
 class Dialect:
-    """What differs between EC2 and the other services of the query protocol."""
+    """The differences between EC2 and other services of the query protocol."""
 
     unknown = "ValidationError"
     malformed = "ValidationError"
@@ -34,7 +34,7 @@ class Dialect:
         return str(shape.serialization.get("name", member))
 
     def items(self, shape: Shape, tree: Tree) -> Tree:
-        """Of a list's subtree, the part whose keys are 1, 2, 3."""
+        """The part of a list's subtree whose keys are 1, 2, 3."""
         if shape.serialization.get("flattened"):
             return tree
         return self.only(tree, str(shape.member.serialization.get("name", "member")))
@@ -46,7 +46,7 @@ class Dialect:
 
 
 class Ec2Dialect(Dialect):
-    """EC2 has capitals of its own, and lists without `member`."""
+    """EC2 has its own capitalization, and lists without `member`."""
 
     unknown = "UnknownParameter"
     malformed = "InvalidParameterValue"
@@ -93,7 +93,7 @@ def _structure(shape: Shape, dialect: Dialect) -> Decode:
     compiled: dict[str, tuple[str, Decode]] = {}
 
     def decode(tree: Any, path: str) -> dict[str, Any]:
-        if not compiled:  # when first used, since shapes may contain themselves
+        if not compiled:  # compiled at the first use, because shapes can be recursive
             compiled.update(
                 (dialect.name(member, name), (name, decoder(member, dialect)))
                 for name, member in shape.members.items()
@@ -116,7 +116,7 @@ def _list(shape: Shape, dialect: Dialect) -> Decode:
     decode_item = decoder(shape.member, dialect)
 
     def decode(tree: Any, path: str) -> list[Any]:
-        if tree == "":  # how an empty list is written
+        if tree == "":  # an empty list
             return []
         if not isinstance(tree, dict):
             raise ApiError(dialect.malformed, f"Value ({tree}) for parameter {path} is not a list")

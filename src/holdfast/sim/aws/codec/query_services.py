@@ -1,6 +1,6 @@
-"""Services of the query protocols: EC2, IAM and STS. Forms come in, XML goes out.
+"""Services of the query protocols: EC2, IAM and STS. Requests are forms, responses are XML.
 
-Used through `protocols`.
+`protocols` creates the codecs.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Results of the simulated services, held against the shapes of botocore's service model.
+"""Checks results of the simulated services against the shapes of botocore's service model.
 
-The rule: what the model does not know never leaves the simulator. A field that AWS does not have, or a number where it
-has a text, is a bug here and raises `WrongShape`; it is never an answer. What passes is a copy, so that no caller can
-reach into a service's state, with times as exact as the wire keeps them.
+A member that AWS does not have, or a number instead of a string, is a bug of the simulator and raises `WrongShape`; it
+is never returned. The checked result is a copy, so that no caller can change a service's state. Times have the
+precision of the wire.
 """
 
 import datetime as dt
@@ -14,11 +14,11 @@ from botocore.model import Shape
 
 Convert = Callable[[Any], Any]
 
-GROWING_ENUMS: Final = ("InstanceType",)  # AWS has more of these than any released model
+GROWING_ENUMS: Final = ("InstanceType",)  # AWS has more values of these than any released model
 
 
 class WrongShape(Exception):
-    """A simulated service answered what AWS cannot answer."""
+    """A simulated service returned a result that AWS cannot return."""
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -35,14 +35,13 @@ def strict_copy(shape: Shape) -> Convert:
 
 
 def wire_copy(shape: Shape) -> Convert:
-    """A function that copies parameters which botocore has validated, as they would come over the wire: it takes
-    a text for a blob and a number for a time, a service gets bytes and datetimes."""
+    """A function that copies parameters that botocore has validated, as they would arrive over the wire: a string for a
+    blob becomes bytes, a number for a time a datetime."""
     return _compile(shape, _LENIENT, lambda _: _as_it_is)
 
 
 class Members(dict[str, Any]):
-    """What is compiled of each member of a structure, made when first met, since shapes may contain
-    themselves."""
+    """Functions compiled for each member of a structure at its first use, because shapes can be recursive."""
 
     def __init__(self, shape: Shape, compiled: Callable[[str, Shape], Any]) -> None:
         super().__init__()
@@ -58,7 +57,7 @@ class Members(dict[str, Any]):
 
 
 def utc_millis(value: dt.datetime) -> dt.datetime:
-    """The time as the wire keeps it."""
+    """The time with the precision of the wire."""
     value = value.astimezone(dt.UTC)
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
@@ -170,7 +169,7 @@ def _blob(value: Any) -> bytes:
 
 
 def _any_timestamp(value: Any) -> dt.datetime:
-    """botocore takes datetimes with and without a zone (then UTC), numbers and texts."""
+    """botocore accepts datetimes with and without a zone (then UTC), numbers and strings."""
     if isinstance(value, int | float):
         return utc_millis(dt.datetime.fromtimestamp(value, dt.UTC))
     if isinstance(value, str):

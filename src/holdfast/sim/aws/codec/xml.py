@@ -1,4 +1,4 @@
-"""Answers of the query protocols (EC2, IAM, STS): results as XML, by the output's shape."""
+"""Responses of the query protocols (EC2, IAM, STS): results as XML, by the output's shape."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ _NOT_XML: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def writer(shape: Shape) -> Write:
-    """Writes what is inside an element of this shape."""
+    """Writes the content of an element of this shape."""
     match shape.type_name:
         case "structure":
             return _structure(shape)
@@ -84,7 +84,7 @@ def _element(tag: str, write_inside: Write) -> Write:
 
 
 def text(value: str) -> str:
-    """A text as XML has it; there are characters that no XML document can hold."""
+    """A string as XML; some characters cannot be in an XML document."""
     if _NOT_XML.search(value):
         raise shapes.WrongShape(f"{value!r} has a character that XML cannot hold")
     return escape(value)

@@ -1,1 +1,1 @@
-"""The ways into the simulated AWS: two hooks of botocore and an HTTP server, over one endpoint."""
+"""The fronts of the simulated AWS: two hooks of botocore and an HTTP server, with one endpoint."""

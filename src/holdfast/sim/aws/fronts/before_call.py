@@ -1,8 +1,7 @@
-"""The fast front: botocore's `before-call` hook, with no wire at all.
+"""The fastest front: botocore's `before-call` hook, without a wire protocol.
 
-Installed into a session or a client by simulations. botocore still checks parameters and applies its own
-customizations; the rest of its work (signing, sending, parsing) does not happen. The rule: what a caller
-sees is what the front with a wire gives, errors and all.
+Simulations install it into a session or a client. botocore still checks parameters and applies its customizations, but
+does not sign, send or parse. Callers get the same results and errors as with the wire protocol.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,8 @@ _PARAMS = "holdfast_params"
 
 
 def install(events: BaseEventHooks, endpoint: Endpoint) -> None:
-    """Into `session.get_component("event_emitter")` before clients are made, or into `client.meta.events`."""
+    """Installs it into `session.get_component("event_emitter")` before clients are created, or into
+    `client.meta.events`."""
     front = BeforeCall(endpoint)
     events.register("before-parameter-build", front.remember)
     events.register("before-call", front.answer)
@@ -35,8 +35,8 @@ class BeforeCall:
         self._copies: dict[tuple[str, str], shapes.Convert] = {}
 
     def remember(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
-        """Keeps the parameters: `before-call` shows them as they go to the wire. Other hooks change this very
-        mapping in place, so it is complete by then."""
+        """Stores the parameters, because `before-call` gets them serialized. Other hooks change the same mapping in
+        place, so it is complete by then."""
         context[_PARAMS] = params
 
     def answer(
@@ -72,8 +72,7 @@ class BeforeCall:
 
 
 def _parsed(model: OperationModel, response: Response, url: str) -> tuple[AWSResponse, dict[str, Any]]:
-    """An answer as botocore reads it from the wire: for errors and for half an answer that depends on the
-    protocol."""
+    """A response as botocore parses it from the wire: errors and truncated responses depend on the protocol."""
     parser = create_parser(model.service_model.resolved_protocol)
     answer = {"body": response.arriving, "headers": response.headers, "status_code": response.status}
     parsed: dict[str, Any] = parser.parse(answer, model.output_shape)

@@ -1,7 +1,7 @@
-"""The front with the full wire and no socket: botocore's `before-send` hook.
+"""The front with the wire protocol and without a socket: botocore's `before-send` hook.
 
-Installed into a session or a client by tests that want serialization, signing, retries and parsing to be
-botocore's own. A request arrives as the bytes that would have been sent.
+Tests install it into a session or a client, to use botocore's serialization, signing, retries and parsing. A request
+arrives as the bytes that botocore would send.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ from holdfast.sim.aws.wire import Request
 
 
 def install(events: BaseEventHooks, endpoint: Endpoint) -> None:
-    """Into `session.get_component("event_emitter")` before clients are made, or into `client.meta.events`."""
+    """Installs it into `session.get_component("event_emitter")` before clients are created, or into
+    `client.meta.events`."""
     front = BeforeSend(endpoint)
     events.register("before-send", front.answer)
 
@@ -46,7 +47,7 @@ class BeforeSend:
 
 
 class _Body:
-    """What botocore reads an answer from."""
+    """The body that botocore reads."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

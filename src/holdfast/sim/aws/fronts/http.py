@@ -1,7 +1,7 @@
-"""The HTTP front: one address on the loopback for EC2 and its neighbours, for any SDK and for the AWS CLI.
+"""The HTTP front: one loopback address for EC2 and the other services, for any SDK and the AWS CLI.
 
-Clients get it as `--endpoint-url` or `AWS_ENDPOINT_URL`. The rule: it listens on the loopback alone, since it checks no
-signature.
+Clients use it as `--endpoint-url` or `AWS_ENDPOINT_URL`. It listens only on loopback, because it verifies no
+signatures.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ _STOP_S: Final = 1.0  # a client's long poll does not delay the shutdown
 
 @contextlib.asynccontextmanager
 async def serving(endpoint: Endpoint, port: int = 0) -> AsyncIterator[str]:
-    """Listens while the context is open; gives the address. Port 0 takes one that is free."""
+    """Serves until the block ends, and yields the address. Port 0 means any free port."""
     runner = web.AppRunner(
         application(endpoint),
         access_log=None,
-        handler_cancellation=True,  # a long poll of who went away takes no message
+        handler_cancellation=True,  # a long poll of a disconnected client receives no message
         shutdown_timeout=_STOP_S,
     )
     await runner.setup()
@@ -66,7 +66,7 @@ def _hang_up(request: web.Request) -> web.Response:
 
 
 async def _half(request: web.Request, response: Response) -> web.StreamResponse:
-    """The promise of the whole answer, half of it, and the end of the connection."""
+    """Sends the Content-Length of the whole response and half of it, then closes the connection."""
     stream = web.StreamResponse(status=response.status, headers=dict(response.headers))
     stream.content_length = len(response.body)
     await stream.prepare(request)
