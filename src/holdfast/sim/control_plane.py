@@ -1,6 +1,6 @@
-"""A real control plane on loopback: etcd and kube-apiserver, and beside any API server its scheduler and controllers.
+"""Runs a real control plane on loopback: etcd and kube-apiserver, and a scheduler and controllers for any API server.
 
-The rules: free ports, keys made on the spot, everything in one folder that the caller gives and removes.
+It uses free ports and new keys; all files are in a folder that the caller creates and removes.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ from holdfast.sim.processes import Health, Processes
 
 SERVICE_ADDRESS: Final = "10.96.0.1"  # of the Service `kubernetes`: the first of the range below
 _SERVICES: Final = "10.96.0.0/16"
-_ACCOUNTS: Final = "ServiceAccount"  # the admission of pods that wants the accounts a controller makes
+_ACCOUNTS: Final = "ServiceAccount"  # it needs service accounts, which a controller creates
 
 
 async def start_server(
     started: Processes, folder: Path, *, token: str, port: int = 0, accounts: bool = True
 ) -> Address:
-    """A store and a server that lets an administrator in by that token. Without `accounts` pods need none: for who
-    runs no controllers."""
+    """Starts etcd and kube-apiserver with an administrator's token. Without `accounts` pods need no service account:
+    for callers without a controller manager."""
     tls = certificates.make(HOST, SERVICE_ADDRESS)
     public = serialization.load_pem_private_key(tls.key, password=None).public_key()
     written = {
         "ca.crt": tls.authority,
         "tls.crt": tls.certificate,
-        "tls.key": tls.key,  # it signs tokens of service accounts as well
+        "tls.key": tls.key,  # also signs service account tokens
         "accounts.pub": public.public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         ),
@@ -66,8 +66,8 @@ async def start_server(
 async def start_managers(
     started: Processes, folder: Path, address: Address, *, token: str, controllers: Sequence[str] = ("*",)
 ) -> None:
-    """kube-controller-manager and kube-scheduler for an API server, real or not. The controllers that are not named
-    stay off."""
+    """Starts kube-controller-manager and kube-scheduler for an API server, real or not. Only the listed controllers
+    run."""
     kubeconfig, authority = folder / "managers.kubeconfig", folder / "managers.crt"
     kubeconfig.touch(mode=0o600)
     kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")

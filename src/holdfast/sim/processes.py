@@ -1,7 +1,7 @@
-"""Real programs beside the simulator: started, waited for until they are ready, and ended in order.
+"""Starts real programs, waits until they are ready, and stops them in order.
 
-Called by `control_plane` and by tests that run another project's autoscaler. The rules: everything that was
-started has ended when the block ends, the last one first; each program writes to a log of its own.
+Called by `control_plane` and by tests that run another project's autoscaler. All programs are stopped when the block
+ends, the last one first. Each program has its own log.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ _OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where a program says that it is ready."""
+    """The endpoint of a program's readiness check."""
 
     url: str
     trust: ssl.SSLContext | bool = (
-        False  # False: any certificate will do, since it is our own program on loopback
+        False  # False: accept any certificate, because it is a local program on loopback
     )
     token: str = ""
 
@@ -49,7 +49,7 @@ class Processes:
     async def start(
         self, name: str, *flags: str, health: Health, environ: Mapping[str, str] | None = None
     ) -> None:
-        """Returns when the program says that it is ready; NotReady when it does not, or ends."""
+        """Returns when the program is ready; raises NotReady when it does not become ready, or exits."""
         with self.log(name).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 *_ending_with_us(),
@@ -59,7 +59,7 @@ class Processes:
                 env=environ,
                 stdout=log,
                 stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,  # a Ctrl-C is ours alone; we end them in order
+                start_new_session=True,  # Ctrl-C signals only this process, which stops them in order
             )
         self._running.append((name, process))
         until_s = self._clock.monotonic_s() + _READY_S
@@ -70,7 +70,7 @@ class Processes:
                 await self._clock.sleep(_PERIOD_S)
 
     def check(self) -> None:
-        """NotReady when a program has ended by itself."""
+        """Raises NotReady when a program has exited."""
         for name, process in self._running:
             if process.returncode is not None:
                 raise errors.NotReady(
@@ -101,7 +101,7 @@ async def running(
 
 
 def _ending_with_us() -> tuple[str, ...]:
-    """Where the system supports it, a program gets SIGTERM when this process is killed and cannot send it."""
+    """On systems that support it, a program gets SIGTERM when this process is killed."""
     wrapper = shutil.which("setpriv")
     return (wrapper, "--pdeathsig", "TERM", "--") if wrapper else ()
 

@@ -1,6 +1,6 @@
-"""Where the real programs are that a sandbox can run: etcd, kube-apiserver and the like.
+"""Finds the real programs that a sandbox can run: etcd, kube-apiserver and others.
 
-What KUBEBUILDER_ASSETS has goes first, then PATH, then what `make peers` built last.
+The order is KUBEBUILDER_ASSETS, PATH, then the last build of `make peers`.
 """
 
 import os
@@ -11,7 +11,7 @@ from holdfast import errors
 
 
 def find(name: str) -> Path:
-    """The program; InvalidInput says what to do when it is not there."""
+    """The path of the program; raises InvalidInput if it is missing."""
     found = given(name) or _in(cache() / "current", name)
     if found is None:
         raise errors.InvalidInput(
@@ -21,7 +21,7 @@ def find(name: str) -> Path:
 
 
 def given(name: str) -> Path | None:
-    """What the environment brings, so that nothing has to be built."""
+    """The program in KUBEBUILDER_ASSETS or PATH, which need not be built."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     found = shutil.which(name, path=assets) if assets else None
     found = found or shutil.which(name)
@@ -29,7 +29,7 @@ def given(name: str) -> Path | None:
 
 
 def cache() -> Path:
-    """Where built programs are kept; `current` in it has those that were built or looked for last."""
+    """The folder of built programs; its `current` has links to the last used ones."""
     written = os.environ.get("HOLDFAST_PEERS")
     return Path(written) if written else Path.home() / ".cache/holdfast/peers"
 

@@ -1,8 +1,8 @@
-"""The rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers that Kubernetes brings.
+"""The simulated rest of a cluster: kube-scheduler, a kubelet on every instance, and the controllers of Kubernetes.
 
-All of it works through the Kube port, as the real programs do, and reads the simulated EC2 only where a kubelet or a
-cloud controller would. It runs on any event loop; under virtual time, with ports from a seed, a run replays exactly.
-What is simulated and what is not is in docs/sim-cluster.md.
+All of them use the Kube port, like the real programs, and read the simulated EC2 only where a kubelet or a cloud
+controller would. It runs on any event loop; in virtual time, with ports from a seed, a run replays exactly.
+docs/sim-cluster.md describes what is simulated.
 
     cluster = Cluster(api=client, cloud=ec2, clock=clock, ids=ids)
     await cluster.start()
@@ -32,15 +32,15 @@ from holdfast.sim.ec2.service import Ec2
 
 
 class Program(Protocol):
-    """Something that runs until it is cancelled."""
+    """A program that runs until it is cancelled."""
 
     async def run(self) -> None: ...
 
 
 class Cluster:
-    """`joined` is what the user data of instances must contain for them to join; without it, all of them join.
-    Without `control_plane` it runs the kubelets and the cloud controller alone, for a cluster whose scheduler and
-    controllers are real."""
+    """`joined`: values that the user data of an instance must have for its node to join; by default every instance
+    joins. Without `control_plane` only the kubelets and the cloud controller run, for a cluster with a real scheduler
+    and real controllers."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class Cluster:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns when the caches are filled and the programs run: no program acts on a partial list."""
+        """Returns when the caches are synced and the programs run: no program acts on a partial list."""
         assert not self._tasks, "a cluster is started once"
         self._tasks.append(asyncio.create_task(run_together(self._engine.watches())))
         await self._engine.until_synced()
         programs = [program.run() for program in self._programs]
         self._tasks.append(asyncio.create_task(run_together(programs)))
-        await asyncio.sleep(0)  # they have begun, also for who stops them at once
+        await asyncio.sleep(0)  # the programs have started, even if `stop` follows at once
 
     def check(self) -> None:
-        """Raises what a program of the cluster ended with, if one did: a bug, since none of them ends."""
+        """Raises the error of a program that ended: a bug, because none of them ends."""
         for task in self._tasks:
             if task.done():
                 task.result()

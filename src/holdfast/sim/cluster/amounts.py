@@ -1,6 +1,6 @@
-"""Quantities as whole numbers of thousandths, and sums of resources.
+"""Quantities as integers in thousandths, and sums of resources.
 
-Thousandths serve every resource alike: a processor has a thousand of them, and so has a byte.
+Every resource is counted in thousandths: a vCPU and a byte each are a thousand.
 """
 
 import functools
@@ -34,7 +34,7 @@ _FACTORS: Final[Mapping[str, Decimal]] = {
 
 @functools.lru_cache(maxsize=8192)
 def parse(value: str | float) -> int:
-    """Thousandths, rounded up. The API server has checked what was written; nothing else comes here."""
+    """Thousandths, rounded up. The API server has validated the quantity."""
     match = _QUANTITY.fullmatch(str(value))
     assert match is not None, value
     number, suffix = Decimal(match[1]), match[2]
@@ -63,5 +63,5 @@ def total(many: Iterable[Amounts]) -> dict[str, int]:
 
 
 def larger(one: Amounts, other: Amounts) -> dict[str, int]:
-    """Of each resource the larger amount."""
+    """The larger amount of each resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods may be evicted now. The API server reads and lowers the count on each eviction."""
+"""The disruption controller: computes how many pods may be evicted. The API server reads and decrements the count."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Json, Pod, ReplicaSet, StatefulSet
 from holdfast.sim.cluster.replicas import report
 
-_BELIEVED_S: Final = 120  # how long an eviction may take to show on its pod
+_BELIEVED_S: Final = 120  # pause before a budget with unconfirmed evictions is reconciled again
 
 
 class Budgets:
@@ -68,7 +68,7 @@ class Budgets:
         return budget.spec
 
     def _disrupted(self, budget: DisruptionBudget, mine: list[Pod]) -> tuple[dict[str, str], float | None]:
-        """Evictions that their pods do not show yet, and when the first of them is believed no more."""
+        """The evictions whose pods are not terminating yet, and the seconds until the next reconcile."""
         there = {pod.metadata.name: pod for pod in mine}
         found: dict[str, str] = {}
         wait_s = None
@@ -81,7 +81,7 @@ class Budgets:
         return found, wait_s
 
     def _desired(self, spec: Json, mine: list[Pod]) -> tuple[int, int]:
-        """How many pods are expected, and how many of them must stay healthy."""
+        """The expected number of pods, and how many of them must stay healthy."""
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if isinstance(least, int):
             return len(mine), least
@@ -91,7 +91,7 @@ class Budgets:
         return expected, max(0, expected - share(1 if most is None else most, expected, up=True))
 
     def _scale(self, mine: list[Pod]) -> int:
-        """What the owners of the pods want altogether."""
+        """The total replicas of the pods' owners."""
         wanted: dict[str, int] = {}
         for pod in mine:
             owner = kinds.controller_of(pod)

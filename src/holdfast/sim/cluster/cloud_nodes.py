@@ -1,7 +1,7 @@
-"""What depends on the cloud behind a node: it is introduced to Kubernetes, and ends with its instance. And what a node
-leaves behind: pods that no kubelet will ever stop.
+"""The cloud controller manager and the pod garbage collector.
 
-It stands for the cloud controller manager and the pod garbage collector.
+The first initializes nodes and deletes those without an instance. The second deletes pods without a node, which no
+kubelet will stop.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ _PERIOD_S: Final = 5.0
 
 
 class CloudNodes:
-    """Introduces nodes, and deletes those whose instance is gone."""
+    """Initializes nodes, and deletes those whose instance is terminated."""
 
     def __init__(self, engine: Engine, cloud: Ec2) -> None:
         self._engine = engine
@@ -61,12 +61,12 @@ class CloudNodes:
 
 
 class Orphans:
-    """Ends pods whose node is gone, or is out of service for good."""
+    """Deletes pods whose node is deleted or out of service."""
 
     def __init__(self, engine: Engine, timings: Timings) -> None:
         self._engine = engine
         self._timings = timings
-        self._missing_s: dict[str, float] = {}  # when a node was first missed
+        self._missing_s: dict[str, float] = {}  # when a node was first missing
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Node, lambda node: [("", node.metadata.name)])
         self.worker.watch(Pod, lambda pod: [("", pods.node_of(pod))] if pods.node_of(pod) else ())

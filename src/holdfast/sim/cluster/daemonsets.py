@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that it may run on."""
+"""The DaemonSet controller: one pod on every matching node."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from holdfast.sim.cluster.kinds import DaemonSet, Json, Node, Pod
 from holdfast.sim.cluster.replicas import report
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-# What the controller lets its pods bear, whatever their template says.
+# Tolerations that the controller adds to every pod.
 _BEARS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -41,7 +41,7 @@ class DaemonSets:
         for pod in list(self._engine.pods_by_owner.get(owner.metadata.uid)):
             node = _meant_for(pod)
             if pods.is_terminating(pod):
-                there.setdefault(node, pod)  # the next one waits until it is gone
+                there.setdefault(node, pod)  # the next pod waits until it is deleted
             elif node in there or node not in may_stay or pods.ended(pod):
                 await self._engine.kube.delete(pod)
             else:
@@ -100,7 +100,7 @@ def _may_stay(spec: Json, nodes: list[Node]) -> frozenset[str]:
 
 
 def _pinned(spec: Json, node: str) -> Json:
-    """The spec with one node as its only choice. The template's own terms have been looked at already."""
+    """The spec with a node affinity for one node. The node selector terms of the template were checked before."""
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = spec.get("affinity") or {}
     of_nodes = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [only]}}

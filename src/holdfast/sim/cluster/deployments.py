@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each template, and the way from one to the next."""
+"""The Deployment controller: a ReplicaSet for each template, and rollouts."""
 
 import hashlib
 import math
@@ -67,7 +67,8 @@ class Deployments:
         )
 
     async def _proceed(self, owner: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> ReplicaSet:
-        """Grows the new set as far as the surge allows, then shrinks the old ones as far as availability does."""
+        """Scales up the new ReplicaSet as far as the surge allows, then scales down the old ones as far as availability
+        allows."""
         wanted = int(owner.spec.get("replicas", 1))
         surge, unavailable = _rollout_limits(owner.spec.get("strategy") or {}, wanted)
         others = sum(_replicas(one) for one in old)
@@ -83,7 +84,7 @@ class Deployments:
             new = await self._scale(new, min(wanted, max(size, wanted + surge - others)))
         spare = sum(_available(one) for one in (new, *old)) - (wanted - unavailable)
         for one in old:
-            # Pods that are not available take nothing away from availability.
+            # Deleting pods that are not available does not reduce availability.
             lame = max(0, _replicas(one) - _available(one))
             fewer = min(_replicas(one), lame + max(0, spare))
             spare -= max(0, fewer - lame)
@@ -123,7 +124,7 @@ class Deployments:
 
 
 def template_hash(template: Json) -> str:
-    """A name for a template: equal ones have equal names."""
+    """A hash of a template."""
     body = msgspec.json.encode(template, order="deterministic")
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in hashlib.blake2b(body, digest_size=10).digest())
 
@@ -135,7 +136,7 @@ def _condition(kind: str, reason: str, *, enough: bool) -> Json:
 
 
 def _rollout_limits(strategy: Json, wanted: int) -> tuple[int, int]:
-    """How many more pods than wanted there may be, and how many fewer available ones."""
+    """maxSurge and maxUnavailable as numbers of pods."""
     rolling = strategy.get("rollingUpdate") or {}
     surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
     unavailable = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)

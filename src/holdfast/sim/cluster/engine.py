@@ -1,7 +1,7 @@
-"""What the programs of a cluster run on: one set of caches, and a work loop each.
+"""Shared caches for the programs of a cluster, and a work loop for each.
 
-The queue and the caches are the runtime's; the loop is not: these programs stand for those of Kubernetes, so they write
-no logs and no metrics, and a conflict is no error.
+The queue and the caches are those of the runtime. The loop is not: these programs simulate those of Kubernetes, so they
+write no logs and no metrics, and a conflict is not an error.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from holdfast.sim.ec2 import times
 
 K = TypeVar("K", bound=Object)
 
-Reconcile = Callable[[Key], Awaitable[float | None]]  # its answer: look again after so many seconds
+Reconcile = Callable[[Key], Awaitable[float | None]]  # returns the seconds until the next reconcile, if any
 
 _BACKOFF: Final = Backoff(base_s=0.1, cap_s=30)
 
@@ -59,7 +59,7 @@ class Engine:
 
 
 class Worker:
-    """One program: keys that something changed about, one after the other. What fails is tried again."""
+    """Reconciles keys one after the other. A failed key is retried."""
 
     def __init__(self, reconcile: Reconcile, engine: Engine) -> None:
         self._reconcile = reconcile
@@ -67,7 +67,7 @@ class Worker:
         self._queue = WorkQueue(clock=engine.clock, ids=engine.ids, backoff=_BACKOFF)
 
     def watch(self, kind: type[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
-        """Wakes the keys that an object concerns, as it was and as it is, whenever it changes."""
+        """Adds the keys of an object, before and after, whenever it changes."""
 
         def changed(before: K | None, after: K | None) -> None:
             for obj in (before, after):
@@ -86,7 +86,7 @@ class Worker:
             try:
                 again_s = await self._reconcile(key)
             except errors.NotFound:
-                again_s = None  # it is gone, and the watch will say so
+                again_s = None  # deleted; the watch will deliver it
                 self._queue.succeeded(key)
             except errors.HoldfastError:
                 again_s = None
@@ -100,7 +100,7 @@ class Worker:
 
 
 async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids) -> None:
-    """Makes a call until it is done, for programs that go step by step. What is gone needs nothing done to it."""
+    """Retries a call until it succeeds, for programs with sequential steps. NotFound counts as success."""
     failures = 0
     while True:
         try:
@@ -113,7 +113,7 @@ async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids
 
 
 async def run_together(programs: Iterable[Awaitable[None]]) -> None:
-    """Until one of them ends, which none of them should, or until it is cancelled."""
+    """Runs until one of them ends, which is a bug, or until cancelled."""
     tasks = [asyncio.ensure_future(program) for program in programs]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +127,7 @@ async def run_together(programs: Iterable[Awaitable[None]]) -> None:
 
 
 class _Silent:
-    """The Recorder port for programs that are not Holdfast's: it discards what they record."""
+    """A Recorder port that discards everything, for programs that are not Holdfast's."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None: ...
 

@@ -1,7 +1,7 @@
-"""Whether a pod fits on a node, and if not, why, in the words of kube-scheduler.
+"""Whether a pod fits on a node, and why not, with kube-scheduler's messages.
 
-Filters are asked in the order of kube-scheduler, and the first that refuses gives the reason. Written from Kubernetes'
-rules alone: what decides for the autoscaler must not be what judges it.
+The filters have kube-scheduler's order, and the first that fails gives the reason. They are written from the rules of
+Kubernetes, without code of the planner: the planner must not check itself.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from holdfast.sim.cluster.topology import Neighbours
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod that is to be placed, with what follows from it alone."""
+    """A pod to schedule, with values that depend on it alone."""
 
     pod: Pod
     requests: Amounts
@@ -31,7 +31,7 @@ def new_candidate(pod: Pod, neighbours: Neighbours, volumes: Volumes) -> Candida
 
 
 def refusals(candidate: Candidate, node_info: NodeInfo) -> list[str]:
-    """Why the pod cannot run there; nothing when it can."""
+    """Why the pod cannot run on the node; empty if it can."""
     for why in (_node(candidate, node_info), _ports(candidate, node_info), _resources(candidate, node_info)):
         if why:
             return why
@@ -95,7 +95,7 @@ def _affinity(candidate: Candidate, node_info: NodeInfo) -> str:
 
 
 def explain(total: int, reasons: Iterable[list[str]]) -> str:
-    """The message of a pod that fits nowhere."""
+    """The message for a pod that fits on no node."""
     if not total:
         return "no nodes available to schedule pods"
     counts: dict[str, int] = {}

@@ -1,6 +1,6 @@
-"""Jobs: pods until enough of them have succeeded.
+"""The Job controller: creates pods until enough of them have succeeded.
 
-A pod holds a finalizer until its end is counted, so that each pod is counted exactly once, whichever client deletes it.
+A pod has a finalizer until it is counted, so that each pod is counted exactly once, even if a client deletes it.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Jobs:
         return None
 
     async def _count(self, owner: Job, ended: list[Pod]) -> tuple[Job, Count]:
-        """Counts each end once: its uid is in the status until its finalizer is gone."""
+        """Counts each ended pod once: its uid is in the status until its finalizer is removed."""
         pending = owner.status.get("uncountedTerminatedPods") or {}
         counted = {*(pending.get("succeeded") or ()), *(pending.get("failed") or ())}
         new = [pod for pod in ended if pod.metadata.uid not in counted]
@@ -80,7 +80,7 @@ class Jobs:
         if owner.spec.get("completions") is not None:
             wanted = min(wanted, owner.spec["completions"] - count.succeeded)
         elif count.succeeded:
-            wanted = len(running)  # the first success of a work queue means: no new ones
+            wanted = len(running)  # after the first success of a work queue no pods are created
         if owner.spec.get("suspend") or count.failed > owner.spec.get("backoffLimit", 6):
             wanted = 0
         for pod in running[max(0, wanted) :]:

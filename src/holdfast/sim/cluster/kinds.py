@@ -1,7 +1,7 @@
-"""The kinds that a cluster's own programs work with, whole: spec and status as plain JSON values.
+"""The kinds of the simulated controllers, with spec and status as plain JSON values.
 
-The wire types of `api` know only what an autoscaler reads; a program that makes pods from a template must hand on every
-field of it, known or not.
+The wire types of `api` have only the fields that an autoscaler reads. A controller that creates pods from a template
+must pass on every field.
 """
 
 from typing import Any, ClassVar, Final
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class Whole(Object, frozen=True, kw_only=True):
-    """A kind whose spec and status are as they are on the wire."""
+    """A kind with its spec and status as JSON."""
 
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
@@ -84,7 +84,7 @@ class DisruptionBudget(Whole, frozen=True, kw_only=True):
 
 
 class Claim(Whole, frozen=True, kw_only=True):
-    """A claim to a volume."""
+    """A PersistentVolumeClaim."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "PersistentVolumeClaim"
@@ -143,7 +143,7 @@ WATCHED: Final[tuple[type[Object], ...]] = (
 
 
 def owned_by(owner: Object) -> tuple[OwnerReference, ...]:
-    """The reference of something to the object that controls it."""
+    """The owner references of an object that `owner` controls."""
     return (
         OwnerReference(
             api_version=owner.api_version,
@@ -161,7 +161,7 @@ def controller_of(obj: Object) -> OwnerReference | None:
 
 
 def owner_key(obj: Object, kind: type[Object]) -> tuple[Key, ...]:
-    """The key of the object of that kind that controls this one, if one does."""
+    """The key of the controlling object of that kind, if any."""
     owner = controller_of(obj)
     return ((obj.metadata.namespace, owner.name),) if owner is not None and owner.kind == kind.kind else ()
 
@@ -169,7 +169,7 @@ def owner_key(obj: Object, kind: type[Object]) -> tuple[Key, ...]:
 def from_template(
     template: Json, owner: Object, *, name: str = "", labels: dict[str, str] | None = None
 ) -> Pod:
-    """A pod as a template has it; without a name it gets one that begins with its owner's."""
+    """A pod from a template; without a name it gets one with its owner's as prefix."""
     given = template.get("metadata") or {}
     return Pod(
         metadata=ObjectMeta(

@@ -1,7 +1,7 @@
-"""One kubelet: from the start of an instance to its last heartbeat. Called by `kubelet_starter`, a task each.
+"""One kubelet, from the start of its instance to its termination. Called by `kubelet_starter`, a task each.
 
-It knows its instance, its instance type and its user data, never a NodeClaim. It registers a Node once, reports it
-ready, renews its Lease, and does not make the Node again when a client deletes it, as the real one does not.
+It uses its instance, its instance type and its user data, never a NodeClaim. It registers a Node once, reports it ready
+and renews its Lease. Like a real kubelet, it does not create the Node again after a client deletes it.
 """
 
 import hashlib
@@ -80,9 +80,9 @@ class Kubelet:
     # --- The Node -----------------------------------------------------------------------------------
 
     async def _register(self) -> None:
-        """As a real kubelet: the new Node has its capacity and its conditions from its first version on."""
+        """As in a real kubelet, the new Node has its capacity and conditions from its first version on."""
         uninitialized = {"key": names.UNINITIALIZED_TAINT, "value": "true", "effect": NO_SCHEDULE}
-        # The API server of a real cluster adds this one to every new Node.
+        # In a real cluster the API server adds this taint to every new Node.
         not_ready = {"key": names.NOT_READY_TAINT, "effect": NO_SCHEDULE}
         node = Node(
             metadata=ObjectMeta(name=self.node, labels={**self._bootstrap.labels, **self._own_labels()}),
@@ -94,7 +94,7 @@ class Kubelet:
         status = self._status() | {"conditions": self._conditions(node, ready=False)}
         try:
             created = await self._engine.kube.create(msgspec.structs.replace(node, status=status))
-        except errors.AlreadyExists:  # it was started again
+        except errors.AlreadyExists:  # after a restart
             created = await self._engine.kube.get(Node, self.node)
             status = self._status() | {"conditions": self._conditions(created, ready=False)}
             await self._engine.kube.patch(created, {"status": status}, status=True, only_if_unchanged=True)
@@ -103,7 +103,7 @@ class Kubelet:
         self.registered = True
 
     async def _report(self) -> None:
-        """From the Node as the server has it: others write to it while it is new, and a cache is behind."""
+        """Reads the Node from the API server: other clients change a new Node, and the cache may be stale."""
         node = await self._engine.kube.get(Node, self.node)
         if node.metadata.uid == self._uid:
             conditions = self._conditions(node, ready=True)
@@ -112,7 +112,7 @@ class Kubelet:
             )
 
     async def _publish_devices(self) -> None:
-        """Device plugins have started; agents take off the taints that waited for them."""
+        """Publishes the resources of device plugins, and removes startup taints like their agents."""
         node = self._mine()
         if node is None:
             return
@@ -146,13 +146,13 @@ class Kubelet:
             return
 
     def _mine(self) -> Node | None:
-        """The Node that it registered, while it is there."""
+        """The Node that this kubelet registered, if it exists."""
         node = self._engine.caches.of(Node).get(("", self.node))
         return node if node is not None and node.metadata.uid == self._uid else None
 
     def _own_labels(self) -> dict[str, str]:
         arch = _ARCHITECTURES[self._instance.spec.architecture]
-        # It says both twice; without the old names kube-controller-manager would add them.
+        # Both are set under two names; otherwise kube-controller-manager would add the old ones.
         return {
             names.HOSTNAME: self.node,
             names.ARCH: arch,

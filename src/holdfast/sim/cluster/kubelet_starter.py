@@ -1,7 +1,7 @@
-"""A kubelet for each instance that runs, and none for those that do not.
+"""Runs a kubelet for each running instance.
 
-It reads the simulated EC2 every second. An instance that is started again gets a new kubelet; one that stops,
-terminates or becomes silent loses its kubelet at once, in the middle of whatever the kubelet did.
+It reads the simulated EC2 every second. An instance that is started again gets a new kubelet. The kubelet of an
+instance that stops, terminates or becomes silent is cancelled at once.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from holdfast.sim.ec2.service import Ec2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The cluster that instances must know to join it; what is empty is not compared."""
+    """The values that the user data of an instance must have for its node to join; empty ones are not compared."""
 
     name: str = ""
     endpoint: str = ""
     ca_bundle: str = ""  # base64
 
     def refuses(self, bootstrap: userdata.BootstrapConfig) -> str:
-        """Why a kubelet with this user data cannot join; empty: it can."""
+        """Why a kubelet with this user data cannot join; empty if it can."""
         if self.name and bootstrap.cluster != self.name:
             return f"it joins the cluster {bootstrap.cluster!r}"
         if self.endpoint and bootstrap.endpoint.rstrip("/") != self.endpoint.rstrip("/"):
@@ -39,7 +39,7 @@ class Joined:
 
 
 def _certificates(bundle: str) -> tuple[bytes, ...]:
-    """The words of a PEM file: line breaks and spaces do not matter."""
+    """The content of a PEM file without whitespace."""
     try:
         return tuple(base64.b64decode(bundle, validate=True).split())
     except binascii.Error:
@@ -61,16 +61,16 @@ class KubeletStarter:
         self._cluster = cluster
         self._running: dict[str, Running] = {}  # by instance id
         self._by_node: dict[str, Kubelet] = {}
-        self._announced: set[str] = set()  # instances whose node was reported to the listeners
+        self._announced: set[str] = set()  # instances whose node was announced to the listeners
         self._listeners: list[Callable[[str], None]] = []
-        self.failed: dict[str, str] = {}  # instances that never become a node, and why
+        self.failed: dict[str, str] = {}  # why an instance never becomes a node
 
     def on_start(self, listener: Callable[[str], None]) -> None:
-        """Calls it with the name of a node whose kubelet has begun to work."""
+        """Calls the listener with the name of each node whose kubelet starts."""
         self._listeners.append(listener)
 
     def of_node(self, name: str) -> Kubelet | None:
-        """The kubelet that works on a node now."""
+        """The running kubelet of a node."""
         kubelet = self._by_node.get(name)
         return kubelet if kubelet is not None and kubelet.registered else None
 
@@ -91,7 +91,7 @@ class KubeletStarter:
         for instance_id, running in list(self._running.items()):
             instance = found.get(instance_id)
             if running.task.done():
-                running.task.result()  # a bug of ours
+                running.task.result()  # a bug of the simulator
             if instance is None or instance.boots != running.boots:
                 running.task.cancel()
                 del self._running[instance_id], self._by_node[running.kubelet.node]

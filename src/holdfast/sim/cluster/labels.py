@@ -1,4 +1,4 @@
-"""Which nodes a pod may run on, by labels and taints: node selectors, node affinity, tolerations."""
+"""Matches pods and nodes by labels and taints: node selectors, node affinity, tolerations."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -9,7 +9,7 @@ REPELS: Final = ("NoSchedule", "NoExecute")
 
 
 def selects(spec: Json, node: Node) -> bool:
-    """Whether a pod's node selector and required node affinity let it onto the node."""
+    """Whether the node matches a pod's node selector and required node affinity."""
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -23,7 +23,7 @@ def any_term(terms: Iterable[Json], labels: Mapping[str, str], name: str) -> boo
 
 
 def term_matches(term: Json, labels: Mapping[str, str], name: str) -> bool:
-    """One term of a node selector. A term that says nothing selects nothing."""
+    """Whether a node selector term matches. An empty term matches nothing."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
@@ -73,6 +73,6 @@ def tolerates_one(toleration: Json, taint: Json) -> bool:
 
 
 def untolerated(spec: Json, node: Node, effects: tuple[str, ...] = REPELS) -> Json | None:
-    """The first taint that keeps a pod off the node."""
+    """The first taint of the node that the pod does not tolerate."""
     tolerations = spec.get("tolerations") or ()
     return next((t for t in taints(node) if t["effect"] in effects and not tolerates(tolerations, t)), None)

@@ -1,7 +1,7 @@
-"""Where pods are, as the scheduler counts it: a NodeInfo for each node, with what its pods use.
+"""The pods and used resources of each node, as in kube-scheduler's NodeInfo.
 
-A pod is counted where it was last bound, from the moment of the binding: the watch reports it only later, and two pods
-must not get the same capacity.
+A pod counts on its node from the moment of the binding: the watch delivers it later, and two pods must not use the same
+capacity.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ Port = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """A pod on a node, with what it takes."""
+    """A pod on a node, with its requests."""
 
     pod: Pod
     requests: Amounts
@@ -60,7 +60,7 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node and what its pods use, at one moment."""
+    """A node with the resources that its pods use."""
 
     node: Node
     usage: NodeUsage
@@ -79,11 +79,11 @@ class NodeInfos:
         self._nodes = caches.of(Node)
         self._usage: dict[str, NodeUsage] = {}
         self._where: dict[str, str] = {}  # uid of a pod -> its node
-        self._sizes: dict[str, tuple[str, Amounts]] = {}  # node -> its version then, and what it had
+        self._sizes: dict[str, tuple[str, Amounts]] = {}  # node -> its version, and its resources
         caches.of(Pod).subscribe(self._changed)
 
     def all(self) -> list[NodeInfo]:
-        """Every node, by name: the order must not depend on how they came."""
+        """Every node, sorted by name, so that the order does not depend on their arrival."""
         nodes = sorted(self._nodes, key=lambda node: node.metadata.name)
         return [NodeInfo(node, self._usage_of(node.metadata.name), self._size(node)) for node in nodes]
 
@@ -119,5 +119,5 @@ class NodeInfos:
 
 
 def with_one_pod(spec: Json) -> dict[str, int]:
-    """What it takes of a node, itself included."""
+    """The requests of one pod, and 1 of the resource `pods`."""
     return {**pods.requests(spec), "pods": 1000}

@@ -1,7 +1,7 @@
-"""Node life-cycle: a node without heartbeats is unreachable, conditions become taints, taints evict pods.
+"""The node lifecycle controller: detects missing heartbeats, adds taints for conditions, and evicts pods.
 
-It never deletes a Node: `cloud_nodes` does, when the instance is gone. It writes the status of pods on unreachable
-nodes only: not ready, since no kubelet on the node can report it.
+It never deletes a Node: `cloud_nodes` does that when the instance is terminated. It writes the status of pods only on
+unreachable nodes: it sets them not ready, because their kubelet cannot.
 """
 
 from typing import Final
@@ -22,10 +22,10 @@ class NodeLifecycle:
     def __init__(self, engine: Engine, timings: Timings) -> None:
         self._engine = engine
         self._timings = timings
-        self._heard_s: dict[str, float] = {}  # when each node's Lease was last seen to change
+        self._heard_s: dict[str, float] = {}  # when the Lease of each node last changed
         self._since_s: dict[
             tuple[str, str, str], float
-        ] = {}  # node, key, effect: when a taint was first seen
+        ] = {}  # node, key, effect: when the taint was first seen
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Node, lambda node: [("", node.metadata.name)])
         engine.caches.of(Pod).subscribe(self._pod_changed)
@@ -47,7 +47,7 @@ class NodeLifecycle:
         return min(waits, default=None)
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        """A pod that comes to a node may not be welcome there."""
+        """A pod that is bound to a node may not tolerate its taints."""
         if after is not None and pods.node_of(after) and (before is None or not pods.node_of(before)):
             self.worker.add(("", pods.node_of(after)))
 
@@ -56,7 +56,7 @@ class NodeLifecycle:
             self._heard_s[after.metadata.name] = self._engine.clock.monotonic_s()
 
     def _silent_in_s(self, node: Node) -> float:
-        """How long until it has been silent for too long."""
+        """Seconds until the node counts as unreachable."""
         now_s = self._engine.clock.monotonic_s()
         return self._heard_s.setdefault(node.metadata.name, now_s) + self._timings.grace_s - now_s
 
@@ -111,7 +111,7 @@ class NodeLifecycle:
                 )
 
     async def _evict(self, node: Node) -> float:
-        """Deletes the pods that do not tolerate the node any longer; how long until the next one is due."""
+        """Deletes the pods that no longer tolerate the node; returns the seconds until the next one."""
         name = node.metadata.name
         driving = [taint for taint in labels.taints(node) if taint["effect"] == "NoExecute"]
         present = {(name, taint["key"], taint["effect"]) for taint in driving}
@@ -131,7 +131,7 @@ class NodeLifecycle:
         return next_s
 
     def _tolerated_s(self, pod: Pod, node: str, taint: Json) -> float:
-        """How much longer the pod tolerates the taint: the shortest of the tolerations that match."""
+        """How much longer the pod tolerates the taint: the minimum of the matching tolerations."""
         now_s = self._engine.clock.monotonic_s()
         since_s = self._since_s.setdefault((node, taint["key"], taint["effect"]), now_s)
         matching = [t for t in pod.spec.get("tolerations") or () if labels.tolerates_one(t, taint)]
@@ -145,7 +145,7 @@ def _taints_for(node: Node) -> list[tuple[str, str]]:
     found = [(UNSCHEDULABLE, "NoSchedule")] if node.spec.get("unschedulable") else []
     ready = pods.condition(node.status, pods.READY).get("status")
     if ready in ("True", None):
-        # A node whose kubelet has reported nothing yet keeps the taint it was made with.
+        # A Node whose kubelet has not reported yet keeps its initial taint.
         fresh = [t for t in labels.taints(node) if ready is None and t["key"] == names.NOT_READY_TAINT]
         return [*found, *((t["key"], t["effect"]) for t in fresh)]
     key = names.UNREACHABLE_TAINT if ready == "Unknown" else names.NOT_READY_TAINT

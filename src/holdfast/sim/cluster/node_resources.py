@@ -1,6 +1,6 @@
-"""Capacity and allocatable of a node, by its instance type: the actual values that an autoscaler estimates.
+"""Capacity and allocatable of a node by its instance type: the actual values that an autoscaler estimates.
 
-Written from what nodes report, apart from the formulas of the autoscaler's own side.
+Written from the values of real nodes, independent of the planner's formulas.
 """
 
 import re
@@ -13,7 +13,7 @@ from holdfast.sim.ec2.entities import Instance
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
-_KERNEL_PARTS: Final = 20  # one part of so many of the memory never reaches the kubelet
+_KERNEL_PARTS: Final = 20  # one twentieth of the memory is not available to the kubelet
 _ARM_KEEPS_MIB: Final = 64
 _DEFAULT_VOLUME_GIB: Final = 20
 _HOST_NETWORK_PODS: Final = 2
@@ -22,13 +22,13 @@ _CPU_STEPS: Final = (
     (1000, 10),
     (2000, 5),
     (2**31, 2.5),
-)  # width of a step, thousandths kept of it
+)  # width of a range, reserved thousandths of it
 _PERCENT: Final = re.compile(r"([0-9.]+)%")
 _GPUS: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
 
 
 def capacity(info: InstanceTypeInfo, instance: Instance, bootstrap: BootstrapConfig) -> dict[str, int]:
-    """Before any device plugin has spoken. In thousandths, as `amounts` counts."""
+    """The capacity before device plugins run, in thousandths."""
     arm = instance.spec.architecture == "arm64"
     mib = info.memory_mib - info.memory_mib // _KERNEL_PARTS - (_ARM_KEEPS_MIB if arm else 0)
     storage = (instance.spec.volume_gib or _DEFAULT_VOLUME_GIB) * _GIB
@@ -44,7 +44,7 @@ def capacity(info: InstanceTypeInfo, instance: Instance, bootstrap: BootstrapCon
 
 
 def devices(info: InstanceTypeInfo, instance: Instance) -> dict[str, int]:
-    """What device plugins report once they run, in thousandths."""
+    """The resources of device plugins, in thousandths."""
     found = {
         "aws.amazon.com/neuron": sum(device.count for device in info.neuron_devices),
         "aws.amazon.com/neuroncore": sum(device.count * device.cores for device in info.neuron_devices),
@@ -60,7 +60,7 @@ def devices(info: InstanceTypeInfo, instance: Instance) -> dict[str, int]:
 
 
 def allocatable(has: dict[str, int], info: InstanceTypeInfo, bootstrap: BootstrapConfig) -> dict[str, int]:
-    """What is left after the kubelet, the system and the line at which pods are evicted."""
+    """The capacity less kube-reserved, system-reserved and the eviction threshold."""
     reserved = {
         "cpu": _cpu(info.vcpus * 1000),
         "memory": (255 + 11 * _addresses(info)) * _MIB * 1000,
@@ -77,12 +77,12 @@ def allocatable(has: dict[str, int], info: InstanceTypeInfo, bootstrap: Bootstra
 
 
 def attachments(info: InstanceTypeInfo) -> int:
-    """How many volumes the storage driver says it can attach, beside the root and one interface."""
+    """The volume limit of the EBS CSI driver, without the root volume and one network interface."""
     return 26 if info.hypervisor == "nitro" or info.bare_metal else 38
 
 
 def _addresses(info: InstanceTypeInfo) -> int:
-    """Pods that get an address of the default card's interfaces, the first address of each left out."""
+    """How many pods get an address: of each interface of the default card all addresses but the first."""
     return info.enis_per_card[info.default_card] * (info.ipv4_per_eni - 1) + _HOST_NETWORK_PODS
 
 

@@ -1,6 +1,6 @@
-"""What kubelets do with the pods of their nodes: start them, report them ready, let them end, stop them.
+"""The pod workers of all kubelets: start pods, report them ready, complete and stop them.
 
-One program for all kubelets. A pod on a node whose kubelet does not work stays as it is.
+A pod on a node without a running kubelet does not change.
 """
 
 from typing import Any
@@ -19,9 +19,9 @@ class PodWorkers:
         self._engine = engine
         self._kubelets = kubelets
         self._timings = times
-        self._first_seen_s: dict[str, float] = {}  # when the kubelet first saw it; by uid
-        self._ran_s: dict[str, float] = {}  # when it began to run
-        self._addresses = 0  # given out so far
+        self._first_seen_s: dict[str, float] = {}  # by uid, when the kubelet first saw it
+        self._ran_s: dict[str, float] = {}  # when it started to run
+        self._addresses = 0  # number of addresses assigned so far
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Pod, lambda pod: [_key(pod)] if pods.node_of(pod) else ())
         kubelets.on_start(self._wake)
@@ -65,7 +65,7 @@ class PodWorkers:
         return None
 
     async def _go_on(self, pod: Pod) -> float | None:
-        """A pod that runs: it becomes ready, and some come to an end."""
+        """Sets a running pod ready, and completes it if it has a duration."""
         waits_s = self._left_s(self._ran_s, pod, _seconds(pod, timings.READY_AFTER, 0))
         if waits_s <= 0 and not pods.ready(pod):
             running = {"running": {"startedAt": pod.status.get("startTime") or self._engine.now()}}

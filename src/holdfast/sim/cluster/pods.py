@@ -1,4 +1,4 @@
-"""What the programs of a cluster ask about a pod."""
+"""Functions over pods that several programs of the cluster use."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -32,12 +32,12 @@ def ready(pod: Pod) -> bool:
 
 
 def condition(status: Json, kind: str) -> Json:
-    """A condition of a status; empty when it has none of that type."""
+    """A condition of a status; empty if it has none of that type."""
     return next((c for c in status.get("conditions") or () if c["type"] == kind), {})
 
 
 def with_conditions(status: Json, now: str, *changed: Json) -> list[Json]:
-    """The conditions of a status after these changed; the time of a transition stays where nothing changes."""
+    """The conditions of a status after a change; lastTransitionTime changes only with the status of a condition."""
     conditions: dict[str, Json] = {c["type"]: c for c in status.get("conditions") or ()}
     for new in changed:
         old = conditions.get(new["type"], {})
@@ -47,7 +47,8 @@ def with_conditions(status: Json, now: str, *changed: Json) -> list[Json]:
 
 
 def requests(spec: Json) -> dict[str, int]:
-    """What a node must have left. Init containers run one after the other, but those that restart stay."""
+    """The resources that the pod needs on a node. Init containers run one after the other; restartable ones keep
+    running."""
     running = amounts.total(_requests(container) for container in spec.get("containers") or ())
     staying: dict[str, int] = {}
     most: dict[str, int] = {}
@@ -60,13 +61,13 @@ def requests(spec: Json) -> dict[str, int]:
             most = amounts.larger(most, amounts.total((staying, own)))
     whole = amounts.larger(amounts.total((running, staying)), most)
     given = (spec.get("resources") or {}).get("requests")
-    if given:  # of the pod as a whole, in place of its containers' sum
+    if given:  # pod-level requests replace the sum of the containers
         whole |= amounts.of(given)
     return amounts.total((whole, amounts.of(spec.get("overhead"))))
 
 
 def host_ports(spec: Json) -> Iterator[tuple[str, str, int]]:
-    """Address, protocol and number of each port that it takes on its node."""
+    """Address, protocol and number of each host port."""
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port["containerPort"] if spec.get("hostNetwork") else 0)
@@ -75,7 +76,7 @@ def host_ports(spec: Json) -> Iterator[tuple[str, str, int]]:
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
-    """The claims of its volumes, those that are made for it alone included."""
+    """The names of its PersistentVolumeClaims, with those of ephemeral volumes."""
     for volume in pod.spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             yield volume["persistentVolumeClaim"]["claimName"]

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as wanted, neither more nor fewer."""
+"""The ReplicaSet controller."""
 
 from collections import Counter
 from typing import Any
@@ -46,14 +46,14 @@ class ReplicaSets:
 
 
 async def report(engine: Engine, owner: kinds.Whole, status: dict[str, Any]) -> None:
-    """Writes a status, if it is new. A list in it is written only over the one that was read."""
+    """Writes a status if it changed. A status with a list is written only if the object is unchanged."""
     if any(owner.status.get(name) != value for name, value in status.items()):
         lists = any(isinstance(value, list) for value in status.values())
         await engine.kube.patch(owner, {"status": status}, status=True, only_if_unchanged=lists)
 
 
 def unwanted_first(mine: list[Pod]) -> list[Pod]:
-    """In the order in which a set that shrinks lets its pods go."""
+    """The pods in the order in which a scale-down deletes them."""
     crowd = Counter(pods.node_of(pod) for pod in mine)
 
     def rank(pod: Pod) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""The kube-scheduler: binds each pod to the best node that it fits on, or says on it why none will do.
+"""The kube-scheduler: binds each pod to the best node that it fits on, or reports why it fits on none.
 
-One pod at a time, in the order of priority and age. New pods are tried at once; pods that fitted nowhere are tried
-again when something changed that may help, at most once a second. It does not preempt.
+It schedules one pod at a time, by priority and age. New pods are tried at once. Pods that did not fit are tried again
+when something changed that may help, at most once per second. It does not preempt.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ class Scheduler:
         self._caches = engine.caches
         self._node_infos = NodeInfos(engine.caches)
         self._new: dict[Key, None] = {}
-        self._waiting: dict[Key, None] = {}  # those that fitted nowhere
-        self._helped = False  # whether something changed since that may make them fit
+        self._waiting: dict[Key, None] = {}  # pods that did not fit
+        self._helped = False  # whether a change since then may make them fit
         self._woken = asyncio.Event()
         self._caches.of(Pod).subscribe(self._pod_changed)
         self._caches.of(Node).subscribe(self._node_changed)
@@ -67,7 +67,7 @@ class Scheduler:
                 except errors.HoldfastError as error:
                     # The pod changed, or the API server did not answer: retry later.
                     if isinstance(error, errors.Unreachable) and await self._is_bound(current):
-                        continue  # the answer was lost, and the pod takes up its capacity
+                        continue  # the response was lost, and the pod is counted on its node
                     self._node_infos.remove(current)
                     self._waiting[current.metadata.namespace, current.metadata.name] = None
                     self._help()
@@ -117,7 +117,7 @@ class Scheduler:
                 return found.metadata.uid == pod.metadata.uid and bool(pods.node_of(found))
 
     async def _select(self, volumes: scheduling_volumes.Volumes, node: str) -> None:
-        """Says where the pod's volumes are to be made. The pod is tried again when they are."""
+        """Sets the selected node on the pod's unbound claims. The pod is tried again when they are bound."""
         for claim, _ in volumes.unbound:
             annotations = {scheduling_volumes.SELECTED_NODE: node}
             if claim.metadata.annotations.get(scheduling_volumes.SELECTED_NODE) is None:
@@ -151,7 +151,7 @@ class Scheduler:
             if after is None or pods.ended(after) or before.metadata.labels != after.metadata.labels:
                 self._help()
         elif after is not None and pods.node_of(after):
-            self._help()  # a pod that others want to be near
+            self._help()  # another pod may have an affinity to this one
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is None or after is None or _offer(before) != _offer(after):

@@ -1,4 +1,4 @@
-"""The volumes of a pod, as far as they say where it may run."""
+"""The volumes of a pod that restrict its nodes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ LATE: Final = "WaitForFirstConsumer"
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """`missing` says why the pod can run nowhere, if it cannot."""
+    """`missing`: why the pod can run on no node, if so."""
 
     bound: tuple[Volume, ...] = ()
-    unbound: tuple[tuple[Claim, StorageClass], ...] = ()  # made once the pod has a node
+    unbound: tuple[tuple[Claim, StorageClass], ...] = ()  # provisioned after the pod has a node
     missing: str = ""
     caches: Caches | None = None
 
@@ -84,7 +84,7 @@ def _allows(topology: Json, node_info: NodeInfo) -> bool:
 
 
 def zones(storage: StorageClass) -> Iterator[str]:
-    """The zones that a class may make volumes in, when it says so."""
+    """The zones of a StorageClass's allowedTopologies, if any."""
     for topology in storage.allowed_topologies:
         for expression in topology.get("matchLabelExpressions") or ():
             yield from expression["values"]

@@ -1,7 +1,7 @@
-"""Which of the nodes that fit is best.
+"""Scores the nodes that a pod fits on.
 
-Each score runs from 0 to 100 and has a weight, as in kube-scheduler. Of equal nodes the first by name wins, where
-kube-scheduler rolls dice: a run must replay.
+Each score is between 0 and 100 and has a weight, as in kube-scheduler. On a tie the first node by name is used, where
+kube-scheduler chooses at random: a run must replay.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ def best(candidate: Candidate, node_infos: Sequence[NodeInfo]) -> NodeInfo:
 
 
 def _least_allocated(candidate: Candidate, node_info: NodeInfo) -> float:
-    """How much of processors and memory would still be free; by itself, not compared with others."""
+    """The free share of CPU and memory with the pod; not normalized."""
     free = 0.0
     for name in ("cpu", "memory"):
         size = node_info.allocatable.get(name, 0)

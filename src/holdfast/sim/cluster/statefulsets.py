@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names and claims of their own, made in order and ended in reverse."""
+"""The StatefulSet controller: pods with stable names and claims, created in order and deleted in reverse."""
 
 from typing import Final
 
@@ -40,7 +40,7 @@ class StatefulSets:
         return None
 
     async def _proceed(self, owner: StatefulSet) -> None:
-        """One step at a time, unless its pods do not wait for each other."""
+        """Does one step at a time, unless the policy is Parallel."""
         ordered = owner.spec.get("podManagementPolicy") != "Parallel"
         wanted = int(owner.spec.get("replicas", 1))
         mine = {_ordinal(pod): pod for pod in self._engine.pods_by_owner.get(owner.metadata.uid)}
@@ -60,7 +60,7 @@ class StatefulSets:
         await self._update(owner, [mine[n] for n in sorted(mine, reverse=True)])
 
     async def _update(self, owner: StatefulSet, mine: list[Pod]) -> None:
-        """Ends the last pod of an older template, when all are well."""
+        """Deletes the last pod of an older template, if all pods are ready."""
         if (owner.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return
         if any(pods.is_terminating(pod) or not pods.ready(pod) for pod in mine):

@@ -1,6 +1,6 @@
-"""What other pods have to do with where a pod may run: topology spread, affinity and anti-affinity between pods.
+"""Constraints between pods: topology spread, pod affinity and anti-affinity.
 
-The counts are taken once, over all nodes, and then asked for each node.
+The counts are computed once over all nodes, and then read for each node.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ Spaces = Mapping[str, Mapping[str, str]]  # the labels of each namespace
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An affinity to pods, or the opposite."""
+    """A term of a pod affinity or anti-affinity."""
 
     key: str
     matches: Callable[[Pod], bool]
@@ -35,16 +35,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One constraint, and how many pods each domain has now."""
+    """One spread constraint, with the number of pods in each domain."""
 
     key: str
     max_skew: int
     counts: Mapping[str, int]
     least: int
-    own: int  # 1 when the pod itself is counted
+    own: int  # 1 if the pod itself matches
 
     def skew(self, node_info: NodeInfo) -> int | None:
-        """How uneven it would be with the pod there; None where there is no such domain."""
+        """The skew with the pod in that domain; None if the domain does not exist."""
         domain = node_info.node.metadata.labels.get(self.key)
         if domain is None or domain not in self.counts:
             return None
@@ -63,14 +63,14 @@ class Neighbours:
 
     @cached_property
     def soft_spreads(self) -> list[Spread]:
-        """Those it states, else the cluster's own: pods of one owner, over hosts and zones."""
+        """The pod's own soft constraints, else the cluster defaults: pods of one owner, over hosts and zones."""
         if self._constraints:
             return [self._spread(c) for c in self._constraints if c["whenUnsatisfiable"] == "ScheduleAnyway"]
         return [self._with_siblings(names.HOSTNAME, 3), self._with_siblings(names.ZONE, 5)]
 
     @cached_property
     def wanted(self) -> list[tuple[Term, frozenset[str], bool]]:
-        """Required affinities: the domains where they are met, and whether the pod may be the first of its kind."""
+        """The required affinity terms: the domains that satisfy each, and whether the pod may be the first match."""
         found = []
         for term in self._terms("podAffinity", _REQUIRED):
             there = self._domains(term)
@@ -83,7 +83,7 @@ class Neighbours:
 
     @cached_property
     def refused_by_anti_affinity(self) -> frozenset[tuple[str, str]]:
-        """Keys and domains that pods with an anti-affinity to this one keep it from."""
+        """Keys and domains that are excluded by anti-affinity terms of other pods."""
         found = set()
         for node_info in self._node_infos:
             for pod_info in node_info.usage.with_anti_affinity.values():
@@ -95,7 +95,7 @@ class Neighbours:
 
     @cached_property
     def preferences(self) -> list[tuple[Term, Counter[str]]]:
-        """Preferred terms with the pods that match in each domain; the weight of an aversion is below zero."""
+        """Preferred terms with the number of matching pods in each domain; weights of anti-affinity are negative."""
         liked = list(self._terms("podAffinity", _PREFERRED))
         disliked = [Term(t.key, t.matches, -t.weight) for t in self._terms("podAntiAffinity", _PREFERRED)]
         return [
@@ -142,7 +142,7 @@ class Neighbours:
         return Spread(key, constraint["maxSkew"], counts, least, int(test(self._pod.metadata.labels)))
 
     def _is_eligible(self, constraint: Json, node_info: NodeInfo) -> bool:
-        """Whether a node's pods and domain count."""
+        """Whether the pods and the domain of a node count."""
         has = node_info.node.metadata.labels
         if any(other["topologyKey"] not in has for other in self._constraints):
             return False
@@ -184,7 +184,7 @@ def _matcher(term: Json, pod: Pod, spaces: Spaces) -> Callable[[Pod], bool]:
 
 
 def _with_keys(selector: Json | None, keys: list[str] | None, pod: Pod) -> Json | None:
-    """A selector that also asks for the pod's own values of these labels."""
+    """A selector that also requires the pod's own values of these labels."""
     if selector is None or not keys:
         return selector
     own: dict[str, Any] = {key: pod.metadata.labels[key] for key in keys if key in pod.metadata.labels}

@@ -1,8 +1,8 @@
-"""What an instance's user data configures on its kubelet, for each AMI family.
+"""Parses the user data of each AMI family to the configuration of a kubelet.
 
-It reads what an image would read, and nothing else: a label that is not in here is not on the node. User data that
-starts no kubelet is a `NotANode`, and so is what the real programs refuse to start with. Stricter than some images:
-without the endpoint or the CA bundle of the API server there is no node, whatever the family.
+It reads only the values that the image would read: a label that is not in the user data is not on the node. User data
+that starts no kubelet, or that the real programs reject, raises `NotANode`. It is stricter than some images: the
+endpoint and the CA bundle of the API server are required for every family.
 """
 
 import base64
@@ -28,7 +28,7 @@ _WINDOWS_ENDPOINT: Final = re.compile(r"-APIServerEndpoint\s+'?((?:[^'\s]|'')*)"
 _WINDOWS_CA: Final = re.compile(r"-Base64ClusterCA\s+'?([A-Za-z0-9+/=]*)")
 _TAINT: Final = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>\w+)")
 _OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-# What a kubelet may say of its own node in these domains; it does not start with any other.
+# The labels in these domains that a kubelet may set on its own node; it does not start with any other.
 _OWN_LABELS: Final = frozenset(
     {names.HOSTNAME, names.ARCH, names.OS, names.INSTANCE_TYPE, names.ZONE, names.REGION}
 )
@@ -36,12 +36,12 @@ _OWN_PREFIXES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 
 
 class NotANode(Exception):
-    """Nothing will register itself from this instance."""
+    """The instance will not register a Node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapConfig:
-    """What the user data configures on the kubelet."""
+    """The configuration of the kubelet."""
 
     cluster: str
     endpoint: str = ""
@@ -52,11 +52,11 @@ class BootstrapConfig:
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
     system_reserved: Mapping[str, str] = field(default_factory=dict)
     eviction_hard: Mapping[str, str] = field(default_factory=dict)
-    raid0: bool = False  # local disks become the volume that pods write to
+    raid0: bool = False  # local disks replace the volume for ephemeral storage
 
 
 def read(encoded: str) -> BootstrapConfig:
-    """Of user data as EC2 keeps it; NotANode when no kubelet comes of it."""
+    """Parses user data in base64; raises NotANode if it starts no kubelet."""
     text = base64.b64decode(encoded).decode(errors="replace")
     bootstrap = _read(text)
     for key in bootstrap.labels:
@@ -83,7 +83,7 @@ def _read(text: str) -> BootstrapConfig:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """Content type and body of each part, whether or not there are several."""
+    """Content type and body of each part; one part if it is not multipart."""
     if text.lstrip().lower().startswith(("mime-version:", "content-type:")):
         message = email.message_from_string(text.lstrip(), policy=email.policy.default)
         for part in message.walk():
@@ -97,7 +97,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _al2023(configs: Iterable[str]) -> BootstrapConfig:
-    """nodeadm lays one NodeConfig over the other, in their order."""
+    """nodeadm merges the NodeConfigs in order."""
     whole: dict[str, Any] = {}
     for text in configs:
         for document in documents.read(text.encode()):

@@ -1,7 +1,7 @@
-"""Volumes, roughly: a claim gets one in the zone of its pod's node, and it is attached while a pod there uses it.
+"""Simplified volumes: a claim gets one in the zone of its pod's node, and it is attached while a pod there uses it.
 
-It stands for the provisioner, the binder and the attacher of the EBS driver. Volumes never fill, fail or move; a claim
-whose class is not known waits.
+It simulates the provisioner, the binder and the attacher of the EBS CSI driver. Volumes never become full, fail or
+move. A claim with an unknown class stays pending.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _BOUND: Final = "pv.kubernetes.io/bind-completed"
 
 
 class Volumes:
-    """Makes volumes for claims, and the claims of pods that have some of their own."""
+    """Provisions volumes for PersistentVolumeClaims."""
 
     def __init__(self, engine: Engine, zones: tuple[str, ...]) -> None:
         self._engine = engine
@@ -69,7 +69,7 @@ class Volumes:
         return None
 
     def _zone(self, claim: Claim, storage: StorageClass) -> str:
-        """Where the volume is to be; nowhere yet, while its pod has no node."""
+        """The zone of the new volume; empty while its pod has no node."""
         if storage.volume_binding_mode != scheduling_volumes.LATE:
             return next(iter((*scheduling_volumes.zones(storage), *self._zones)), "")
         chosen = claim.metadata.annotations.get(scheduling_volumes.SELECTED_NODE, "")
@@ -78,7 +78,7 @@ class Volumes:
 
 
 class OwnClaims:
-    """Makes the claims of pods whose volumes are theirs alone."""
+    """Creates the claims of ephemeral volumes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -98,7 +98,7 @@ class OwnClaims:
 
 
 class Attachments:
-    """Attaches volumes to the nodes of the pods that use them, and detaches them afterwards. Keyed by node."""
+    """Attaches volumes to the nodes of their pods, and detaches them afterwards. Keyed by node."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
