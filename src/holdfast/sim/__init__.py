@@ -1,5 +1,5 @@
-"""The simulator behind the same ports: API server, EC2, kubelet, scheduler, clock, faults.
+"""Simulated implementations behind the same ports: API server, EC2, kubelets, scheduler, clock, faults.
 
-It checks the controller under test: it imports `api`, `data` and the ports, never `core`, `model` or `state`, so
-that the simulator cannot repeat a mistake of the controller.
+They check the controllers under test. The package imports `api`, `data` and the ports, never `core`, `model` or
+`state`, so that it cannot repeat a mistake of the controllers.
 """

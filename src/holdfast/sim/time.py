@@ -1,8 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer instead of waiting for it.
 
-Real controllers run through a fortnight in seconds, and each run is the same. Nothing outside the loop can wake it: a
-program with neither timer nor work would wait for ever, so that is an error, which is also how a program that hangs is
-found; and so is a program that spins at one moment. No real sockets and no threads.
+Real controllers run for a fortnight in seconds, and each run is the same. Nothing outside the loop can wake it, so a
+program with neither a timer nor work would wait for ever: that is an error, and so is a program that never stops
+working at one moment. No real sockets and no threads.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 
-_ROUNDS_MAX: Final = 2_000_000  # of the event loop, at one moment; a plan for 50,000 pods takes far fewer
+_ROUNDS_MAX: Final = 2_000_000  # of the event loop, at one moment; a plan for 50,000 pods needs far fewer
 _SAME_MOMENT_S: Final = 1e-6
 
 
 class Stuck(Exception):
-    """Everything waits for something, and nothing will happen any more; or something happens without end, and time
-    stands still."""
+    """Every task waits and no timer is set; or tasks run without end and time does not advance."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -48,14 +47,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
 
     def time(self) -> float:
-        """To the last bit: asyncio takes a timer for due that is due within the clock's resolution, without waiting for
-        it, and a caller that then reads the clock would find it too early, again and again."""
+        """The clock resolution is one ulp: asyncio runs a timer that is due within the resolution at once. With a
+        larger one, a caller that then reads the clock would be too early, again and again."""
         self._clock_resolution = math.ulp(self._jumping.now_s)
         return self._jumping.now_s
 
 
 class VirtualClock:
-    """The Clock port on the time of the running loop, from a given moment on."""
+    """The Clock port with the time of the running loop, from a given time on."""
 
     def __init__(self, start: datetime) -> None:
         self._start_s = start.timestamp()
@@ -72,6 +71,6 @@ class VirtualClock:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """The program's answer, after as much virtual time as it needs. What it left running is cancelled."""
+    """Runs the program in virtual time and returns its result. Remaining tasks are cancelled."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

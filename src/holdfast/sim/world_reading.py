@@ -1,7 +1,7 @@
-"""From a World, as it is written in a file, to the setup of a simulated AWS.
+"""Converts a World from a file to the setup of a simulated AWS.
 
-The rule: every problem is reported at once, with its path; the schema (`api.scenario_schema`) has reported
-before what is wrong with a field by itself.
+All problems are reported together, with their paths. The schema (`api.scenario_schema`) has checked single fields
+before.
 """
 
 import re
@@ -24,8 +24,8 @@ _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600}
 _NANO: Final = 10**9
 _SECONDS_MAX: Final = 10 * 365 * 24 * 3600
 _DIGITS_MAX: Final = 12  # of a number in a duration
-_YEARS: Final = (1970, 9000)  # a simulated clock can go on from there for as long as anybody waits
-_TIMINGS: Final = {  # by the field of the file: the field of the simulator
+_YEARS: Final = (1970, 9000)  # a simulated clock can continue from there long enough
+_TIMINGS: Final = {  # field of the file -> field of the simulator
     "boot": "boot_s",
     "shutdown": "shutdown_s",
     "slot_release": "release_lag_s",
@@ -39,17 +39,17 @@ _CLUSTER_TIMINGS: Final = {"join": "boot_s", "ready": "ready_s", "devices": "dev
 
 
 def begin_s(written: wire.World) -> int | None:
-    """When the world begins, if it says so."""
+    """When the World begins, if it sets a time."""
     return _epoch_s(written.spec.start) or None
 
 
 def read(written: wire.World, begin_s: int) -> CloudSetup | tuple[Finding, ...]:
-    """The setup, or what is to be mended first. Faults are timed from `begin_s` on."""
+    """The setup, or the problems. Faults are timed from `begin_s` on."""
     return tuple(problems(written)) or _Reader(written.spec, begin_s).setup()
 
 
 def cluster_timings(written: wire.World) -> cluster.Timings:
-    """How long instances take to become nodes."""
+    """The durations from an instance to a node."""
     return cluster.Timings(**_times(written.spec.timings, _CLUSTER_TIMINGS))
 
 
@@ -80,7 +80,7 @@ def problems(written: wire.World) -> Iterator[Finding]:
 
 
 class _Checks:
-    """What a world refers to must be there."""
+    """Checks that everything a World refers to exists."""
 
     def __init__(self, spec: wire.WorldSpec) -> None:
         self._region = ec2.region(spec.region)
@@ -197,7 +197,7 @@ class _Reader:
         )
 
     def _spot_prices(self) -> dict[tuple[str, str], int]:
-        """Those of one zone go before those of every zone."""
+        """Prices of one zone override those of all zones."""
         spot = [price for price in self._spec.prices if price.capacity_type == "spot"]
         found = {
             (price.instance_type, zone_id): _nano(price.price)
@@ -273,14 +273,14 @@ def _misdated(moment: datetime | None, path: Path) -> Iterator[Finding]:
 
 
 def _times(written: wire.Timings, names: Mapping[str, str]) -> dict[str, Any]:
-    """What is written, by the simulator's names."""
+    """The durations in the file, by the simulator's names."""
     return {
         name: _seconds(text) for field, name in names.items() if (text := getattr(written, field)) is not None
     }
 
 
 def _seconds(text: str) -> int:
-    """1h30m -> 5400. Of a number with more digits than anybody waits for, the first ones."""
+    """1h30m -> 5400. Only the first digits of a very long number are used."""
     parts = re.findall(r"0*([0-9]+)([smh])", text)
     return sum(int(count[: _DIGITS_MAX + 1]) * _UNIT_S[unit] for count, unit in parts)
 

@@ -1,5 +1,5 @@
-"""The simulated EC2, a strict checker: a test would pass wrongly where it accepted more than EC2 does.
+"""The simulated EC2. It is strict: if it accepted more than EC2, tests would pass wrongly.
 
-`service.Ec2` answers API calls; `control` changes the region's state without an API call, for scenarios. Which
-behaviour is known and which is guessed is in docs/fidelity-ec2.md.
+`service.Ec2` handles API calls; `control` changes the state of the region without an API call, for scenarios.
+docs/fidelity-ec2.md lists which behaviour is known and which is assumed.
 """

@@ -1,11 +1,11 @@
-"""What calls of EC2 need in IAM: actions, ARNs and condition keys, by the AWS Service Authorization Reference.
+"""The IAM accesses of EC2 calls: actions, ARNs and condition keys, by the AWS Service Authorization Reference.
 
-Called by `sim.guard`. The rules: a launch needs its action on every resource that it creates or uses, with the tags
-that the request or the launch template gives to that type of resource; what is created has `*` for an id; what does
-not exist needs nothing, since the call answers NotFound.
+Called by `sim.guard`. A launch needs its action on every resource that it creates or uses, with the tags that the
+request or the launch template sets on that type of resource. The id of a created resource is `*`. A resource that does
+not exist needs no access, because the call returns NotFound.
 
 The reference lists fewer resource types for CreateFleet than for RunInstances. Here a fleet needs both actions on all
-of them: an instant fleet launches with the caller's own rights.
+of them: an instant fleet launches with the permissions of the caller.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import tags_for
 
 RoleOf = Callable[[str], str | None]
-"""The role in an instance profile, by the profile's name."""
+"""Returns the role of an instance profile by its name."""
 
 _OVERRIDES: Final = ("ImageId", "SubnetId", "Placement", "BlockDeviceMappings", "IamInstanceProfile")
 _OVER_TEMPLATE: Final = (
@@ -88,7 +88,7 @@ class _Calls:
         return tags_for(self._params.get("TagSpecifications", ()), kind)
 
     def created(self, operation: str, kind: str, tags: Mapping[str, str]) -> Iterator[Access]:
-        """The action itself, and to tag what it creates."""
+        """The action itself, and CreateTags on the created resource."""
         yield self.access(operation, f"{kind}/*", request_tags(tags))
         if tags:
             context = request_tags(tags) | {"ec2:CreateAction": (operation,)}
@@ -172,7 +172,7 @@ class _Calls:
         return {"ec2:LaunchTemplate": (arn("ec2", self._caller, f"launch-template/{template.id}"),)}
 
     def _used(self, one: _Launch) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
-        """What exists and a launch uses: the resource, whose it is (None: the caller's), and its tags."""
+        """The existing resources that a launch uses: the resource, its owner (None: the caller) and its tags."""
         data, region = one.data, self._region
         if one.template is not None:
             yield f"launch-template/{one.template.id}", None, one.template.tags

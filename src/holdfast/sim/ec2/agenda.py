@@ -1,6 +1,6 @@
-"""Works off what is due. Called at the beginning of every call and by `Ec2.advance`.
+"""Applies scheduled changes that are due. Called at the start of every call and by `Ec2.advance`.
 
-The rule: entries happen in the order of their times, each at its own time, however far the clock jumped.
+Changes are applied in the order of their times, each at its own time, however far the clock jumped.
 """
 
 import functools

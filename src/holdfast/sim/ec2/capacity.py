@@ -1,8 +1,8 @@
-"""Where the capacity of instances comes from: reservations, plain on-demand and spot, drawn pool by pool.
+"""The sources of capacity for a launch: reservations, on-demand and spot, drawn pool by pool.
 
-CreateFleet and RunInstances draw before anything is launched. A draw only notes what it took, so that a plan that does
-not reach its minimum leaves the region as it was. The rules: a full source is an error of the pool, never silence; a
-reservation that is targeted by id is never left for plain on-demand.
+CreateFleet and RunInstances draw before they launch. A draw only records its counts, so that a plan below its minimum
+leaves the region unchanged. An exhausted source is an error of the pool. A launch that targets a reservation by id
+never uses on-demand capacity outside it.
 """
 
 from collections import Counter
@@ -17,20 +17,20 @@ from holdfast.sim.ec2.region_state import RegionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """One (type, zone) of a request, with how an instance there is to be."""
+    """One (type, zone) of a request, with the spec of its instances."""
 
     instance_type: str
     zone_id: str
     subnet_id: str
     spec: Spec
-    price: int  # nano-USD an hour in the market that is asked for; unknown ones come last
+    price: int  # nano-USD per hour in the requested market; unknown prices are last
     priority: float = float("inf")
     answer: dict[str, Any] = field(default_factory=dict)  # LaunchTemplateAndOverrides
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a pool gave less than was asked of it."""
+    """Why a pool has fewer instances than requested."""
 
     code: str
     message: str
@@ -38,7 +38,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some instances of one pool from one source."""
+    """Instances of one pool from one source."""
 
     pool: Pool
     count: int
@@ -53,7 +53,7 @@ FULL = Failure(
 
 
 class Capacity:
-    """What one account could still get, less what was drawn so far."""
+    """The remaining capacity of one account, less the draws so far."""
 
     def __init__(self, region: RegionState, account: str) -> None:
         self._region = region
@@ -64,7 +64,7 @@ class Capacity:
         self._vcpus = self._vcpus_left()
 
     def plain(self, pool: Pool, wanted: int, market: str) -> tuple[list[Part], Failure | None]:
-        """From what EC2 has to spare."""
+        """Draws from capacity outside reservations."""
         if failure := self._struck(pool, ("", market)):
             return [], failure
         key = (pool.instance_type, pool.zone_id, market)
@@ -86,7 +86,7 @@ class Capacity:
     def reserved(
         self, pool: Pool, wanted: int, candidates: Iterable[Reservation]
     ) -> tuple[list[Part], Failure | None]:
-        """Draws from those reservations, in that order, as far as they have free slots."""
+        """Draws from those reservations in order, up to their free slots."""
         parts: list[Part] = []
         if failure := self._struck(pool, ("reserved",)):
             return [], failure
@@ -107,7 +107,7 @@ class Capacity:
         return parts, (failure or FULL) if missing else None
 
     def on_demand(self, pool: Pool, wanted: int) -> tuple[list[Part], Failure | None]:
-        """As the pool's template asks: a target, any open reservation, or none."""
+        """Draws as the template requires: from a target, from open reservations, or outside them."""
         spec = pool.spec
         if spec.target_id:
             failure = self.unusable(pool, spec.target_id, "on-demand-capacity-reservation")
@@ -123,7 +123,7 @@ class Capacity:
         return inside + rest, failure
 
     def candidates(self, pool: Pool) -> list[Reservation]:
-        """The ordinary reservations an instance of the pool may use: of its group, or open ones."""
+        """The ordinary reservations that an instance of the pool may use: those of its group, or open ones."""
         if pool.spec.target_group:
             group = self._region.groups.get(pool.spec.target_group)
             members = [self._region.reservations[m] for m in group.members] if group else []
@@ -136,7 +136,7 @@ class Capacity:
         return reservations.usable(self._region, reservation) and self._fits(pool, reservation)
 
     def unusable(self, pool: Pool, reservation_id: str, kind: str) -> Failure | None:
-        """Why a launch that targets this reservation fails, before its free slots are counted."""
+        """Why a launch that targets this reservation fails, independent of its free slots."""
         reservation = self._region.reservations.get(reservation_id)
         if reservation is None or not reservation.visible_to(self._account):
             return Failure(
@@ -190,7 +190,7 @@ class Capacity:
         return Failure(fault.code, f"{pool.instance_type} cannot be launched there now.")
 
     def _addressed(self, pool: Pool, wanted: int) -> tuple[int, Failure | None]:
-        """What the subnet has addresses for, already taken."""
+        """The number of instances that the subnet has addresses for; records them as used."""
         used = self._region.usage.addresses[pool.subnet_id] + self._addresses[pool.subnet_id]
         free = max(0, (self._region.subnets[pool.subnet_id].addresses - used) // pool.spec.addresses)
         count = min(max(0, wanted), free)
@@ -203,7 +203,7 @@ class Capacity:
         )
 
     def _within_quota(self, pool: Pool, wanted: int, market: str) -> tuple[int, Failure | None]:
-        """What the account's quota of on-demand processors leaves of it."""
+        """The number of instances within the account's on-demand vCPU quota."""
         if self._vcpus is None or market != "on-demand":
             return wanted, None
         vcpus = self._region.types[pool.instance_type].vcpus
@@ -215,7 +215,8 @@ class Capacity:
         )
 
     def _vcpus_left(self) -> int | None:
-        """Reservations count against the quota, used or not; instances in them do not count again."""
+        """The quota minus all slots of reservations and instances outside them; instances in reservations do not count
+        again."""
         limit = self._region.account(self._account).vcpu_limit
         if not limit:
             return None

@@ -1,7 +1,7 @@
-"""The calls about what EC2 sells: instance types, where they are offered, spot prices, zones. Called by `service`.
+"""Calls about instance types, their zones, spot prices and zones. Called by `service`.
 
-The rule: everything comes from the shipped data, in EC2's own shape; a member that the data does not have is
-left out, never invented, but for spot prices (see `prices`).
+The values come from the shipped data, in EC2's shape. A member that the data does not have is left out, except spot
+prices (see `prices`).
 """
 
 import functools
@@ -111,7 +111,7 @@ def offerings(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def spot_prices(region: RegionState, request: Request) -> dict[str, Any]:
-    """The price that holds now: it does not change, so the history is one entry a pool and product."""
+    """The current price. It does not change, so the history has one entry per pool and product."""
     account = region.account(request.account)
     products = request.get("ProductDescriptions") or _PRODUCTS
     wanted = request.get("InstanceTypes") or region.offered
@@ -172,7 +172,7 @@ def zones(region: RegionState, request: Request) -> dict[str, Any]:
 
 @functools.cache
 def _types(region: str) -> dict[str, dict[str, Any]]:
-    """Every type as it is described; to read, never to change."""
+    """Every type as EC2 describes it; do not change the result."""
     return {info.name: _type(info) for info in ec2.region(region).types}
 
 
@@ -221,7 +221,7 @@ def _ebs(info: InstanceTypeInfo) -> dict[str, Any]:
 
 
 def _network(info: InstanceTypeInfo) -> dict[str, Any]:
-    """The first card has the baseline of all cards together, since only the sum is known."""
+    """The first card has the baseline bandwidth of all cards, because only the sum is known."""
     cards: list[dict[str, Any]] = [
         {"NetworkCardIndex": card, "MaximumNetworkInterfaces": count}
         for card, count in enumerate(info.enis_per_card)

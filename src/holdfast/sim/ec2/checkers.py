@@ -1,9 +1,9 @@
-"""What must be true of the region after every write; anything else ends the run with the facts.
+"""Invariants of the region, checked after every write. A violation ends the run with its details.
 
-Called by `service` after each call that wrote and after time has passed. The rules: a checker shares nothing with
-the code that keeps its rule, it counts anew; after a write it looks at what the write touched and at what depends
-on that, so that a check costs the same in a large region; a full check looks at everything, and at whether the
-counts that were carried along are those of a fresh count.
+Called by `service` after each call that wrote and after time has passed. A checker shares no code with the code that
+maintains its invariant; it counts independently. After a write it checks the changed entities and those that depend on
+them, so that the cost does not grow with the region. A full check covers everything, and compares the maintained counts
+with new ones.
 """
 
 from collections import Counter
@@ -14,33 +14,33 @@ from typing import Final
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, CHECKS, EVENT_CODES, Instance, Reservation
 from holdfast.sim.ec2.region_state import RegionState
 
-_FULL_EVERY: Final = 500  # checks; in a region with more instances than that, as many as there are
+_FULL_EVERY: Final = 500  # checks between two full ones; in a region with more instances, their number
 
 
 class BrokenRule(AssertionError):
-    """A rule of EC2 does not hold in the simulation: nothing after this can be trusted."""
+    """An invariant of EC2 is violated in the simulation: later results cannot be trusted."""
 
 
 class Tally:
-    """Counts over all instances, carried along, and what there is to look at since the last time."""
+    """Counts over all instances, and the entities to check next."""
 
     def __init__(self) -> None:
-        self.held: Counter[str] = Counter()  # slots by reservation
-        self.inside: dict[str, dict[str, None]] = {}  # by reservation: who runs in it or holds a slot of it
-        self.addresses: Counter[str] = Counter()  # in use by subnet
+        self.held: Counter[str] = Counter()  # used slots by reservation
+        self.inside: dict[str, dict[str, None]] = {}  # instances in it or with a slot of it, by reservation
+        self.addresses: Counter[str] = Counter()  # used addresses by subnet
         self.private_ips: Counter[tuple[str, str]] = (
             Counter()
         )  # account and address of each instance that has one
-        self.ids: tuple[str, ...] = ()  # to look at, and what of them is there:
+        self.ids: tuple[str, ...] = ()  # to check, and the existing entities with these ids:
         self.instances: tuple[Instance, ...] = ()
         self.reservations: tuple[Reservation, ...] = ()
         self._counted: dict[str, Instance] = {}
         self._known: dict[str, Reservation] = {}
-        self._blocks: dict[str, Reservation] = {}  # those of them that are active capacity blocks
+        self._blocks: dict[str, Reservation] = {}  # the known active capacity blocks
 
     def look(self, region: RegionState, touched: Iterable[str]) -> None:
-        """Brings the counts up to date. What is to be looked at is what was touched, whose slots it holds or held,
-        who is in a reservation that changed, and who is in a block that should be empty by now."""
+        """Updates the counts. To check are the changed entities, the reservations whose slots they hold or held, the
+        instances in a changed reservation, and the instances in a block that must be empty by now."""
         ids = dict.fromkeys(touched)
         for key in tuple(ids):
             self._count(region.instances.get(key), key, ids)
@@ -57,7 +57,7 @@ class Tally:
         self.reservations = tuple(filter(None, map(region.reservations.get, ids)))
 
     def counts(self) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
-        """Without zeros, which are left of what is gone."""
+        """The counts without zeros."""
         return +self.held, +self.addresses, +self.private_ips
 
     def _record_reservation(self, reservation: Reservation) -> None:
@@ -88,7 +88,7 @@ class Tally:
 
 
 class Watch:
-    """Checks a region from write to write."""
+    """Checks a region after each write."""
 
     def __init__(self, region: RegionState) -> None:
         self._region = region
@@ -96,7 +96,7 @@ class Watch:
         self._checks = 0
 
     def check(self) -> None:
-        """After a write. Every so often everything is looked at."""
+        """Checks after a write, and everything from time to time."""
         touched = tuple(self._region.touched)
         self._region.touched.clear()
         self._tally.look(self._region, touched)
@@ -114,7 +114,7 @@ class Watch:
 
 
 def check(region: RegionState) -> None:
-    """Everything, at once."""
+    """Checks everything."""
     _run(region, everything(region))
 
 
@@ -237,7 +237,7 @@ def _run(region: RegionState, tally: Tally) -> None:
 
 
 def _alike(before: Reservation | None, after: Reservation) -> bool:
-    """Whether all that those inside depend on is as it was."""
+    """Whether nothing changed that the instances in the reservation depend on."""
     return before is not None and replace(before, available=after.available) == after
 
 

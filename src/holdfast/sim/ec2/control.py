@@ -1,6 +1,6 @@
-"""What a scenario does to the region behind EC2's back: reservations, groups, sharing, interruptions, accidents.
+"""Changes of the region without an API call, for scenarios: reservations, groups, sharing, interruptions, failures.
 
-Calls that EC2 has itself (CreateCapacityReservation and the like) are in `reservation_calls`; they use these.
+`reservation_calls` has the API calls (CreateCapacityReservation and others), which use these functions.
 """
 
 from dataclasses import replace
@@ -16,13 +16,13 @@ _ANNOUNCED: Final = (
     "delayed",
     "unsupported",
     "failed",
-)  # states with an event of their own
+)  # states that have an event
 
 
 def add_reservation(
     region: RegionState, *, owner: str, instance_type: str, zone_id: str, total: int, **fields: Any
 ) -> Reservation:
-    """A reservation of any kind, in any state; running instances that match an open one join at once."""
+    """Adds a reservation of any kind and state; running instances that match an open one use it at once."""
     elsewhere, named = fields.pop("elsewhere", 0), fields.pop("id", "")
     fields.setdefault("start_s", region.now_s)
     fields.setdefault("state", "active" if fields["start_s"] <= region.now_s else "scheduled")
@@ -45,7 +45,7 @@ def add_reservation(
 
 
 def lend(region: RegionState, source_id: str, count: int, **fields: Any) -> Reservation:
-    """Free slots become an interruptible reservation of their own; the lender counts them as in use."""
+    """Moves free slots to a new interruptible reservation; the source counts them as used."""
     source = region.put_reservation(region.reservations[source_id], lent=count)
     region.put_reservation(source, available=source.available - count)
     lent = add_reservation(
@@ -66,7 +66,7 @@ def lend(region: RegionState, source_id: str, count: int, **fields: Any) -> Rese
 
 
 def take(region: RegionState, reservation_id: str, count: int) -> None:
-    """Instances that are not simulated use slots; no more than are free."""
+    """Instances that are not simulated take free slots."""
     reservation = region.reservations[reservation_id]
     count = min(count, reservation.available)
     region.put_reservation(
@@ -84,7 +84,7 @@ def give(region: RegionState, reservation_id: str, count: int) -> None:
 
 
 def share(region: RegionState, reservation_id: str, *accounts: str) -> None:
-    """Who it is shared with from now on. Who is left out keeps running, outside."""
+    """Sets the accounts that it is shared with. Instances of other accounts keep running outside it."""
     reservation = region.put_reservation(region.reservations[reservation_id], shared_with=accounts)
     for instance in region.instances:
         if instance.held_reservation_id == reservation_id and not reservation.visible_to(instance.account):
@@ -94,7 +94,7 @@ def share(region: RegionState, reservation_id: str, *accounts: str) -> None:
 
 
 def set_state(region: RegionState, reservation_id: str, state: str) -> None:
-    """Moves a reservation to a state that no date brings about, such as payment-failed or delayed."""
+    """Sets a state that no date causes, such as payment-failed or delayed."""
     reservation = region.put_reservation(region.reservations[reservation_id], state=state)
     if state in _ANNOUNCED:
         reservations.announce(region, reservation, f"EC2 Capacity Reservation {state.capitalize()}")
@@ -103,7 +103,7 @@ def set_state(region: RegionState, reservation_id: str, state: str) -> None:
 
 
 def set_end(region: RegionState, reservation_id: str, end_s: int) -> None:
-    """A new end, as an extension of a capacity block brings it."""
+    """Sets a new end, like an extension of a capacity block."""
     reservations.schedule(region, region.put_reservation(region.reservations[reservation_id], end_s=end_s))
 
 
@@ -116,14 +116,14 @@ def add_group(region: RegionState, *, account: str, name: str, members: tuple[st
 
 
 def add_to_group(region: RegionState, group_arn: str, reservation_id: str) -> None:
-    """Instances that target the group and run outside move in."""
+    """Adds a reservation to a group. Running instances that target the group use it."""
     group = region.groups[group_arn]
     region.groups.put(replace(group, members=(*group.members, reservation_id)))
     reservations.join_running(region, region.reservations[reservation_id])
 
 
 def limit_pool(region: RegionState, instance_type: str, zone_id: str, market: str, left: int) -> None:
-    """How many EC2 has to spare of one type in one zone, on-demand or spot."""
+    """Limits the on-demand or spot capacity of one type in one zone."""
     region.pool_limits[instance_type, zone_id, market] = left
 
 
@@ -142,7 +142,7 @@ def recommend_rebalance(region: RegionState, instance_id: str) -> None:
 
 
 def schedule_event(region: RegionState, instance_id: str, code: str, at_s: int) -> None:
-    """A scheduled change, reported by AWS Health and by DescribeInstanceStatus."""
+    """Schedules an event, which AWS Health and DescribeInstanceStatus report."""
     event = ScheduledEvent(id=region.new_id("instance-event"), code=code, at_s=at_s)
     instance = region.put_instance(region.instances[instance_id], event=event)
     region.at(at_s, "instance.scheduled", instance_id)
@@ -170,5 +170,5 @@ def kill(region: RegionState, instance_id: str) -> None:
 
 
 def running(region: RegionState) -> list[Instance]:
-    """What a simulated kubelet has to stand in for: everything that runs and is not silent."""
+    """The instances that need a simulated kubelet: all that run and are not silent."""
     return [each for each in region.instances if each.state == "running" and not each.silent]

@@ -1,6 +1,6 @@
-"""The images of EKS for one version of Kubernetes, as EC2 knows them and as SSM publishes them.
+"""The EKS images for one version of Kubernetes, for EC2 and SSM.
 
-Ids come from the parameter's path: the same in every run.
+Ids are derived from the parameter's path, so they are the same in every run.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _BOTTLEROCKET: Final = "1.50.0"
 
 
 def images(kubernetes: str) -> tuple[Image, ...]:
-    """One for each path that AWS publishes for a version such as "1.36"."""
+    """One image for each path that AWS publishes for a version such as "1.36"."""
     return tuple(
         Image(
             id=_id(path),
@@ -31,7 +31,7 @@ def images(kubernetes: str) -> tuple[Image, ...]:
 
 
 def parameters(kubernetes: str) -> dict[str, str]:
-    """What SSM says: the id of the image of each path."""
+    """The SSM parameters: the image id of each path."""
     return {path.path: _id(path) for path in ssm.ami_paths(kubernetes)}
 
 

@@ -1,8 +1,8 @@
-"""What the simulated EC2 keeps: instances, reservations, groups, launch templates, fleets.
+"""The entities of the simulated EC2: instances, reservations, groups, launch templates, fleets.
 
-Every module of the simulator reads these; `region_state` keeps them and the history of each. The rules: they are
-frozen, so an older version stays true for stale reads; zones are named by id, since each account has names
-of its own; times are seconds since the epoch; "" and 0 mean "not there" where EC2 leaves a member out.
+`region_state` stores them and their history. They are frozen, so older versions stay valid for stale reads. Zones are
+zone ids, because each account has its own names. Times are seconds since the epoch. "" and 0 mean that EC2 leaves out
+the member.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from typing import Any, Final
 PENDING_OR_RUNNING: Final = ("pending", "running")
 STATE_CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
 
-CHECKS: Final = ("instance", "system", "ebs")  # what EC2 looks at to say whether an instance is well
+CHECKS: Final = ("instance", "system", "ebs")  # EC2's status checks
 REBOOTS: Final = ("instance-reboot", "system-reboot")
 ENDS: Final = ("instance-stop", "instance-retirement")
 EVENT_CODES: Final = (*REBOOTS, *ENDS, "system-maintenance")
@@ -23,7 +23,7 @@ ONLY_RESERVED: Final = "capacity-reservations-only"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A capacity reservation. `available` is kept beside what it follows from, so that it can be checked."""
+    """A capacity reservation. `available` could be computed, and is stored so that it can be checked."""
 
     id: str
     owner: str
@@ -42,10 +42,10 @@ class Reservation:
     start_s: int
     end_s: int = 0  # 0: unlimited
     interruptible: bool = False
-    source_id: str = ""  # of an interruptible one: the reservation its slots come from
-    lent: int = 0  # slots given to an interruptible reservation
+    source_id: str = ""  # of an interruptible reservation: the one that its slots are taken from
+    lent: int = 0  # slots moved to an interruptible reservation
     lent_to: str = ""
-    target: int = -1  # of an interruptible one that shrinks: how many slots are to be left
+    target: int = -1  # of an interruptible reservation that shrinks: its new size
     block_id: str = ""
     ultraserver: bool = False
     shared_with: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class Reservation:
 
     @property
     def reservation_type(self) -> str:
-        """As Fleet's ReservationTypes names it."""
+        """As in Fleet's ReservationTypes."""
         if self.kind == CAPACITY_BLOCK:
             return CAPACITY_BLOCK
         return INTERRUPTIBLE if self.interruptible else "on-demand-capacity-reservation"
 
     @property
     def reclaim_s(self) -> int:
-        """When EC2 begins to take a capacity block back."""
+        """When EC2 starts to reclaim a capacity block."""
         return self.end_s - (60 if self.ultraserver else 30) * 60
 
     def visible_to(self, account: str) -> bool:
@@ -73,12 +73,12 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """How an instance is to be, wherever it is launched: a launch template or RunInstances, resolved."""
+    """The properties of an instance from a launch template or RunInstances."""
 
     image_id: str
     architecture: str
     platform: str = "Linux/UNIX"
-    instance_type: str = ""  # what the template says, if an override does not
+    instance_type: str = ""  # of the template, unless an override sets it
     subnet_id: str = ""
     security_groups: tuple[str, ...] = ()
     profile: str = ""
@@ -89,10 +89,10 @@ class Spec:
     tenancy: str = "default"
     placement_group: str = ""
     user_data: str = ""
-    addresses: int = 1  # private addresses it takes from its subnet
+    addresses: int = 1  # private addresses that it uses in its subnet
     efas: int = 0
     volumes: tuple[str, ...] = ()  # device names
-    volume_gib: int = 0  # of the largest of them; 0: what the image says
+    volume_gib: int = 0  # of the largest volume; 0: that of the image
     monitoring: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledEvent:
-    """What AWS is going to do to an instance, or did; it is described for a while after it is over."""
+    """A scheduled event of an instance; it is described for a while after it is completed."""
 
     id: str
     code: str
@@ -121,15 +121,15 @@ class Instance:
     subnet_id: str
     spec: Spec
     lifecycle: str = ""  # "", spot, capacity-block or interruptible-capacity-reservation
-    reservation_id: str = ""  # the reservation it runs in, as DescribeInstances says
+    reservation_id: str = ""  # the reservation of the instance, as in DescribeInstances
     held_reservation_id: str = (
-        ""  # the reservation whose slot it holds: longer than it runs, by the release lag
+        ""  # the reservation whose slot it holds, until the release lag after its termination has passed
     )
     state: str = "pending"
     state_reason: tuple[str, str] = ("", "")
     launched_s: int
     ended_s: int = 0
-    batch_id: str  # the r-... that EC2 calls a reservation of instances
+    batch_id: str  # EC2's id (r-...) of the instances that were launched together
     fleet_id: str = ""
     client_token: str = ""
     spot_request_id: str = ""
@@ -137,10 +137,10 @@ class Instance:
     interface_id: str
     volume_ids: tuple[str, ...] = ()
     agent: str = ""  # user agent of the client that launched it
-    partition: int = 0  # of its placement group; 0: the group has none
-    silent: bool = False  # it runs, and nothing on it ever answers
-    impaired: dict[str, int] = field(default_factory=dict)  # since when, by the status check that fails
-    boots: int = 1  # how often it was started
+    partition: int = 0  # of its placement group; 0: none
+    silent: bool = False  # it runs and never responds
+    impaired: dict[str, int] = field(default_factory=dict)  # since when, by failing status check
+    boots: int = 1  # number of starts
     event: ScheduledEvent | None = None
     tags: dict[str, str] = field(default_factory=dict)
 

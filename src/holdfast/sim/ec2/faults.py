@@ -1,8 +1,7 @@
-"""What goes wrong, on a schedule or by chance.
+"""Faults of EC2, scheduled or random.
 
-A scenario gives `Ec2` a list of faults; each module asks whether one strikes where it can. The rules: chance
-comes from the region's id source, so a seed replays every fault, and a fault that is limited in number is
-used up when it strikes.
+A scenario passes a list of faults to `Ec2`; each module queries the faults that it can apply. Random numbers come from
+the region's id source, so a seed replays every fault. A fault with a limited number is used up when it is applied.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ class Fault:
     from_s: int = 0
     until_s: int = 1 << 62
     chance: float = 1.0
-    times: int | None = None  # strikes at most so often
+    times: int | None = None  # applied at most so often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +28,12 @@ class OfCall(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(OfCall):
-    """The call takes effect and its answer is lost."""
+    """The call takes effect and its response is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttled(OfCall):
-    """RequestLimitExceeded, whatever the buckets say."""
+    """RequestLimitExceeded, independent of the buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +48,19 @@ class Broken(OfCall):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale(OfCall):
-    """A Describe call answers with what was true that long ago."""
+    """A Describe call returns the state of that long ago."""
 
     lag_s: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCapacity(Fault):
-    """A pool gives nothing. "" means any type and zone, and any market but reserved."""
+    """A pool has no capacity. "" means any type and zone, and any market but reserved: reserved capacity exists when
+    the rest is exhausted."""
 
     instance_type: str = ""
     zone_id: str = ""
-    market: str = ""  # on-demand, spot or reserved: empty: not reserved, because reserved capacity is there when nothing else is
+    market: str = ""  # on-demand, spot or reserved; empty: all but reserved
     code: str = "InsufficientInstanceCapacity"  # or another, such as a quota's or RequestLimitExceeded
 
 
@@ -74,7 +74,7 @@ class Taken(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial(Fault):
-    """A fleet gets no more than so many instances, whatever there is."""
+    """A fleet launches at most so many instances."""
 
     at_most: int
 
@@ -86,19 +86,19 @@ class NeverBoots(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent(Fault):
-    """An instance runs, and nothing on it answers; its status check fails after a while."""
+    """An instance runs and never responds; its status check fails after a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFails(Fault):
-    """The host of an instance fails its status check after a while; what runs there goes on."""
+    """The host of an instance fails its status check after a while; the instance keeps running."""
 
     after_s: int = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dies(Fault):
-    """An instance ends by itself."""
+    """An instance terminates by itself."""
 
     after_s: int = 60
 
@@ -117,7 +117,7 @@ class Faults:
         self._left.append(fault.times)
 
     def strikes(self, kind: type[F], now_s: int, fits: Callable[[F], bool] = lambda _: True) -> F | None:
-        """The first fault of a kind that strikes now."""
+        """The first active fault of a kind."""
         if not self._rules:
             return None
         for index, rule in enumerate(self._rules):

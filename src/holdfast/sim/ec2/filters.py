@@ -1,8 +1,7 @@
-"""Filters of Describe calls, over what the call would answer.
+"""Filters of Describe calls, applied to the response.
 
-Each Describe call has a table from the filter's name to the member it looks at. The rules, as EC2's: filters
-are joined by and, the values of one by or; `*` and `?` are wildcards, a backslash takes their meaning away;
-values are compared case by case; a name that is not in the table is an error.
+Each Describe call has a table from the name of a filter to a member. As in EC2, filters are ANDed and the values of one
+are ORed; `*` and `?` are wildcards, a backslash escapes them; values are case-sensitive; an unknown name is an error.
 """
 
 import re
@@ -13,13 +12,13 @@ from typing import Any
 from holdfast.sim.ec2 import times
 from holdfast.sim.ec2.requests import Request, invalid
 
-Paths = Mapping[str, str]  # from a filter's name to a dotted path, through lists
+Paths = Mapping[str, str]  # from the name of a filter to a dotted path, through lists
 
 
 def keep(
     answers: Iterable[dict[str, Any]], request: Request, paths: Paths, *, tags: str = "Tags"
 ) -> list[dict[str, Any]]:
-    """The answers that pass every filter of the request. `tags` is the member that holds tags; "" for none."""
+    """The items that match every filter of the request. `tags` is the member with the tags; "" for none."""
     tests = []
     for given in request.get("Filters", ()):
         name, values = given.get("Name", ""), given.get("Values", [])

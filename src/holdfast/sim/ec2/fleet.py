@@ -1,7 +1,7 @@
-"""CreateFleet, type instant: what is launched, where from, and the errors of the rest.
+"""CreateFleet of type instant.
 
-Called by `service`. The rules are the appendix of the reservation design, row by row (docs/fidelity-ec2.md);
-above all: what could not be launched is in Errors, with its override, and never left unsaid.
+Called by `service`. It implements the appendix of the reservation design, row by row (docs/fidelity-ec2.md). Every
+instance that could not be launched has an entry in Errors, with its override.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
 
 _CAPACITY_MAX: Final = 1000
-_MARKETS: Final = {  # which market types of a template go with a fleet's default target capacity type
+_MARKETS: Final = {  # the market types of templates that a fleet's default target capacity type allows
     "on-demand": ("", "on-demand"),
     "spot": ("", "spot"),
     CAPACITY_BLOCK: (CAPACITY_BLOCK,),

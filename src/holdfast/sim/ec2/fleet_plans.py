@@ -1,7 +1,7 @@
-"""What a fleet would launch: the strategies, one function a target capacity type.
+"""Plans the launches of a fleet: its strategies, one function for each target capacity type.
 
-Called by `fleet`, before anything is written. The rules are the appendix of the reservation design, row by row
-(docs/fidelity-ec2.md); a pool that gave less than was asked of it is in the plan with the reason.
+Called by `fleet`, before anything is written. It implements the appendix of the reservation design, row by row
+(docs/fidelity-ec2.md). A pool with fewer instances than requested is in the plan with the reason.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from holdfast.sim.ec2.entities import CAPACITY_BLOCK, ONLY_RESERVED, Reservation
 from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
 
-_DEEP: Final = 5  # of ten: the spot pools that price-capacity-optimized prefers
+_DEEP: Final = 5  # of ten: price-capacity-optimized prefers spot pools from this depth on
 _NOT_USED: Final = Failure(
     "UnfulfillableCapacity",
     "Launch templates that target Capacity Reservations are not used with use-capacity-reservations-first.",
@@ -25,7 +25,7 @@ Draw = Callable[[Pool, int], tuple[list[Part], Failure | None]]
 
 @dataclass(slots=True)
 class Plan:
-    """What a fleet would launch, and why not more."""
+    """The launches of a fleet, and why there are not more."""
 
     parts: list[Part] = field(default_factory=list)
     failures: list[tuple[Pool, Failure]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Plan:
         return sum(part.count for part in self.parts)
 
     def fill(self, pools: list[Pool], wanted: int, draw: Draw) -> None:
-        """From each pool in turn, until there are as many as wanted."""
+        """Draws from each pool in turn, until there are enough instances."""
         for pool in pools:
             if self.count >= wanted:
                 return
@@ -46,7 +46,8 @@ class Plan:
 
 
 def plan(region: RegionState, request: Request, kind: str, pools: list[Pool], wanted: int) -> Plan:
-    """The plan for all pools, or for the type or the zone alone that gives most, if only one is allowed."""
+    """The plan for all pools, or, with SingleInstanceType or SingleAvailabilityZone, for the type or zone with most
+    instances."""
     options = request.get("SpotOptions" if kind == "spot" else "OnDemandOptions", {})
     ordered = _ordered(kind, request, pools)
     groups: dict[tuple[str, str], list[Pool]] = {}
@@ -132,7 +133,7 @@ def _plan_block(region: RegionState, request: Request, pools: list[Pool], wanted
 
 
 def _plan_reserved(region: RegionState, request: Request, pools: list[Pool], wanted: int) -> Plan:
-    """Type of reservation after type of reservation, each over all pools; then on-demand, if that is allowed."""
+    """Draws from each type of reservation over all pools, then on demand if the request allows it."""
     capacity, plan = Capacity(region, request.account), Plan()
     options = request.get("ReservedCapacityOptions", {})
     for kind in options.get("ReservationTypes", ()):
@@ -151,7 +152,8 @@ def _plan_reserved(region: RegionState, request: Request, pools: list[Pool], wan
 
 
 def _candidates(region: RegionState, options: dict[str, Any], pool: Pool, kind: str) -> list[Reservation]:
-    """What the request targets, else what the template does, else whatever matches: open ones, if ordinary."""
+    """The targets of the request, else of the template, else all that match; of ordinary reservations only open
+    ones."""
     if pool.spec.market not in {"", kind}:
         return []
     found = [each for each in region.reservations if each.reservation_type == kind]

@@ -1,7 +1,7 @@
-"""Reads the launch template configs of a CreateFleet call: which pools are requested, and how.
+"""Reads the launch template configs of a CreateFleet call into pools.
 
-Called by `fleet`. The rules: what is wrong with the whole request refuses the call; what is wrong with one
-pool is an error of that pool; the same (type, zone) twice refuses the call, whatever the templates say.
+Called by `fleet`. A mistake in the whole request fails the call; a mistake in one pool is an error of that pool. The
+same (type, zone) twice fails the call, even with different templates.
 """
 
 import functools
@@ -23,13 +23,13 @@ _ECHOED: Final = (
 _OVER_TEMPLATE: Final = ("ImageId", "BlockDeviceMappings", "IamInstanceProfile", "MetadataOptions")
 _CONFIGS_MAX: Final = 50
 _OVERRIDES_MAX: Final = 300
-_DEAREST: Final = 1 << 62  # where no price is known
+_DEAREST: Final = 1 << 62  # for unknown prices
 _USD: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A pool that cannot be used at all."""
+    """A pool that cannot be used."""
 
     answer: dict[str, Any]
     failure: Failure
@@ -64,14 +64,14 @@ def read(region: RegionState, request: Request, market: str) -> tuple[list[Pool]
 
 
 class _Source:
-    """The data of one launch template, as one account uses them."""
+    """The data of one launch template, as used by one account."""
 
     def __init__(self, region: RegionState, account: str, data: Mapping[str, Any]) -> None:
         self.region, self.account, self.data = region, region.account(account), data
 
     @functools.cached_property
     def spec(self) -> Spec:
-        """How an instance is to be where no override says otherwise."""
+        """The spec of an instance without overrides."""
         return specs.resolve(self.region, self.account.id, self.data)
 
     def overridden(self, override: Mapping[str, Any]) -> Spec:
@@ -84,7 +84,7 @@ class _Source:
 
 
 class _Reader:
-    """One override over the data of its template."""
+    """One override on the data of its template."""
 
     def __init__(self, source: _Source, override: Mapping[str, Any], market: str) -> None:
         for unknown in ("InstanceRequirements", "WeightedCapacity"):
@@ -103,7 +103,7 @@ class _Reader:
         self.pair = (self.instance_type, self.zone_id or str(override))
 
     def _requested_zone(self) -> str:
-        """Its id. A name that the account does not know stays as it is, and is refused later."""
+        """The zone id. A name that the account does not have is returned as it is, and rejected later."""
         for source in (self.override, self.override.get("Placement", {}), self.data.get("Placement", {})):
             if source.get("AvailabilityZoneId"):
                 return str(source["AvailabilityZoneId"])
@@ -123,7 +123,7 @@ class _Reader:
         }
 
     def pool(self, answer: dict[str, Any]) -> Pool:
-        """The pool, or an ApiError that is about this pool alone."""
+        """The pool, or an ApiError for this pool alone."""
         spec = self.source.overridden(self.override)
         if self.zone_id and self.zone_id not in self.account.zone_names:
             raise invalid(f"Invalid availability zone: [{self.zone_id}]")
@@ -163,7 +163,7 @@ class _Reader:
         return str(self.override.get("SubnetId", "") or in_template)
 
     def _subnet(self, requested_zone: str) -> Subnet | None:
-        """The one that is named, else the default one of the zone, else of the first zone."""
+        """The requested subnet, else the default subnet of the zone, else the first default subnet."""
         mine = self.account.id
         if self._subnet_id:
             named = self.region.subnets.get(self._subnet_id)

@@ -1,10 +1,10 @@
-"""An image, as a region is set up with it."""
+"""An image of a region's setup."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-AMAZON: Final = "602401143452"  # who owns the EKS images
+AMAZON: Final = "602401143452"  # owner of the EKS images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

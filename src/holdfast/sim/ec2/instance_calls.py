@@ -1,7 +1,7 @@
-"""The calls about instances: describe, terminate, reboot. Called by `service`; `select` is called by `status_calls` too.
+"""Describes, terminates and reboots instances. Called by `service`; `status_calls` uses `select`.
 
-The rules: groups, the reservation specification and tags are on every instance, since clients read them in every
-response; an id that is unknown fails the whole call; a terminated instance is described for a while.
+Every instance has its groups, reservation specification and tags, because clients read them in every response. An
+unknown id fails the whole call. A terminated instance is described for a while.
 """
 
 from collections.abc import Iterable
@@ -99,7 +99,7 @@ def describe(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def _batches(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Instances that were launched together stand together, under what EC2 calls a reservation."""
+    """Groups the instances of one launch, which EC2 calls a reservation."""
     batches: dict[str, dict[str, Any]] = {}
     for answer in answers:
         instance = {name: value for name, value in answer.items() if name not in {"Batch", "Owner"}}
@@ -144,13 +144,13 @@ def reboot(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def set_reservation(region: RegionState, request: Request) -> dict[str, Any]:
-    """ModifyInstanceCapacityReservationAttributes: for stopped instances, which there are none of."""
+    """ModifyInstanceCapacityReservationAttributes: only for stopped instances, which do not exist here."""
     (instance,) = select(region, request, [request.need("InstanceId")])
     raise ApiError("IncorrectInstanceState", f"The instance '{instance.id}' is not stopped.")
 
 
 def select(region: RegionState, request: Request, ids: Iterable[str]) -> list[Instance]:
-    """The instances with these ids, or all instances of the account, as old as the call reads them."""
+    """The instances with these ids, or all of the account, with the staleness of the call."""
     ids = tuple(dict.fromkeys(ids))
     for each in ids:
         if not each.startswith("i-"):
@@ -169,7 +169,7 @@ def select(region: RegionState, request: Request, ids: Iterable[str]) -> list[In
 
 
 def render(region: RegionState, instance: Instance) -> dict[str, Any]:
-    """As DescribeInstances says it to the account it belongs to."""
+    """The instance as in DescribeInstances."""
     spec, account = instance.spec, region.account(instance.account)
     subnet = region.subnets[instance.subnet_id]
     groups = [{"GroupId": group, "GroupName": region.group_names[group]} for group in spec.security_groups]
@@ -215,7 +215,7 @@ def render(region: RegionState, instance: Instance) -> dict[str, Any]:
 
 
 def _optional(instance: Instance) -> dict[str, Any]:
-    """Members that EC2 leaves out where there is nothing to say."""
+    """Members that EC2 leaves out if they are empty."""
     spec = instance.spec
     texts = {
         "CapacityReservationId": instance.reservation_id,
@@ -263,7 +263,7 @@ def _volumes(instance: Instance) -> list[dict[str, Any]]:
 def _interfaces(
     instance: Instance, groups: list[dict[str, str]], dns: str, vpc_id: str
 ) -> list[dict[str, Any]]:
-    """The first has the address; further ones are there as far as they are EFAs."""
+    """The first interface has the address; further ones exist only for EFAs."""
     count = max(1, instance.spec.efas)
     return [
         {

@@ -1,7 +1,7 @@
-"""The states of an instance: pending, running, shutting-down, terminated, removed; and of the slot it holds.
+"""The states of an instance and of its slot: pending, running, shutting-down, terminated, removed.
 
-The rules: a slot is free again only when its instance is terminated and the release lag has passed, not when the end is
-asked for; an instance that has ended never comes back.
+A slot is free only when its instance is terminated and the release lag has passed, not when the termination starts. A
+terminated instance is never started again.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from holdfast.sim.ec2 import times
 from holdfast.sim.ec2.entities import ENDS, REBOOTS, Instance, Reservation
 from holdfast.sim.ec2.region_state import RegionState
 
-_HEALTH_LAG_S = 120  # how long a status check takes to fail
+_HEALTH_LAG_S = 120  # time until a status check fails
 
 
 def boot(region: RegionState, instance_id: str) -> None:
@@ -23,15 +23,15 @@ def boot(region: RegionState, instance_id: str) -> None:
 
 
 def impair(region: RegionState, instance_id: str, check: str = "instance") -> None:
-    """From now on a status check of it fails."""
+    """Makes a status check of the instance fail."""
     instance = region.instances.get(instance_id)
     if instance and instance.is_pending_or_running:
         region.put_instance(instance, impaired={check: region.now_s} | instance.impaired)
 
 
 def reboot(region: RegionState, instance: Instance) -> None:
-    """In place: it keeps its slot. What ailed the instance itself is gone, unless nothing on it ever answered; what
-    ails its host is not. A reboot that was scheduled need not come any more."""
+    """Reboots in place: the instance keeps its slot. It repairs the instance's own status check, unless the instance is
+    silent, and not the host's. It completes a scheduled reboot."""
     event = instance.event
     changes: dict[str, Any] = {}
     if event and event.code in REBOOTS:
@@ -43,7 +43,8 @@ def reboot(region: RegionState, instance: Instance) -> None:
 
 
 def scheduled(region: RegionState, instance_id: str) -> None:
-    """The time of its event has come. An instance that AWS stops never comes back here: there are no stopped ones."""
+    """Executes a scheduled event. An instance that AWS stops is terminated, because there are no stopped instances
+    here."""
     instance = region.instances.get(instance_id)
     if not instance or not instance.is_pending_or_running or not instance.event or instance.event.over:
         return
@@ -57,7 +58,7 @@ def scheduled(region: RegionState, instance_id: str) -> None:
 
 
 def terminate(region: RegionState, instance: Instance, code: str, message: str) -> None:
-    """Begins the end. Twice is once."""
+    """Starts the termination. Idempotent."""
     if instance.is_pending_or_running:
         region.put_instance(instance, state="shutting-down", state_reason=(code, message))
         region.at(region.now_s + region.setup.timings.shutdown_s, "instance.end", instance.id)
@@ -79,7 +80,7 @@ def end(region: RegionState, instance_id: str) -> None:
 
 
 def release(region: RegionState, instance_id: str) -> None:
-    """The slot is counted as available again; one that is being taken back returns to where it came from."""
+    """Frees the slot; a slot that is being reclaimed returns to its source reservation."""
     instance = region.instances[instance_id]
     if not instance.held_reservation_id:
         return
@@ -92,7 +93,7 @@ def release(region: RegionState, instance_id: str) -> None:
 
 
 def give_back(region: RegionState, lent: Reservation, count: int) -> None:
-    """Free slots of an interruptible reservation go back to the one they were lent by."""
+    """Moves free slots of an interruptible reservation back to its source."""
     source = region.reservations[lent.source_id]
     lent = region.put_reservation(lent, total=lent.total - count, available=lent.available - count)
     region.put_reservation(source, lent=source.lent - count, available=source.available + count)
@@ -112,12 +113,12 @@ def give_back(region: RegionState, lent: Reservation, count: int) -> None:
 
 
 def remove(region: RegionState, instance_id: str) -> None:
-    """From now on it is not described any more."""
+    """The instance is not described any more."""
     region.instances.drop(instance_id)
 
 
 def interrupt(region: RegionState, instance: Instance, detail_type: str, **detail: Any) -> None:
-    """A warning now, the end when the notice is over."""
+    """Emits a warning, and schedules the termination."""
     ends_s = region.now_s + region.setup.timings.interruption_s
     region.emit(
         instance.account,

@@ -1,7 +1,7 @@
-"""The calls that lend free slots as an interruptible reservation, and take them back. Called by `service`.
+"""Calls that create and change interruptible reservations. Called by `service`.
 
-The rules: free slots come back at once; an instance in one that is taken back is warned, and its slot comes
-back when it is terminated; the lending reservation counts what it lent as in use.
+Free slots return at once. An instance in a reclaimed slot gets a warning, and the slot returns when the instance is
+terminated. The source reservation counts the slots as used.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from holdfast.sim.ec2.requests import Request, invalid
 
 
 def lend(region: RegionState, request: Request) -> dict[str, Any]:
-    """CreateInterruptibleCapacityReservationAllocation: free slots become a reservation that can be taken back."""
+    """CreateInterruptibleCapacityReservationAllocation: moves free slots to an interruptible reservation."""
     source, count = reservation_calls.owned(region, request), request.need("InstanceCount")
     if not source.active or source.end_s or source.lent_to or source.kind == CAPACITY_BLOCK:
         raise reservation_calls.wrong_state(source)
@@ -30,7 +30,8 @@ def lend(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def take_back(region: RegionState, request: Request) -> dict[str, Any]:
-    """UpdateInterruptibleCapacityReservationAllocation: more slots, or fewer, with a warning to who is inside."""
+    """UpdateInterruptibleCapacityReservationAllocation: more slots, or fewer, with a warning to the instances in
+    them."""
     source, wanted = reservation_calls.owned(region, request), request.need("TargetInstanceCount")
     lent = region.reservations.get(source.lent_to)
     if lent is None or lent.target >= 0:

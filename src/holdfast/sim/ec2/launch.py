@@ -1,6 +1,6 @@
-"""Makes the instances of a plan.
+"""Creates the instances of a plan.
 
-The rule: a slot is taken in the same moment as its instance is made.
+A slot is taken at the same time as its instance is created.
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from holdfast.sim.ec2.entities import Instance
 from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
 
-_RESERVED_ADDRESSES = 4  # AWS keeps the first of every subnet
+_RESERVED_ADDRESSES = 4  # AWS reserves the first addresses of every subnet
 
 
 def make(
@@ -71,7 +71,7 @@ def _make_one(
 
 
 def _partition(region: RegionState, account: str, group: str) -> int:
-    """EC2 deals instances out evenly over the partitions of a group."""
+    """EC2 distributes instances evenly over the partitions of a group."""
     found = (g for g in region.setup.placement_groups if group and (g.account, g.name) == (account, group))
     count = next((g.partitions for g in found), 0)
     if not count:
@@ -85,7 +85,7 @@ def _partition(region: RegionState, account: str, group: str) -> int:
 
 
 def _address(region: RegionState, subnet_id: str) -> str:
-    """The next address of the subnet that no instance has; after the last comes the first."""
+    """The next free address of the subnet, round-robin."""
     subnet = region.subnets[subnet_id]
     first = int(ipaddress.ip_address(subnet.cidr.partition("/")[0])) + _RESERVED_ADDRESSES + 1
     for _ in range(subnet.addresses):

@@ -1,8 +1,8 @@
-"""The ledger of money: what each hour cost, for what, and who caused it.
+"""The ledger of costs: the price of each hour, its subject and its payer.
 
-`region_state` books whenever an instance or a reservation changes; scenarios and reports read it. The rules: at any
-moment a thing has at most one open charge; an instance inside a reservation costs nothing of its own, since
-the owner pays for every slot, used or not; only running instances are billed.
+`region_state` books each change of an instance or a reservation; scenarios and reports read it. An instance or a
+reservation has at most one open charge. An instance in a reservation costs nothing itself, because the owner pays for
+every slot, used or not. Only running instances are billed.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ HOUR_S: Final = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """A rate that holds from one moment to another."""
+    """A price per hour during an interval."""
 
     what: str  # an instance id or a reservation id
     kind: str  # on-demand, spot, reserved, reservation or capacity-block
-    account: str  # who pays
+    account: str  # the payer
     agent: str = ""  # user agent of the client that launched it
     tags: Mapping[str, str] = field(default_factory=dict)
     nano_usd_per_hour: int
@@ -27,7 +27,7 @@ class Charge:
     to_s: int | None = None
 
     def nano_usd(self, from_s: int, until_s: int) -> int:
-        """What it cost within a window."""
+        """The cost within an interval."""
         end_s = until_s if self.to_s is None else min(self.to_s, until_s)
         return self.nano_usd_per_hour * max(0, end_s - max(self.from_s, from_s)) // HOUR_S
 
@@ -36,10 +36,10 @@ class Ledger:
     def __init__(self, changed: Callable[[str], None]) -> None:
         self.open: dict[str, Charge] = {}
         self.closed: list[Charge] = []
-        self._changed = changed  # called with what is billed differently from now on
+        self._changed = changed  # called with the id whose charge changed
 
     def book(self, charge: Charge) -> None:
-        """From now on the thing costs this much; what it cost before is closed."""
+        """Starts a new charge; closes the previous one."""
         before = self.open.get(charge.what)
         if before and (before.kind, before.nano_usd_per_hour) == (charge.kind, charge.nano_usd_per_hour):
             return
@@ -60,7 +60,7 @@ class Ledger:
         yield from self.open.values()
 
     def nano_usd(self, from_s: int, until_s: int, *, tag: str = "") -> Counter[tuple[str, str]]:
-        """What a window cost, by kind and by who caused it: the value of a tag, or the account."""
+        """The cost of an interval, by kind and by the value of a tag, or by account."""
         costs: Counter[tuple[str, str]] = Counter()
         for charge in self.charges():
             payer = charge.tags.get(tag, "") if tag else charge.account
@@ -68,7 +68,7 @@ class Ledger:
         return costs
 
     def by_hour(self, from_s: int, until_s: int, *, tag: str = "") -> dict[int, Counter[tuple[str, str]]]:
-        """The same, hour by hour, by the second each hour begins."""
+        """The same for each hour, by its first second."""
         return {
             hour_s: self.nano_usd(hour_s, min(hour_s + HOUR_S, until_s), tag=tag)
             for hour_s in range(from_s, until_s, HOUR_S)

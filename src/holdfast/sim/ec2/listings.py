@@ -1,7 +1,7 @@
-"""What a request found, kept while pages are still to be cut from it.
+"""Caches the results of a request while further pages may be read from them.
 
-`service` keeps one `Listings` and gives it to every request; `pages` reads and fills it. The rule: a list is of one
-moment of the region. When anything has changed since, it is forgotten, and the next page is cut from a new one.
+`service` passes one `Listings` to every request; `pages` reads and fills it. A list is of one state of the region.
+After any change it is discarded, and the next page is read from a new one.
 """
 
 from collections.abc import Callable
@@ -18,35 +18,35 @@ _PAGES_MAX: Final = 32
 class Sizes:
     least: int = 5
     most: int = 1000
-    usual: int | None = None  # where none is asked for: None is everything
+    usual: int | None = None  # without MaxResults; None: everything
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Everything a request found, sorted."""
+    """All results of a request, sorted."""
 
     answers: list[dict[str, Any]]
     member: str
     key: Key
     sizes: Sizes
-    shape: Shape  # makes of a page's answers what stands under `member`
+    shape: Shape  # converts the items of a page to the value of `member`
 
 
 class Listings:
     def __init__(self, page_size: int = 0) -> None:
-        self.page_size = page_size  # the most that any page has; 0: no such bound
+        self.page_size = page_size  # the maximum of any page; 0: none
         self._moment: object = None
         self._pages: dict[tuple[str, int], tuple[Listing, int]] = {}
 
     def at(self, moment: object) -> "Listings":
-        """Forgets what was kept at another moment."""
+        """Discards lists of other states."""
         if moment != self._moment:
             self._moment = moment
             self._pages.clear()
         return self
 
     def get(self, key: tuple[str, int]) -> tuple[Listing, int] | None:
-        """What a token, read with a certain staleness, is of, and where its page begins."""
+        """The list of a token and a staleness, and the start of its page."""
         return self._pages.get(key)
 
     def keep(self, key: tuple[str, int], listing: Listing, begin: int) -> None:

@@ -1,7 +1,7 @@
-"""The calls about what a region was set up with: subnets, security groups, images, placement groups.
+"""Calls about the setup of a region: subnets, security groups, images, placement groups.
 
-Called by `service`. The rule: free addresses are counted from the instances that hold them, so they come back
-only when an instance is terminated.
+Called by `service`. Free addresses are computed from the instances that use them, so they become free only when an
+instance is terminated.
 """
 
 from collections.abc import Iterable
@@ -120,7 +120,7 @@ def security_groups(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def images(region: RegionState, request: Request) -> dict[str, Any]:
-    """A deprecated image is described to other accounts than its owner only when it is requested by id or with a flag."""
+    """A deprecated image of another account is described only by id or with IncludeDeprecated."""
     visible = [i for i in region.setup.images if i.public or i.owner == request.account]
     selected = _by_id(
         [_image(i) for i in visible],
@@ -174,7 +174,7 @@ def placement_groups(region: RegionState, request: Request) -> dict[str, Any]:
 def _by_id(
     answers: list[dict[str, Any]], member: str, requested: Iterable[str], code: str, what: str
 ) -> list[dict[str, Any]]:
-    """The requested items, by name or id, each of which must exist; all, if none is named."""
+    """The requested items by name or id, each of which must exist; all if none is requested."""
     if not requested:
         return answers
     known = {answer[member]: answer for answer in answers}

@@ -1,9 +1,9 @@
-"""Answers in pages.
+"""Responses in pages.
 
-The rules, as EC2's: no page size together with ids; a size outside the bounds is an error, not cut; a token continues
-after the last key that was given, so what is added or goes meanwhile neither repeats nor hides the rest; a token of
-another request is refused; a page may have less than was asked for, though there is more. While nothing changes,
-further pages are cut from the list that the first was cut from.
+As in EC2: a page size together with ids is an error; so is a size outside the limits. A token continues after the last
+returned key, so items that are added or removed meanwhile neither repeat nor hide others. A token of another request is
+rejected. A page may be shorter than requested although there are more. While nothing changes, further pages are read
+from the list of the first one.
 """
 
 import base64
@@ -27,8 +27,8 @@ def page(
     ids: str = "",
     shape: Shape | None = None,
 ) -> dict[str, Any]:
-    """One page under `member`, sorted by key. `ids` is the parameter that a page size cannot go with; `shape` makes
-    of a page's answers what stands under `member`."""
+    """One page under `member`, sorted by key. `ids` is the parameter that excludes a page size; `shape` converts the
+    items of a page to the value of `member`."""
     if ids and request.get(ids) and request.get("MaxResults") is not None:
         raise clash(f"The parameter {ids} cannot be used with the parameter MaxResults")
     after = _read(request)
@@ -37,7 +37,7 @@ def page(
 
 
 def next_page(request: Request) -> dict[str, Any] | None:
-    """The page that a token asks for, cut from the list it is of; None where that has to be made again."""
+    """The page of a token from a cached list; None if the list must be computed again."""
     listing = request.listings.get((request.get("NextToken"), request.stale_s))
     if listing is None:
         return None

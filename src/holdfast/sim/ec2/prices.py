@@ -1,8 +1,8 @@
-"""What an instance costs an hour, in nano-USD: shipped list prices, and spot prices made from them, unless the setup
-names other prices.
+"""Prices of instances per hour in nano-USD: shipped list prices, and spot prices derived from them, unless the setup
+has others.
 
-No spot prices are shipped, so each pool has a discount of its own, drawn from its name: the same in every run,
-different from pool to pool.
+No spot prices are shipped, so each pool has a discount that is derived from its name: the same in every run, different
+for each pool.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _DEPTHS = 10
 
 
 def on_demand(setup: Setup, instance_type: str) -> int | None:
-    """None where no price is known."""
+    """None for an unknown price."""
     if instance_type in setup.prices:
         return setup.prices[instance_type]
     return ec2.region(setup.region).on_demand_nano_usd.get(instance_type)
@@ -32,7 +32,7 @@ def spot(setup: Setup, instance_type: str, zone_id: str) -> int | None:
 
 
 def spot_depth(instance_type: str, zone_id: str) -> int:
-    """How much spare capacity a spot pool has, from 0 (nearly none) to 9."""
+    """The spare capacity of a spot pool, from 0 (nearly none) to 9."""
     return _drawn("depth", instance_type, zone_id) % _DEPTHS
 
 

@@ -1,8 +1,8 @@
-"""The state of one simulated region: tables of entities, the agenda of what is due, money and events.
+"""The state of one simulated region: tables of entities, scheduled changes, costs and events.
 
-Every module of the simulator works on this; `service` owns it. The rules: all writes go through it, so that
-history, money and the count of writes stay true; its time never runs backwards, whatever the clock does; while
-the agenda is worked off it is the time of the entry, so what happens during a jump happens at its own moment.
+Every module of the simulator works on it. All writes pass through it, so that history, costs and the number of writes
+stay correct. Its time never goes backwards, even if the clock does. While a scheduled change is applied, the time is
+that of the change, so that changes during a jump happen at their own times.
 """
 
 import functools
@@ -29,7 +29,7 @@ Event = dict[str, Any]
 
 
 class Now(Protocol):
-    """The part of the Clock port that EC2 needs."""
+    """The part of the Clock port that EC2 uses."""
 
     def now_s(self) -> int: ...
 
@@ -55,11 +55,11 @@ class RegionState:
         self._planned = planned
         self.agenda: list[tuple[int, int, str, str]] = []
         self.entries = 0
-        self.given: Counter[str] = Counter()  # every id that was ever given out
-        self.touched: dict[str, None] = {}  # ids that were written, billed or given out since the last check
+        self.given: Counter[str] = Counter()  # every id so far
+        self.touched: dict[str, None] = {}  # ids that were written, billed or created since the last check
         self.ledger = Ledger(self._touch)
         self.answers: dict[tuple[str, str, str], tuple[str, bytes]] = {}  # by client token
-        self.addresses: Counter[str] = Counter()  # given out so far, by subnet
+        self.addresses: Counter[str] = Counter()  # addresses assigned so far, by subnet
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
         self.usage = Usage()
         self.instances: Table[Instance] = Table(self._moment, self._changed_instance)
@@ -71,13 +71,13 @@ class RegionState:
     # --- Time ---------------------------------------------------------------------------------------
 
     def at(self, due_s: int, action: str, subject: str) -> None:
-        """Puts something on the agenda. What it finds when it is due decides whether it still happens."""
+        """Schedules a change. The state at that time decides whether it still happens."""
         self.entries += 1
         heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
         self._planned()
 
     def due(self) -> tuple[str, str] | None:
-        """The next entry whose time has come, with the region's time set to it; then the clock's time."""
+        """The next due change, with the region's time set to its own; without one, sets the clock's time."""
         clock_s = self._clock.now_s()
         if self.agenda and self.agenda[0][0] <= clock_s:
             due_s, _, action, subject = heapq.heappop(self.agenda)
@@ -89,13 +89,13 @@ class RegionState:
     # --- Names --------------------------------------------------------------------------------------
 
     def new_id(self, prefix: str) -> str:
-        """As EC2 makes them: 17 hexadecimal digits, the first of them 0."""
+        """A new id in EC2's format: 17 hexadecimal digits, the first of them 0."""
         return self.give_id(
             f"{prefix}-0{hashlib.blake2b(self._ids.token().encode(), digest_size=8).hexdigest()}"
         )
 
     def give_id(self, id_: str) -> str:
-        """Records that an id is in use from now on."""
+        """Records an id as used."""
         self.given[id_] = self.given.get(id_, 0) + 1
         self._touch(id_)
         return id_
@@ -116,7 +116,7 @@ class RegionState:
 
     @functools.cached_property
     def offered(self) -> dict[str, tuple[str, ...]]:
-        """The zone ids of each type. The shipped zone names are turned into ids once, here."""
+        """The zone ids of each type, converted from the shipped zone names."""
         shipped = ec2.region(self.setup.region)
         ids = {zone.name: str(zone.id) for zone in shipped.zones}
         return {name: tuple(ids[zone] for zone in zones) for name, zones in shipped.zones_by_type.items()}
@@ -131,7 +131,7 @@ class RegionState:
 
     @functools.cached_property
     def group_names(self) -> dict[str, str]:
-        """Names of the security groups."""
+        """Names of security groups."""
         return {group.id: group.name for group in self.setup.security_groups}
 
     def arn(self, account: str, resource: str) -> str:
@@ -165,7 +165,7 @@ class RegionState:
         resources: tuple[str, ...] = (),
         source: str = "aws.ec2",
     ) -> None:
-        """An event as EventBridge delivers it."""
+        """Emits an EventBridge event."""
         digits = hashlib.blake2b(self._ids.token().encode(), digest_size=16).hexdigest()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
         self._sink(
@@ -205,7 +205,7 @@ class RegionState:
         )
 
     def _book_reservation(self, reservation: Reservation) -> None:
-        """An interruptible one costs nothing of its own: its slots are paid for in the one they come from."""
+        """An interruptible reservation costs nothing itself: its slots are paid for in its source."""
         if not reservation.active or reservation.interruptible:
             self.ledger.stop(reservation.id, self.now_s)
             return

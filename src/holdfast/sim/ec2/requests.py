@@ -1,7 +1,7 @@
-"""One call as the operations see it, and the errors that several of them answer with.
+"""One call as the operations get it, and errors that several operations return.
 
-The rule: an operation checks everything it can before it calls `proceed`, and writes nothing before that, so that a dry
-run answers what the real call would.
+An operation makes all its checks before it calls `proceed`, and writes nothing before that, so that a dry run returns
+the same error as the real call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class Request:
     params: Mapping[str, Any]
     account: str
     agent: str = ""
-    stale_s: int = 0  # how old the answer of a Describe call is
+    stale_s: int = 0  # age of the data in a Describe response
     listings: Listings = field(default_factory=Listings)
 
     @property
@@ -35,12 +35,12 @@ class Request:
         return value
 
     def proceed(self) -> None:
-        """Everything is checked: the call takes effect, unless it is a dry run."""
+        """Call it after all checks: raises DryRunOperation in a dry run."""
         if self.dry_run:
             raise dry_run()
 
     def tags(self, resource_type: str) -> dict[str, str]:
-        """What TagSpecifications gives to one kind of resource."""
+        """The tags in TagSpecifications for one resource type."""
         return tags_for(self.get("TagSpecifications", ()), resource_type)
 
 

@@ -1,7 +1,7 @@
-"""The calls about capacity reservations. Called by `service`.
+"""Calls about capacity reservations. Called by `service`.
 
-The rules: an account sees what it owns and what is shared with it; zone names are the caller's; an id that is
-not visible does not exist; counts may be as old as the staleness of the call.
+An account can see the reservations that it owns and those shared with it. Zone names are those of the caller. An id
+that is not visible does not exist. Counts have the staleness of the call.
 """
 
 from typing import Any, Final
@@ -136,7 +136,7 @@ def cancel(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def usage(region: RegionState, request: Request) -> dict[str, Any]:
-    """Who uses how many: the owner sees every account, the others themselves."""
+    """The usage by account: the owner gets that of all accounts, other accounts only their own."""
     reservation = _visible(region, request)
     counts: dict[str, int] = {}
     for instance in region.instances:
@@ -194,7 +194,7 @@ def blocks(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def render(region: RegionState, account: str, reservation: Reservation) -> dict[str, Any]:
-    """As DescribeCapacityReservations says it to one account."""
+    """The reservation as in DescribeCapacityReservations of one account."""
     answer: dict[str, Any] = {
         "CapacityReservationId": reservation.id,
         "OwnerId": reservation.owner,

@@ -1,8 +1,8 @@
-"""The life of a capacity reservation, who fits into it, and who joins by itself.
+"""The states of a capacity reservation, and which instances use it.
 
-The rules: an instance is in one reservation at most; an ordinary reservation's end leaves its instances running,
-outside; a capacity block's end takes them with it, 30 minutes ahead (60 for UltraServers); only `open` instances join
-by themselves, and only open reservations, or those of the group they target.
+An instance is in at most one reservation. At the end of an ordinary reservation its instances keep running outside it.
+The instances of a capacity block are terminated 30 minutes before its end (60 for UltraServers). Only running instances
+with the preference `open` move into a reservation, and only into open ones or those of the group that they target.
 """
 
 from holdfast.sim.ec2 import instances
@@ -14,7 +14,7 @@ _NOT_STARTED = ("scheduled", "pending")
 
 
 def schedule(region: RegionState, reservation: Reservation) -> None:
-    """Puts a reservation's dates on the agenda; again when they change."""
+    """Schedules the changes at a reservation's dates; call it again when they change."""
     if reservation.state in _NOT_STARTED:
         region.at(reservation.start_s, "reservation.start", reservation.id)
     if reservation.end_s:
@@ -57,7 +57,7 @@ def expire(region: RegionState, reservation_id: str) -> None:
 
 
 def end(region: RegionState, reservation: Reservation, state: str) -> None:
-    """The reservation expired or was cancelled: no instance holds a slot any more."""
+    """Ends an expired or cancelled reservation: its instances no longer hold slots."""
     for instance in region.instances:
         if instance.held_reservation_id == reservation.id:
             region.put_instance(instance, held_reservation_id="", reservation_id="")
@@ -86,7 +86,7 @@ def fits(
     instance_type: str,
     zone_id: str,
 ) -> bool:
-    """Whether every attribute matches, whatever the state and the available slots."""
+    """Whether every attribute matches, independent of the state and the free slots."""
     group_arn = region.arn(account, f"placement-group/{spec.placement_group}") if spec.placement_group else ""
     return (
         reservation.visible_to(account)
@@ -99,7 +99,7 @@ def fits(
 
 
 def usable(region: RegionState, reservation: Reservation) -> bool:
-    """Whether EC2 launches into it now, if it has an available slot."""
+    """Whether EC2 launches into it now, if it has a free slot."""
     if reservation.kind == CAPACITY_BLOCK and region.now_s >= reservation.reclaim_s:
         return False
     return reservation.active
@@ -110,7 +110,7 @@ def is_open(reservation: Reservation) -> bool:
 
 
 def join_running(region: RegionState, reservation: Reservation) -> None:
-    """Running instances that match use the reservation, oldest first, while it has available slots."""
+    """Matching running instances use the reservation, oldest first, while it has free slots."""
     if not usable(region, reservation):
         return
     groups = {group.id for group in region.groups if reservation.id in group.members}

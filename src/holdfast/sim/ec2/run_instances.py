@@ -1,6 +1,6 @@
-"""RunInstances: one pool, as many instances as its capacity allows between a minimum and a maximum.
+"""RunInstances: one pool, and as many instances between MinCount and MaxCount as it has capacity for.
 
-Called by `service`. The rule: below the minimum nothing is launched, and the error is the call's.
+Called by `service`. Below the minimum nothing is launched, and the call fails.
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, invalid
 from holdfast.sim.ec2.setup import Subnet
 
-_OVER_TEMPLATE: Final = (  # parameters that take the place of what a launch template says
+_OVER_TEMPLATE: Final = (  # parameters that override the launch template
     "ImageId", "InstanceType", "SecurityGroupIds", "NetworkInterfaces", "IamInstanceProfile", "UserData",
     "CapacityReservationSpecification", "InstanceMarketOptions", "Placement", "BlockDeviceMappings",
     "Monitoring", "MetadataOptions",

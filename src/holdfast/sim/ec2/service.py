@@ -1,8 +1,8 @@
-"""The simulated EC2 as the fronts call it: one operation in, one answer or one error out.
+"""The simulated EC2: handles one operation, with a result or an error.
 
-The fronts and the product reach it through `call` only. The rules: before a call the region catches up with the clock;
-after a call that wrote, and after time has passed, every checker looks at what was touched; the same client token with
-the same parameters gives the first answer again.
+Fronts use only `call`. Before a call, scheduled changes up to the clock's time are applied. After a write, and after
+time has passed, every checker checks what changed. A repeated client token with the same parameters returns the first
+response again.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ class Ec2:
         planned: Callable[[], None] = lambda: None,
         throttled: bool = True,
     ) -> None:
-        """Events go to `sink`; `planned` is called when something was put on the agenda."""
+        """Events are sent to `sink`; `planned` is called when a change is scheduled."""
         self.region = RegionState(
             clock=clock, ids=ids, setup=setup, faults=faults.Faults(rules, ids), sink=sink, planned=planned
         )
@@ -98,12 +98,12 @@ class Ec2:
         self._listings = Listings(setup.page_size)
 
     def advance(self) -> None:
-        """Brings the region to the clock's time, for who looks at it without calling."""
+        """Applies scheduled changes up to the clock's time, for callers that read the region directly."""
         agenda.catch_up(self.region)
         self._check()
 
     def check_all(self) -> None:
-        """Every checker over everything, for the end of a story."""
+        """Runs every checker on everything, at the end of a test."""
         self._check()
         self._watch.check_all()
 
@@ -136,7 +136,7 @@ class Ec2:
             raise ApiError("InternalError", "An internal error has occurred", 500)
 
     def _once(self, run: Operation, request: Request) -> dict[str, Any]:
-        """Runs the operation, or repeats its answer to an earlier request with this token."""
+        """Runs the operation, or returns the response of an earlier request with this token."""
         token = request.get("ClientToken")
         key = (request.account, request.operation, str(token))
         fingerprint = _fingerprint(request) if token else ""

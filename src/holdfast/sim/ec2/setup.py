@@ -1,7 +1,6 @@
-"""What a simulated region begins with: accounts, zones, subnets, security groups, images, and how fast it is.
+"""The setup of a simulated region: accounts, zones, subnets, security groups, images and timings.
 
-Nothing here changes afterwards. The rule: zone ids are EC2's and the same for every account, zone names are an
-account's own.
+It does not change later. Zone ids are EC2's and the same for every account; zone names are those of an account.
 """
 
 import functools
@@ -14,22 +13,22 @@ from holdfast.sim.ec2 import eks_images
 from holdfast.sim.ec2.images import Image
 
 ACCOUNT: Final = "111122223333"
-DEFAULT_GROUP: Final = "default"  # the name of the group that every VPC has
+DEFAULT_GROUP: Final = "default"  # the name of the default group of every VPC
 VPC: Final = "vpc-0a1b2c3d4e5f60718"
 CLUSTER: Final = "holdfast"
 KUBERNETES: Final = "1.36"
-ZONES_OF_CLUSTER: Final = 3  # with a subnet that has the cluster's tag
+ZONES_OF_CLUSTER: Final = 3  # zones that have a subnet with the cluster's tag
 
 
 @dataclass(frozen=True)
 class Account:
     id: str
-    zone_ids: Mapping[str, str]  # by the name this account knows a zone by
-    vcpu_limit: int = 0  # on-demand processors it may run at once; 0: no limit
+    zone_ids: Mapping[str, str]  # by the account's zone name
+    vcpu_limit: int = 0  # quota of on-demand vCPUs; 0: none
 
     @functools.cached_property
     def zone_names(self) -> dict[str, str]:
-        """By the id of the zone."""
+        """Zone names by zone id."""
         return {zone_id: name for name, zone_id in self.zone_ids.items()}
 
     def zone_name(self, zone_id: str) -> str:
@@ -69,15 +68,15 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """How long things take. A scenario sets what it is about."""
+    """Durations. A scenario sets the fields that it needs."""
 
     boot_s: int = 20  # pending to running
     shutdown_s: int = 30  # shutting-down to terminated
-    release_lag_s: int = 30  # terminated to its slot being counted as available
+    release_lag_s: int = 30  # from terminated until the slot is counted as available
     reservation_pending_s: int = 0  # a new reservation is pending this long
     expiry_lag_s: int = 0  # an ordinary reservation ends this long after its end date, at most an hour
     forget_s: int = 3600  # a terminated instance is described this long
-    stale_s: int = 0  # how old every answer of a Describe call is
+    stale_s: int = 0  # age of the data in every Describe response
     interruption_s: int = 120  # from an interruption warning to the end
 
 
@@ -89,9 +88,9 @@ class Setup:
     security_groups: tuple[SecurityGroup, ...]
     images: tuple[Image, ...]
     placement_groups: tuple[PlacementGroup, ...] = ()
-    has_profile: Callable[[str], bool] = lambda _: True  # whether IAM knows an instance profile of that name
+    has_profile: Callable[[str], bool] = lambda _: True  # whether IAM has an instance profile of that name
     timings: Timings = Timings()
-    page_size: int = 0  # how many items a page has at most, whatever is asked for; 0: no such bound
+    page_size: int = 0  # maximum of items in any page; 0: none
     prices: Mapping[str, int] = field(
         default_factory=dict
     )  # on demand, nano-USD an hour, instead of the shipped
@@ -108,8 +107,8 @@ def plain(
 ) -> Setup:
     """Accounts with a subnet in every zone, the default security group and one for nodes, and the images of EKS.
 
-    The first account knows the zones by the shipped names, each further one by names moved on by one. As in most
-    accounts, the cluster has subnets in three zones: those of the other zones lack its tag.
+    The first account has the shipped zone names; each further one has names shifted by one. As in most accounts, the
+    cluster has subnets in three zones: subnets of the other zones lack its tag.
     """
     zones = ec2.region(region).zones
     known = tuple(

@@ -1,6 +1,6 @@
-"""From the data of a launch template, or of RunInstances, to how an instance is to be.
+"""Converts the data of a launch template, or of RunInstances, to the spec of an instance.
 
-The rule: what EC2 would refuse at launch is refused here with EC2's code; Fleet turns that into an error of the pool.
+Data that EC2 rejects at launch is rejected here with EC2's code; Fleet converts it to an error of the pool.
 """
 
 import base64
@@ -64,7 +64,7 @@ def resolve(region: RegionState, account: str, data: Mapping[str, Any]) -> Spec:
 
 
 def check_data(data: Mapping[str, Any]) -> None:
-    """What EC2 refuses in a launch template when it is written, not when it is used."""
+    """Checks the data that EC2 rejects when a launch template is created, not when it is used."""
     target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if len(target) > 1:
         raise clash("Specify a Capacity Reservation id or a resource group ARN, not both")
@@ -94,7 +94,7 @@ def find_image(region: RegionState, image_id: str) -> Image:
 
 
 def in_network(region: RegionState, spec: Spec, subnet: Subnet) -> Spec:
-    """The same, with the VPC's default group where none is asked for; the groups must be of the VPC."""
+    """The spec with the VPC's default group if none is requested; the groups must be of the VPC."""
     for group in region.setup.security_groups:
         if group.id in spec.security_groups and group.vpc_id != subnet.vpc_id:
             raise ApiError(
@@ -120,7 +120,7 @@ def _groups(region: RegionState, account: str, data: Mapping[str, Any]) -> tuple
 
 
 def _placement_group(region: RegionState, account: str, placement: Mapping[str, Any]) -> str:
-    """Its name."""
+    """The name of the placement group."""
     requested = placement.get("GroupName", "") or placement.get("GroupId", "")
     if not requested:
         return ""

@@ -1,6 +1,6 @@
-"""DescribeInstanceStatus: failed checks and scheduled events. Called by `service`.
+"""DescribeInstanceStatus: failing checks and scheduled events. Called by `service`.
 
-The rule, as EC2's: only running instances are described, unless all are asked for.
+As in EC2, only running instances are described, unless the request includes all.
 """
 
 from typing import Any, Final

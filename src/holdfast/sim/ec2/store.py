@@ -1,7 +1,7 @@
-"""The region's state as bytes and back, so that an endpoint that is restarted continues where it stopped.
+"""Saves and loads the state of the region, so that a restarted endpoint continues.
 
-The rules: everything that EC2 would store is in it, client tokens and what is due included; the setup, the faults and
-the history of stale reads are not, they belong to the run.
+The state has everything that EC2 would store, with client tokens and scheduled changes. The setup, the faults and the
+history for stale reads are not saved; they belong to the run.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ def dump(region: RegionState) -> bytes:
 
 
 def load(region: RegionState, data: bytes) -> None:
-    """Into a region that nothing has happened in yet."""
+    """Loads the state into a new region."""
     assert region.writes == 0, "a region that has begun cannot be replaced"
     saved = msgspec.msgpack.decode(data, type=Saved)
     region.now_s = max(region.now_s, saved.now_s)

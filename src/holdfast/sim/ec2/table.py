@@ -1,7 +1,7 @@
-"""One kind of entity, by id, with the versions that stale reads may still see.
+"""The entities of one kind by id, with older versions for stale reads.
 
-Part of `region_state`. The rules: a change is a new value put under the same id, so that what was true a while ago can be
-read until the history is cut off; an id that was dropped never comes back.
+Part of `region_state`. A change stores a new value under the same id, so that older values can be read until the
+history is cut off. A deleted id is never used again.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class Table(Generic[T]):
         self._changed = changed  # called with the id, the old entry and the new entry
         self._values: dict[str, T] = {}
         self._versions: dict[str, list[tuple[int, T | None]]] = {}
-        self._dropped: deque[tuple[int, str]] = deque()  # what is gone, and since when, oldest first
+        self._dropped: deque[tuple[int, str]] = deque()  # deleted ids and when, oldest first
 
     def put(self, value: T) -> T:
         before = self._values.get(value.id)
@@ -49,11 +49,11 @@ class Table(Generic[T]):
         return len(self._values)
 
     def __iter__(self) -> Iterator[T]:
-        """In the order they were made. The list is a copy: it may be changed meanwhile."""
+        """In the order of creation. The list is a copy: the table may be changed meanwhile."""
         return iter(tuple(self._values.values()))
 
     def as_of(self, moment_s: int) -> Iterator[T]:
-        """What was there then, sorted by id."""
+        """The entities at an earlier time, sorted by id."""
         for key in sorted(self._versions):
             then = [value for since_s, value in self._versions[key] if since_s <= moment_s]
             if then and then[-1] is not None:

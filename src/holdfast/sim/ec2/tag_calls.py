@@ -1,6 +1,6 @@
 """CreateTags and DeleteTags. Called by `service`.
 
-The rule: every resource is looked up before the first is changed, so an unknown one leaves all as they were.
+All resources are checked before the first is changed, so a call with an unknown one changes nothing.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""Launch templates: create, version, describe, delete; and finding the one a launch names.
+"""Launch templates: create, version, describe, delete, and find the one of a launch.
 
-Called by `service` for the calls and by Fleet and RunInstances for the finding. The rule: the NotFound codes
-are exactly EC2's, since Karpenter makes a template anew when it reads one of them.
+Called by `service` for the calls and by Fleet and RunInstances to find one. The NotFound codes are exactly EC2's,
+because Karpenter creates a template again after one of them.
 """
 
 import re
@@ -106,7 +106,7 @@ def describe_versions(region: RegionState, request: Request) -> dict[str, Any]:
 
 
 def find(region: RegionState, account: str, given: dict[str, Any]) -> Template:
-    """The template an id or a name means, one of the two."""
+    """The template with an id or a name; the request must have exactly one of the two."""
     by_id, by_name = given.get("LaunchTemplateId"), given.get("LaunchTemplateName")
     if bool(by_id) == bool(by_name):
         raise (
@@ -129,7 +129,7 @@ def find(region: RegionState, account: str, given: dict[str, Any]) -> Template:
 
 
 def number(template: Template, version: str) -> int:
-    """`$Latest`, `$Default` or a number; the default where none is given."""
+    """`$Latest`, `$Default` or a number; the default version if none is set."""
     match version:
         case "$Latest":
             return len(template.versions)

@@ -1,7 +1,7 @@
-"""Token buckets, as EC2 has them: one an account and operation, sized by the kind of operation.
+"""EC2's token buckets: one for each account and operation, sized by the kind of operation.
 
-The rules: a call costs a token; launching and terminating also cost one of a second bucket for each instance; what is
-not there is RequestLimitExceeded, and the call has no effect.
+A call costs a token. Launching and terminating also cost a token of a second bucket for each instance. Without tokens
+the call returns RequestLimitExceeded and has no effect.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Bucket:
 
 
 READS: Final = Bucket(100, 20)
-WHOLE_READS: Final = Bucket(50, 10)  # without a filter, an id or a page size
+WHOLE_READS: Final = Bucket(50, 10)  # for reads without a filter, an id or a page size
 WRITES: Final = Bucket(50, 5)
 REQUESTS: Final[Mapping[str, Bucket]] = {"CreateTags": Bucket(100, 10), "RunInstances": Bucket(5, 2)}
 RESOURCES: Final[Mapping[str, Bucket]] = {

@@ -1,4 +1,4 @@
-"""Seconds inside, aware datetimes at the API, text in events."""
+"""Times as seconds internally, as aware datetimes in the API, as text in events."""
 
 from datetime import UTC, datetime
 
@@ -16,5 +16,5 @@ def text(seconds: int) -> str:
 
 
 def image_text(seconds: int) -> str:
-    """Images are dated with milliseconds."""
+    """Dates of images have milliseconds."""
     return when(seconds).strftime("%Y-%m-%dT%H:%M:%S.000Z")

@@ -1,7 +1,7 @@
-"""What instances use, counted as they change, so that a launch need not look at all of them.
+"""The resources that instances use, counted incrementally, so that a launch need not read all instances.
 
-Part of `region_state`, read by launches and by DescribeSubnets. The rule: it follows from the instances and from nothing
-else. The checkers have a count of their own.
+Part of `region_state`, read by launches and by DescribeSubnets. It is computed from the instances alone. The checkers
+have their own counts.
 """
 
 from collections import Counter
