@@ -53,9 +53,9 @@ def version() -> str:
     """The version of the project. A commit without the tag of that version has its id appended."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     number = str(project["version"])
-    if _git("tag", "--points-at", "HEAD") == f"v{number}" and not _git("status", "--porcelain"):
-        return number
     dirty = ".dirty" if _git("status", "--porcelain") else ""
+    if f"v{number}" in _git("tag", "--points-at", "HEAD").split() and not dirty:
+        return number
     return f"{number}+{_git('rev-parse', '--short=9', 'HEAD')}{dirty}"
 
 

@@ -91,7 +91,7 @@ def test_term_that_selects_nothing_is_reported_in_a_true_condition() -> None:
     found = reservations.selecting({"id": unknown}, {"tags": {"team": "nobody"}}, {"tags": {"team": "ml"}})
     status, _, message = condition(found, RESERVATIONS)
     assert status == "True"
-    assert f"EC2 knows no reservation {unknown}" in message
+    assert f"EC2 has no reservation {unknown}" in message
     assert "no reservation has tag team=nobody; this account sees 4" in message
     assert condition(found, "Ready")[0] == "True"
     assert [reservations.names[key] for key in listed(found)] == ["ml"]

@@ -124,7 +124,7 @@ def test_reservation_terms_without_a_usable_match_cause_an_event_and_the_class_s
         ((reason, message),) = await env.events(made)
         assert (reason, message) == (found.reason, found.message)
         assert f"{windows.id} cannot be used: it is for Windows" in message
-        assert f"EC2 knows no reservation {unknown}" in message
+        assert f"EC2 has no reservation {unknown}" in message
         await env.settle(10 * MINUTE)
         assert len(await env.events(made)) == 1
 

@@ -17,7 +17,7 @@ from holdfast.sim.api.serving.faults import Cut, Delay, Half, Lose, Refuse
 from holdfast.sim.api.serving.front import Request
 from holdfast.sim.cluster import amounts, pods, timings
 from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Node, Pod, ReplicaSet
-from holdfast.sim.ec2 import control
+from holdfast.sim.ec2 import control, times
 
 
 def test_pods_of_a_growing_deployment_run_on_instances_launched_by_hand() -> None:
@@ -92,6 +92,38 @@ def test_eviction_respects_a_disruption_budget_and_pods_start_on_other_nodes() -
         (budget,) = await env.all(DisruptionBudget)
         assert (budget.status["currentHealthy"], budget.status["disruptionsAllowed"]) == (3, 1)
         assert not budget.status.get("disruptedPods")
+
+    run(program)
+
+
+def test_an_eviction_whose_pod_is_not_deleted_counts_for_two_minutes() -> None:
+    async def program(env: Environment) -> None:
+        env.launch()
+        await env.nodes_ready(1)
+        await env.deploy(replicas=2, cpu="100m")
+        await env.create(
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            {
+                "metadata": {"name": "web"},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+            },
+        )
+        await env.until_running(2)
+        await env.sleep(5)
+        (budget,) = await env.all(DisruptionBudget)
+        assert budget.status["disruptionsAllowed"] == 1
+        (pod, _) = await env.running()
+        evicted = {
+            "disruptedPods": {pod.metadata.name: times.text(env.clock.now_s())},
+            "disruptionsAllowed": 0,
+        }
+        await env.kube.patch(budget, {"status": evicted}, status=True)
+        await env.sleep(100)
+        (budget,) = await env.all(DisruptionBudget)
+        assert (budget.status["disruptionsAllowed"], len(budget.status["disruptedPods"])) == (0, 1)
+        await env.sleep(30)
+        (budget,) = await env.all(DisruptionBudget)
+        assert (budget.status["disruptionsAllowed"], budget.status.get("disruptedPods") or {}) == (1, {})
 
     run(program)
 

@@ -48,6 +48,7 @@ ALLOWED_USES: Final = (
     ),
     AllowedUse("tests/peers/", ("time.*",), "real programs take real time to come up"),
     AllowedUse("tests/bench/", ("print", "time.*"), "a benchmark measures real time and prints it"),
+    AllowedUse("tests/install/", ("print", "time.*"), "real programs run in real time"),
     AllowedUse("tests/contract/", ("time.*",), "a real peer answers in real time"),
     AllowedUse("tests/e2e/", ("time.*",), "a real cluster answers in real time"),
     AllowedUse("tests/", ("random.Random",), "a test may make its own dice, from a seed"),

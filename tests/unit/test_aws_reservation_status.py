@@ -24,7 +24,7 @@ def resolve_status(
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"kind": "capacity-cube"}, "its type 'capacity-cube' is new to Holdfast"),
+        ({"kind": "capacity-cube"}, "its type 'capacity-cube' is not supported"),
         ({"match_criteria": "shy"}, "its match criteria 'shy' are new to Holdfast"),
         ({"outpost": True}, "it is on an Outpost"),
         ({"launchable": False}, "its UltraServer cannot be launched into now"),

@@ -377,6 +377,16 @@ def test_a_running_pod_with_match_fields_fits_no_new_node() -> None:
     assert not requirements.NO_REQUIREMENTS.compatible(term, WELL_KNOWN_LABELS)
 
 
+def test_the_match_fields_of_a_daemonset_pod_do_not_affect_an_equal_pod_without_a_daemonset() -> None:
+    by_name = required_affinity(fields=[expression("metadata.name", "In", "n")])
+    of_daemon_set = pod(meta=owned("DaemonSet", "logs"), nodeName="n", affinity=by_name)
+    alone = pod(nodeName="n", affinity=by_name)
+    together = converter()
+    shapes = [together.convert(one).shape for one in (of_daemon_set, alone)]
+    assert shapes == [converter().convert(one).shape for one in (of_daemon_set, alone)]
+    assert shapes[0] != shapes[1]
+
+
 @pytest.mark.fact("S-7")
 def test_a_term_that_excludes_all_nodepools_is_no_reason_if_another_term_does_not() -> None:
     terms = [expression(names.NODEPOOL, "DoesNotExist")], [expression("team", "In", "a")]

@@ -47,12 +47,11 @@ class Subject:
     wanted: Requirements  # of the NodePool's template
     instance_types: tuple[InstanceType, ...]
     cloud: CloudLabels
-    cloud_says: str | None = None  # why the instance no longer matches its class
     ignored: frozenset[str] = frozenset()  # labels that are not compared
 
 
 def reason(one: Subject) -> str | None:
-    """The drift reason; None: the NodeClaim is not drifted."""
+    """The drift reason; None: the NodeClaim is not drifted from its NodePool. `Cloud.drift` compares it with its class."""
     if not one.launched:
         return None
     if one.claim_hash.differs(one.pool_hash):
@@ -61,7 +60,7 @@ def reason(one: Subject) -> str | None:
         return REQUIREMENTS
     if one.age_s >= _OLD_ENOUGH_S and not is_offered(one):
         return INSTANCE_TYPE
-    return one.cloud_says
+    return None
 
 
 def is_offered(one: Subject) -> bool:

@@ -1,5 +1,6 @@
 """The disruption controller: computes how many pods may be evicted. The API server reads and decrements the count."""
 
+from datetime import datetime
 from typing import Final
 
 from holdfast.runtime.cache import key_of
@@ -11,7 +12,7 @@ from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Deployment, DisruptionBudget, Json, Pod, ReplicaSet, StatefulSet
 from holdfast.sim.cluster.replicas import report
 
-_BELIEVED_S: Final = 120  # pause before a budget with unconfirmed evictions is reconciled again
+_UNCONFIRMED_S: Final = 120  # how long an eviction counts whose pod is not terminating
 
 
 class Budgets:
@@ -68,7 +69,7 @@ class Budgets:
         return budget.spec
 
     def _disrupted(self, budget: DisruptionBudget, mine: list[Pod]) -> tuple[dict[str, str], float | None]:
-        """The evictions whose pods are not terminating yet, and the seconds until the next reconcile."""
+        """The recent evictions whose pods are not terminating yet, and the seconds until the first of them expires."""
         there = {pod.metadata.name: pod for pod in mine}
         found: dict[str, str] = {}
         wait_s = None
@@ -76,8 +77,10 @@ class Budgets:
             pod = there.get(name)
             if pod is None or pods.is_terminating(pod):
                 continue
-            found[name] = since
-            wait_s = float(_BELIEVED_S)
+            left_s = _UNCONFIRMED_S - (self._engine.clock.now_s() - datetime.fromisoformat(since).timestamp())
+            if left_s > 0:
+                found[name] = since
+                wait_s = min(wait_s or left_s, left_s)
         return found, wait_s
 
     def _desired(self, spec: Json, mine: list[Pod]) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def convert(pod: wire.Pod, context: PodContext, rules: LabelRules) -> Converted:
         volumes=needs,
     )
     if spec.resource_claims:
-        found.add("it asks for devices by resourceClaims, which are not planned for", "resourceClaims")
+        found.add("it requires devices by resourceClaims, which Holdfast does not support", "resourceClaims")
     by_default = context.spreads.constraints and not spec.topology_spread_constraints
     self_contained = not (claims or together.by_selector or apart.by_selector or by_default)
     reads_labels = (
@@ -201,7 +201,7 @@ def _required_terms(
     read = [_required_term(term, rules, found, by_name=by_name) for term in terms]
     avoided = [term.get(names.NODEPOOL).operator is Operator.DOES_NOT_EXIST for term in read]
     if read and all(avoided):
-        text = f"it asks for a node without the label {names.NODEPOOL}, which every node of ours has"
+        text = f"it requires a node without the label {names.NODEPOOL}, and every node of Holdfast has it"
         found.add(text, code=ReasonCode.EXCLUDES_NODE_POOLS)
     return tuple(read)
 

@@ -187,6 +187,8 @@ def _parts(pod: Pod) -> tuple[Any, ...]:
             meta.name if claims else None,
             spec.node_selector,
             spec.affinity,
+            # The matchFields of a DaemonSet's pod are ignored, those of other pods are not.
+            bool(spec.affinity) and pod_states.owner(pod) == pod_states.DAEMON_SET,
             spec.tolerations,
             spec.topology_spread_constraints,
             claims,

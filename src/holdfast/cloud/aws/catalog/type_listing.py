@@ -47,7 +47,7 @@ async def read(aws: Calls) -> TypeListing:
     )
     known = tuple(answers.each("DescribeInstanceTypes", types, descriptions.instance_type))
     if not known or not offered:
-        raise errors.Retryable("EC2 listed no instance types at all; Holdfast keeps what it knew")
+        raise errors.Retryable("EC2 listed no instance types; Holdfast uses the previous list")
     zones: dict[str, set[str]] = {}
     for instance_type, zone in offered:
         zones.setdefault(instance_type, set()).add(zone)

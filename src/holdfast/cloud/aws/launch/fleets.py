@@ -202,7 +202,7 @@ def error(choice: Choice, failures: Sequence[Failure], target: tuple[str, ...] =
     offering, and EC2 rejects the other pools as invalid; that must not hide a full target.
     """
     if not failures:
-        return errors.Retryable("EC2 launched fewer instances than were asked for, and did not say why")
+        return errors.Retryable("EC2 launched fewer instances than requested and returned no error")
     undecided = [f for f in failures if f.meaning not in error_codes.UNFULFILLABLE]
     full = [f for f in failures if f.meaning is Meaning.RESERVATION_FULL]
     first = (full if full and target else undecided or full or failures)[0]

@@ -167,9 +167,14 @@ class Launcher:
                 launch.give_up(why)
             if not launch.left:
                 return launch.outcomes
-            await self._clock.sleep(PAUSE_S * 2**attempt)
-        self._books.refused(key for key in launch.refused if launch.free.get(key))
-        launch.give_up(lambda: errors.Retryable("EC2 refuses although its counts show free slots"))
+            if attempt + 1 < ATTEMPTS:
+                await self._clock.sleep(PAUSE_S * 2**attempt)
+        refused = [key for key in launch.refused if launch.free.get(key)]
+        self._books.refused(refused)
+        cause = (
+            "EC2 refuses although its counts show free slots" if refused else "EC2 repeats earlier responses"
+        )
+        launch.give_up(lambda: errors.Retryable(f"no instance after {ATTEMPTS} attempts: {cause}"))
         return launch.outcomes
 
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:

@@ -127,7 +127,7 @@ def _unsupported(kubelet: Mapping[str, Any], family: str) -> Iterator[str]:
 def _names(kubelet: Mapping[str, Any], setting: str, allowed: frozenset[str]) -> Iterator[str]:
     for name in _mapping(kubelet, setting):
         if name not in allowed:
-            yield f"spec.kubelet.{setting} does not know {name}; it knows {', '.join(sorted(allowed))}"
+            yield f"spec.kubelet.{setting} has no {name}; it has {', '.join(sorted(allowed))}"
 
 
 def _mapping(kubelet: Mapping[str, Any], setting: str) -> Mapping[str, Any]:

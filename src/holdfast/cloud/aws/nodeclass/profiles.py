@@ -133,7 +133,7 @@ class Profiles:
             if _PROFILE_WORDS in str(error):
                 raise errors.NotReady(f"IAM does not know profile {name} yet, which was just made") from error
             await self._delete(name, ())
-            return Profile("", f"IAM knows no role {role}")
+            return Profile("", f"IAM has no role {role}")
         return Profile(name)
 
     async def _roles(self, name: str) -> list[str] | None:

@@ -82,7 +82,7 @@ def _terms_without(
         if any(selection.matches(term, one.traits) for one in known):
             continue
         if term.id:
-            yield f"EC2 knows no reservation {term.id}, or does not show it to this account"
+            yield f"EC2 has no reservation {term.id}, or does not show it to this account"
         else:
             yield f"no reservation has {_words(term)}; this account sees {len(known)}"
 
@@ -93,7 +93,7 @@ def _words(term: CapacityReservationSelectorTerm) -> str:
         parts.append(f"owner {term.owner_id}")
     if term.instance_match_criteria:
         parts.append(f"match criteria {term.instance_match_criteria}")
-    return " and ".join(parts) or "what an empty term asks for"
+    return " and ".join(parts) or "every reservation"
 
 
 def _misfit(one: CapacityReservation, node_class: EC2NodeClass, placement_group: str) -> str:
@@ -101,7 +101,7 @@ def _misfit(one: CapacityReservation, node_class: EC2NodeClass, placement_group:
     family = families.of(node_class)
     platform = _WINDOWS if family.windows_build else capacity_reservation.LINUX
     if one.kind not in capacity_reservation.TIE_RANKS:
-        return f"its type {one.kind!r} is new to Holdfast"
+        return f"its type {one.kind!r} is not supported"
     if one.match_criteria not in _CRITERIA:
         return f"its match criteria {one.match_criteria!r} are new to Holdfast"
     if one.outpost:
