@@ -30,6 +30,17 @@ def test_create_returns_the_object_as_the_server_completed_it(server: KubeServer
     server.run(program)
 
 
+def test_dry_run_has_the_time_of_the_server_and_stores_nothing(server: KubeServer) -> None:
+    async def program(session: Session) -> None:
+        shown = await session.kube.create(nodepool(session.name("pool")), dry_run=True)
+        assert shown.metadata.creation_timestamp is not None
+        assert shown.metadata.resource_version == ""
+        with pytest.raises(errors.NotFound):
+            await session.kube.get(NodePool, session.name("pool"))
+
+    server.run(program)
+
+
 def test_create_with_an_existing_name_raises_already_exists(server: KubeServer) -> None:
     async def program(session: Session) -> None:
         await session.kube.create(nodepool(session.name("pool")))

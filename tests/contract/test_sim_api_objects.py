@@ -116,6 +116,8 @@ async def test_unknown_fields_are_refused_warned_of_or_dropped(line: Line) -> No
 async def test_a_dry_run_changes_nothing(line: Line) -> None:
     answer = await line.ask("POST", f"{PODS}?dryRun=All", pod())
     assert (answer.status, answer.value["metadata"]["name"]) == (201, "a")
+    assert "resourceVersion" not in answer.value["metadata"]
+    assert {"uid", "creationTimestamp"} <= answer.value["metadata"].keys()
     assert (await line.ask("GET", f"{PODS}/a")).status == 404
     made = await line.create(PODS, pod())
     await line.ask("PATCH", f"{PODS}/a?dryRun=All", {"metadata": {"labels": {"x": "y"}}}, type_=MERGE)

@@ -138,6 +138,8 @@ class Client:
     async def create(self, obj: K, *, dry_run: bool = False) -> K:
         query = self._owned() | ({"dryRun": "All"} if dry_run else {})
         body = await self._write("POST", paths.to_create(obj), _JSON, to_wire(obj), query)
+        if dry_run:  # the response has no resourceVersion: nothing was stored
+            return decoding.unstored(type(obj), body)
         return decoding.created(obj, body, is_subresource=paths.is_subresource(type(obj)))
 
     async def patch(

@@ -81,6 +81,12 @@ def created(obj: K, body: bytes, *, is_subresource: bool) -> K:
         return obj
 
 
+def unstored(kind: type[K], body: bytes) -> K:
+    """The response to a dry run: it is not stored, so it has no resourceVersion."""
+    with _reading(kind.plural):
+        return cast("K", kinds.from_plain(msgspec.json.decode(body), kind))
+
+
 def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
     with _reading(kind.plural):
         found = _page(kind, body)

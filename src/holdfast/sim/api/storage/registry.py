@@ -124,7 +124,7 @@ class Registry:
         if self.store.get(write.bucket, key):
             raise status.already_exists(write.resource.group, write.resource.plural, key[1])
         if write.dry_run:
-            return self.store.shown(write.bucket, value, self.store.version)
+            return self.store.shown(write.bucket, value, 0)
         stored = self.store.put(write.bucket, value)
         if write.bucket == DEFINITIONS:
             definitions.serve(value, self.resources)

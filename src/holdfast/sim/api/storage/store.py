@@ -203,7 +203,7 @@ class Store:
         return after
 
     def shown(self, bucket: str, value: Json, version: int) -> Stored:
-        """The object at a version; nothing is stored."""
+        """What an object would be at a version; 0: it was never stored. Nothing is written."""
         return _stored(value, version, self._fields(bucket, value))
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
@@ -228,7 +228,8 @@ class Store:
 
 def _stored(value: Json, version: int, fields: Mapping[str, str]) -> Stored:
     metadata = value["metadata"]
-    metadata["resourceVersion"] = str(version)
+    if version:
+        metadata["resourceVersion"] = str(version)
     return Stored(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
