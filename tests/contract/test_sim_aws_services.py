@@ -176,3 +176,12 @@ def test_missing_queue_has_the_error_code_of_sqs(aws: sim_aws.Clients) -> None:
         aws["sqs"].receive_message, QueueUrl=f"http://x/1/{sim_aws.QUEUE}", MaxNumberOfMessages=11
     )
     assert too_many == ("InvalidParameterValue", 400)
+
+
+def test_rules_are_found_by_their_target(aws: sim_aws.Clients) -> None:
+    eventbridge, rule = aws["events"], sim_aws.RULE
+    assert eventbridge.list_rule_names_by_target(TargetArn=rule.target_arn)["RuleNames"] == [rule.name]
+    assert eventbridge.list_rule_names_by_target(TargetArn="arn:aws:sqs:x:1:y")["RuleNames"] == []
+    found = eventbridge.describe_rule(Name=rule.name)
+    assert (json.loads(found["EventPattern"]), found["State"]) == ({"source": ["aws.ec2"]}, "ENABLED")
+    assert refusal(eventbridge.describe_rule, Name="other")[0] == "ResourceNotFoundException"

@@ -11,7 +11,7 @@ import botocore.loaders
 import botocore.session
 from botocore.config import Config
 
-from holdfast.sim.aws import eks, iam, pricing, sqs, ssm, sts
+from holdfast.sim.aws import eks, events, iam, pricing, sqs, ssm, sts
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.faults import Fault, NoFaults
@@ -30,6 +30,8 @@ CLUSTER = eks.Cluster(
     certificate_authority="Q0E=",
     created_s=NOW_S,
 )
+
+RULE = events.Rule("interruptions", f"arn:aws:sqs:{REGION}:111122223333:{QUEUE}", {"source": ["aws.ec2"]})
 
 
 class JumpingClock:
@@ -95,6 +97,7 @@ class Slow(NoFaults):
 def small_services(clock: Any) -> dict[str, Service]:
     return {
         "eks": eks.Eks([CLUSTER]),
+        "events": events.Events([RULE]),
         "iam": iam.Iam(["node-role"], clock),
         "pricing": pricing.Pricing([REGION]),
         "sqs": sqs.Sqs([QUEUE], clock),

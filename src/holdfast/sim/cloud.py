@@ -1,4 +1,4 @@
-"""A simulated AWS from one setup: EC2, IAM, SQS, SSM, EKS, the price list and STS, connected to each other.
+"""A simulated AWS from one setup: EC2, IAM, SQS, EventBridge, SSM, EKS, the price list and STS, connected to each other.
 
 Clients reach it through `endpoint` and a front of `sim.aws.fronts`. Services share their data: a parameter of SSM has
 the id of an EC2 image, EC2 reads the instance profiles of IAM, events of EC2 arrive in the queue. While it is
@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors, ports
-from holdfast.sim.aws import eks, faults, pricing, ssm, sts, waiting
+from holdfast.sim.aws import eks, events, faults, pricing, ssm, sts, waiting
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.service import Service
@@ -26,6 +26,7 @@ from holdfast.sim.ec2 import control, eks_images, setup, store
 from holdfast.sim.ec2.service import Ec2
 
 _SAVE_EVERY_S: Final = 30
+_SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"  # EC2 creates it for the first spot request of an account
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Cloud:
         self._clock = clock
         self._state_file = state_file
         self._planned = asyncio.Event()
-        self.iam = Iam(about.roles, clock)
+        self.iam = Iam((*about.roles, *((_SPOT_ROLE,) if about.spot_role else ())), clock)
         self.sqs = Sqs([about.cluster], clock, account=about.account)
         self._deliver = self.sqs.sink(about.cluster)
         self.ec2 = Ec2(
@@ -145,12 +146,18 @@ class Cloud:
         return {
             "ec2": self.ec2,
             "eks": eks.Eks([cluster]),
+            "events": events.Events([self._rule()]),
             "iam": self.iam,
             "pricing": pricing.Pricing([about.region], about.prices),
             "sqs": self.sqs,
             "ssm": ssm.Ssm(eks_images.parameters(about.kubernetes), self._clock),
             "sts": sts.Sts(),
         }
+
+    def _rule(self) -> events.Rule:
+        about = self.about
+        arn = f"arn:aws:sqs:{about.region}:{about.account}:{self.queue}"
+        return events.Rule(self.queue, arn, {"source": ["aws.ec2", "aws.health"]})
 
     def _event(self, event: Mapping[str, Any]) -> None:
         """The EventBridge rule belongs to the own account and receives no events of other accounts."""

@@ -41,6 +41,7 @@ class CloudSetup:
     kube_endpoint: str = "https://cluster.invalid"
     certificate_authority: str = "Q0E="  # PEM in base64
     roles: tuple[str, ...] = (f"KarpenterNodeRole-{setup.CLUSTER}",)
+    spot_role: bool = True  # whether the account has the service-linked role for spot
     addresses: int = 4091  # of each subnet; there is one in every zone for each account
     reservations: tuple[Reserved, ...] = ()
     limits: Mapping[tuple[str, str, str], int] = field(
