@@ -10,11 +10,18 @@ import pytest
 import objects
 from builders import nodepool
 from holdfast import errors
+from holdfast.api import discovery
 from holdfast.api.cluster import Lease
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.reviews import (
+    AccessReviewSpec,
+    ResourceAttributes,
+    SelfSubjectAccessReview,
+    SelfSubjectReview,
+)
 from kube_servers import SETTINGS, KubeServer, Session
 
 
@@ -37,6 +44,22 @@ def test_dry_run_has_the_time_of_the_server_and_stores_nothing(server: KubeServe
         assert shown.metadata.resource_version == ""
         with pytest.raises(errors.NotFound):
             await session.kube.get(NodePool, session.name("pool"))
+
+    server.run(program)
+
+
+def test_reviews_and_documents_are_answered(server: KubeServer) -> None:
+    async def program(session: Session) -> None:
+        attributes = ResourceAttributes(group="karpenter.sh", resource="nodepools", verb="list")
+        review = SelfSubjectAccessReview(spec=AccessReviewSpec(resource_attributes=attributes))
+        assert (await session.kube.review(review)).status.allowed
+        assert (await session.kube.review(SelfSubjectReview())).status.user_info.username
+        groups = (await session.kube.document("/apis", discovery.GroupList)).groups
+        assert [one.versions for one in groups if one.name == "karpenter.sh"] == [
+            (discovery.GroupVersion("v1"),)
+        ]
+        with pytest.raises(errors.Unreachable, match="malformed response for /apis"):
+            await session.kube.document("/apis", discovery.Group)
 
     server.run(program)
 

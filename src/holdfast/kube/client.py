@@ -27,6 +27,7 @@ from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.outages import Outage
 
 K = TypeVar("K", bound=Object)
+T = TypeVar("T")
 
 _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -93,6 +94,16 @@ class Client:
     async def version(self) -> str:
         """Major and minor version of the API server, such as 1.34."""
         return decoding.version(await self._read("/version", {}))
+
+    async def document(self, path: str, form: type[T], query: Mapping[str, str] | None = None) -> T:
+        """The response to any GET, such as a discovery or OpenAPI document, decoded into `form`."""
+        return decoding.document(path, await self._read(path, query or {}), form)
+
+    async def review(self, obj: K) -> K:
+        """The answer to a review, which the API server does not store: it is sent again like a read."""
+        path, body = paths.to_create(obj), msgspec.json.encode(to_wire(obj))
+        again_on = (errors.Throttled, errors.Unreachable)
+        return decoding.unstored(type(obj), await self._attempt("POST", path, {}, _JSON, body, again_on))
 
     async def pages(
         self, kind: type[K], *, label_selector: str = "", field_selector: str = ""

@@ -82,9 +82,15 @@ def created(obj: K, body: bytes, *, is_subresource: bool) -> K:
 
 
 def unstored(kind: type[K], body: bytes) -> K:
-    """The response to a dry run: it is not stored, so it has no resourceVersion."""
+    """The response to a dry run or a review. It is not stored, so it has no resourceVersion, and a review has no uid."""
     with _reading(kind.plural):
         return cast("K", kinds.from_plain(msgspec.json.decode(body), kind))
+
+
+def document(path: str, body: bytes, form: type[T]) -> T:
+    """A document that is no object of the API."""
+    with _reading(path):
+        return msgspec.json.decode(body, type=form)
 
 
 def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
