@@ -61,6 +61,7 @@ class Setup:
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # only EC2, SSM and EKS are reachable
     identity: Identity | None = None  # None: the settings have all of it
+    profiles: Profiles | None = None  # None: those that create and delete instance profiles
 
 
 class Discovery:
@@ -101,7 +102,7 @@ class Discovery:
         for later in (self._subnets, self._security_groups):
             later.wanted = False  # until a class needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
-        self._profiles = Profiles(aws, clock, setup.cluster, setup.tags)
+        self._profiles = setup.profiles or Profiles(aws, clock, setup.cluster, setup.tags)
         self._parts = resolve.Parts(
             subnets=self._subnets,
             security_groups=self._security_groups,

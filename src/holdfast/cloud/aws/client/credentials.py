@@ -10,7 +10,7 @@ from holdfast import errors
 from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.client.calls import Calls
 
-_WHAT_TO_DO: Final = (
+WHAT_TO_DO: Final = (
     "give the pod an IAM role by EKS Pod Identity or IRSA, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 
@@ -20,6 +20,6 @@ async def check(aws: Calls) -> None:
     try:
         await aws.call(calls.EC2, "DescribeInstanceTypes", DryRun=True)
     except errors.NoCredentials as error:
-        raise errors.NoCredentials(f"no AWS credentials that EC2 accepts: {error}; {_WHAT_TO_DO}") from error
+        raise errors.NoCredentials(f"no AWS credentials that EC2 accepts: {error}; {WHAT_TO_DO}") from error
     except errors.HoldfastError:
         return

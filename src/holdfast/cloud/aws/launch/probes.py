@@ -33,10 +33,25 @@ from holdfast.model.snapshot import ClaimView
 ALLOWED_TTL_S: Final = 1800.0
 FORBIDDEN_TTL_S: Final = 300.0  # short: the class becomes Ready soon after a user grants the permission
 _PROFILE_WORDS: Final = "IAM Instance Profile"  # EC2 has no error code for an unknown profile
-_TAGGED: Final = ("instance", "network-interface", "volume")  # resources that RunInstances creates
+TRIED: Final = (names.ON_DEMAND, names.RESERVED)
+TAGGED: Final = ("instance", "network-interface", "volume")  # resources that RunInstances creates
 _REFUSED: Final = (errors.Unauthorized, errors.Rejected)
 
 Types = Callable[[EC2NodeClass], Awaitable[tuple[InstanceType, ...]]]
+
+
+def trial(
+    node_class: EC2NodeClass, types: tuple[InstanceType, ...], context: LaunchContext, capacity_type: str
+) -> tuple[Choice, Template] | None:
+    """The launch that a class is tried out with: the cheapest offering of a capacity type. None: it has no offering that
+    could be launched. InvalidInput: its user data is too long."""
+    wanted = ClaimView("probe", None, requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type)))
+    try:
+        picked = choice.choose(types, wanted)
+        template = templates.templates(picked, _claim(node_class), node_class, context)[0]
+    except errors.InsufficientCapacity:
+        return None
+    return Choice(picked.market, template.options[:1]), template
 
 
 class Probes:
@@ -59,18 +74,13 @@ class Probes:
 
     async def _probe(self, node_class: EC2NodeClass) -> Problem | None:
         types, context = await self._types(node_class), await self._context.now()
-        for capacity_type in (names.ON_DEMAND, names.RESERVED):
-            one_type = requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type))
-            wanted = ClaimView("probe", None, one_type)
-            decide = functools.partial(choose, types, wanted)
+        for capacity_type in TRIED:
+            launch = functools.partial(trial, node_class, types, context, capacity_type)
             try:
-                choice = await self._aws.executor.run(decide)
-                template = templates.templates(choice, _claim(node_class), node_class, context)[0]
-            except errors.InsufficientCapacity:
-                continue  # no offering to test with
+                tried = await self._aws.executor.run(launch)
             except errors.InvalidInput as error:
                 return Problem("UserDataSizeLimitExceeded", str(error))
-            found = await self._try(node_class, Choice(choice.market, template.options[:1]), template)
+            found = await self._try(node_class, *tried) if tried else None
             if found is not None:
                 return found
         return None
@@ -105,7 +115,7 @@ class Probes:
                 "SubnetId": subnet.id,
                 "MinCount": 1,
                 "MaxCount": 1,
-                "TagSpecifications": template_data.tag_specifications(_TAGGED, template.tags),
+                "TagSpecifications": template_data.tag_specifications(TAGGED, template.tags),
             }
             try:
                 await self._dry_run("RunInstances", request)
