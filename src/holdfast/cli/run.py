@@ -14,7 +14,8 @@ import structlog
 from holdfast import errors
 from holdfast.app import production, settings
 from holdfast.app.karpenter import KarpenterRunsError
-from holdfast.app.settings import Program, Setting
+from holdfast.app.settings import Program
+from holdfast.cli import run_options
 from holdfast.runtime import logs, process
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.threads import DaemonExecutor
@@ -25,22 +26,10 @@ _WRONG_SETTINGS: Final = 2
 _KARPENTER_RUNS: Final = 3
 
 
-def _option(setting: Setting) -> click.Option:
-    note = f"[{setting.variable}" + (f"; default: {setting.default}]" if setting.default else "]")
-    return click.Option(
-        [f"--{setting.name}"],
-        is_flag=False,
-        flag_value="true" if setting.is_switch else None,
-        metavar="[true|false]" if setting.is_switch else "VALUE",
-        help=f"{setting.help}  {note}",
-    )
-
-
 def _run(**written: str | None) -> None:
-    flags = {name.replace("_", "-"): value for name, value in written.items() if value is not None}
     try:
         process.refuse_without_asserts()
-        program = settings.read(flags, os.environ)
+        program = settings.read(run_options.flags(written), os.environ)
     except errors.InvalidInput as error:
         click.echo(f"holdfast run: {error}", err=True)
         sys.exit(_WRONG_SETTINGS)
@@ -79,13 +68,7 @@ async def _main(program: Program) -> int:
 command: Final = click.Command(
     "run",
     callback=_run,
-    params=[
-        *(_option(setting) for setting in settings.TABLE),
-        *(
-            click.Option([f"--{name}"], hidden=True, is_flag=False, flag_value="true")
-            for name in settings.WITHOUT_EFFECT
-        ),
-    ],
+    params=run_options.parameters(),
     help="""Run the controllers until SIGTERM.
 
     Every setting is a flag and an environment variable; a flag takes precedence. Exit codes: 0 after SIGTERM, 2 for a
