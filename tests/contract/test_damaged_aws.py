@@ -17,7 +17,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 
 import damage
-from aws_calls import GROUP, named_operations, send_notice
+from aws_calls import GROUP, diagnose, named_operations, send_notice
 from aws_environment import REGION, run
 from holdfast import errors
 from holdfast.api.ec2nodeclass import EC2NodeClass
@@ -28,13 +28,13 @@ from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.model.instances import Instance
-from holdfast.sim.aws import eks, sqs
+from holdfast.sim.aws import eks, events, sqs, sts
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_send
 from holdfast.sim.ec2 import control
 from launch_environment import SMALL, LaunchEnvironment, capacity_type
 from objects import nodeclaim
-from sim_aws import CLUSTER, QUEUE
+from sim_aws import CLUSTER, QUEUE, RULE
 
 Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
 LONG = ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "GetProducts")
@@ -94,7 +94,9 @@ class DamagedEnvironment(LaunchEnvironment):
         self.endpoint.services = {
             **self.endpoint.services,
             "eks": eks.Eks([CLUSTER]),
+            "events": events.Events([RULE]),
             "sqs": sqs.Sqs([QUEUE], self.clock),
+            "sts": sts.Sts(),
         }
         self.wire.endpoint = self.endpoint
         self.restart()
@@ -216,6 +218,10 @@ async def cluster(aws: DamagedEnvironment) -> None:
         raise cluster.error
 
 
+async def doctor(aws: DamagedEnvironment) -> None:
+    await diagnose(aws, CLUSTER.name)
+
+
 CallingFunction = Callable[[DamagedEnvironment], Awaitable[object]]
 CALLING_FUNCTIONS: dict[str, CallingFunction] = {
     "DescribeCluster": cluster,
@@ -233,6 +239,7 @@ CALLING_FUNCTIONS: dict[str, CallingFunction] = {
         ),
         resolve,
     ),
+    **dict.fromkeys(("GetRole", "GetCallerIdentity", "ListRuleNamesByTarget", "DescribeRule"), doctor),
     "RunInstances": probe,
     "CreateLaunchTemplate": launch,
     "CreateFleet": launch,

@@ -20,6 +20,7 @@ from holdfast.api import documents
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.app import rights as app_rights
 from holdfast.sim.api.serving.front import Request
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.policy import Access, Decision
@@ -192,6 +193,12 @@ def test_rbac_rules_allow_exactly_the_requests_of_the_controller(controller_run:
     assert [one for one in sorted(wanted) if not any(allows(right, one) for right in given)] == []
     unused = {right for right in given if not any(allows(right, one) for one in wanted)}
     assert unused - AFTER_A_CONFLICT == set(NOT_USED_IN_THIS_RUN)
+
+
+def test_table_of_rights_is_what_is_installed() -> None:
+    """`holdfast doctor` checks the rights of the table."""
+    table = {dataclasses.astuple(right) for right in app_rights.needed()}
+    assert table == {dataclasses.astuple(right) for right in rights()}
 
 
 @pytest.fixture(scope="module")

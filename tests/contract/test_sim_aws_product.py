@@ -8,20 +8,20 @@ from typing import Any
 
 import botocore.session
 
-from aws_calls import GROUP, named_operations, send_notice
+from aws_calls import GROUP, diagnose, named_operations, send_notice
 from aws_environment import REGION, run
 from holdfast.cloud.aws.catalog import type_listing
 from holdfast.cloud.aws.catalog.type_listing import TypeListing
 from holdfast.cloud.aws.client import calls
 from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.cloud.aws.nodeclass.identity import Given, Identity
-from holdfast.sim.aws import eks, sqs
+from holdfast.sim.aws import eks, events, sqs, sts
 from holdfast.sim.aws.endpoint import Endpoint
 from holdfast.sim.aws.fronts import before_call, before_send
 from holdfast.sim.ec2 import control
 from launch_environment import LaunchEnvironment, capacity_type
 from objects import nodeclaim
-from sim_aws import CLUSTER, QUEUE, without_metadata
+from sim_aws import CLUSTER, QUEUE, RULE, without_metadata
 
 RecordedAnswer = tuple[str, str]  # an operation and its answer, as text
 INSTALLS = {"before_call": before_call.install, "before_send": before_send.install}
@@ -38,7 +38,9 @@ class RecordingEnvironment(LaunchEnvironment):
         self.endpoint.services = {
             **self.endpoint.services,
             "eks": eks.Eks([CLUSTER]),
+            "events": events.Events([RULE]),
             "sqs": sqs.Sqs([QUEUE], self.clock),
+            "sts": sts.Sts(),
         }
         queue = Queue(self.calls, QUEUE, recorder=self.records)
         self.cloud = self.new_process(queue=queue)
@@ -66,6 +68,7 @@ def call_every_operation(front: str) -> list[RecordedAnswer]:
     """Calls every AWS operation of the program; returns the answers."""
     env = RecordingEnvironment(front)
     run(Identity(env.calls, Given(name=CLUSTER.name), env.clock).read())
+    assert run(diagnose(env, CLUSTER.name))
     run(env.discovery.schedule.step())
     env.reserve(tags={"team": "ml"})
     loose = env.node_class("loose", role="OtherRole", placementGroupSelector={"name": "tight"})

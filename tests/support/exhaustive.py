@@ -55,6 +55,8 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/scenario/test_identity.py::test_unknown_identity_launches_nothing_and_recovers_without_a_restart": 2,
     "tests/scenario/test_identity.py::test_unknown_identity_after_a_restart_does_not_disrupt_running_nodes": 2,
     "tests/fuzz/test_fuzz.py::test_plans_of_regression_seeds_violate_no_rule": 8,
+    "tests/contract/test_doctor.py::test_broken_set_up_has_exactly_its_result": 8,
+    "tests/contract/test_doctor.py::test_healthy_set_up_has_no_finding": 2,
     # files with many tests that take seconds each
     "tests/contract/test_demo.py": 2,
     "tests/contract/test_run.py": 3,

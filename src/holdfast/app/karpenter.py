@@ -39,14 +39,25 @@ class KarpenterRunsError(errors.Terminal):
         )
 
 
-def lease_sign(leases: Iterable[Lease], now_s: int) -> str | None:
+async def leases(kube: Kube) -> tuple[Lease, ...]:
+    """The Leases of Karpenter, in any namespace."""
+    return (await kube.list(Lease, field_selector=f"metadata.name={LEASE}")).items
+
+
+def is_held(lease: Lease, now_s: int) -> bool:
+    """Whether the holder of a Lease renewed it recently; `now_s` is the API server's time."""
+    spec = lease.spec
+    lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # twice: the holder's clock may differ
+    renewed_s = times.epoch_s(spec.renew_time) if spec.renew_time else 0
+    return bool(spec.holder_identity) and now_s < renewed_s + lasts_s
+
+
+def lease_sign(found: Iterable[Lease], now_s: int) -> str | None:
     """A Lease of Karpenter that was renewed recently."""
-    for lease in leases:
-        spec = lease.spec
-        lasts_s = 2 * (spec.lease_duration_seconds or _LEASE_S)  # twice: Karpenter's clock may differ
-        renewed_s = times.epoch_s(spec.renew_time) if spec.renew_time else 0
-        if spec.holder_identity and now_s < renewed_s + lasts_s:
-            return f"{spec.holder_identity} holds the Lease {lease.metadata.namespace}/{lease.metadata.name}"
+    for lease in found:
+        if is_held(lease, now_s):
+            meta = lease.metadata
+            return f"{lease.spec.holder_identity} holds the Lease {meta.namespace}/{meta.name}"
     return None
 
 
@@ -86,8 +97,7 @@ class Detector:
                 raise KarpenterRunsError(sign)
 
     async def _lease_sign(self) -> str | None:
-        leases = await self._kube.list(Lease, field_selector=f"metadata.name={LEASE}")
-        return lease_sign(leases.items, self._clock.now_s())
+        return lease_sign(await leases(self._kube), self._clock.now_s())
 
 
 class _Overwrites:

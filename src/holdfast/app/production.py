@@ -16,6 +16,7 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.cluster import Service
+from holdfast.app import rights
 from holdfast.app.karpenter import Detector
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Program, Settings
@@ -37,15 +38,13 @@ from holdfast.runtime.ids import RealIds
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.recorder import KubeRecorder
 
-_NAMESPACE: Final = "kube-system"  # of the Lease when not running in a pod, and of the DNS Service
-_DNS: Final = "kube-dns"
 _VERSION_EVERY_S: Final = 900
 
 
 async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Event) -> None:
     """Runs until `stop` is set; raises the error that ends it earlier."""
     clock, log = RealClock(), structlog.get_logger()
-    connection = _connection(program, environ, clock)
+    connection = connect(program, environ, clock)
     async with _adapters(program, connection, clock) as adapters:
         kube = Client(
             transport=adapters.transport, clock=clock, ids=adapters.ids, settings=program.app.client
@@ -56,7 +55,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
             karpenter = Detector(kube, await _server_clock(kube, clock))
             await karpenter.check()
         await credentials.check(_calls(adapters, kube))
-        settings = await _completed(program.app, kube, connection, version)
+        settings = await completed(program.app, kube, connection, version)
         app = App(settings, adapters, after_sync=process.freeze)
         app.metrics.add_process()
         async with _serve(program, app) as ports:
@@ -82,7 +81,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
 async def _adapters(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[Adapters]:
     transport, threads, compute = HttpTransport(connection), Threads(), ThreadCompute()
     try:
-        clients = await threads.run(functools.partial(_clients, program.region))
+        clients = await threads.run(functools.partial(aws_clients, program.region))
         try:
             yield Adapters(
                 transport=transport,
@@ -100,16 +99,16 @@ async def _adapters(program: Program, connection: Connection, clock: Clock) -> A
         await transport.aclose()
 
 
-def _connection(program: Program, environ: Mapping[str, str], clock: Clock) -> Connection:
+def connect(program: Program, environ: Mapping[str, str], clock: Clock) -> Connection:
     """From --kubeconfig, else from the pod's service account, else from the file that kubectl would read."""
     if not program.kubeconfig and not program.context and incluster.is_in_pod(environ):
         return incluster.load(environ=environ, clock=clock)
     files = kubeconfig.files(environ, program.kubeconfig)
     found = kubeconfig.load(files, environ=environ, clock=clock, context=program.context)
-    return dataclasses.replace(found, namespace=_NAMESPACE)
+    return dataclasses.replace(found, namespace=rights.SYSTEM_NAMESPACE)
 
 
-def _clients(region: str) -> Clients:
+def aws_clients(region: str) -> Clients:
     """Blocks: the region may come from the instance metadata service. Creating the first client makes botocore read
     AWS's variables and files, so a mistake in them stops the start."""
     import botocore.exceptions  # noqa: PLC0415 - slow to import
@@ -143,7 +142,7 @@ async def _server_clock(kube: Client, clock: Clock) -> Clock:
     return program_clock
 
 
-async def _completed(settings: Settings, kube: Client, connection: Connection, version: str) -> Settings:
+async def completed(settings: Settings, kube: Client, connection: Connection, version: str) -> Settings:
     """The settings, with defaults from the connection and the cluster."""
     election = settings.election
     if election is not None and not election.namespace:
@@ -159,7 +158,7 @@ async def _completed(settings: Settings, kube: Client, connection: Connection, v
 
 async def _dns_ip(kube: Client) -> str | None:
     try:
-        return (await kube.get(Service, _DNS, _NAMESPACE)).spec.cluster_ip or None
+        return (await kube.get(Service, rights.DNS_SERVICE, rights.SYSTEM_NAMESPACE)).spec.cluster_ip or None
     except (errors.NotFound, errors.Unauthorized):
         return None  # the bootstrap of the images has a default
 

@@ -11,6 +11,7 @@ import click
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
     "demo": "Run the controllers on a simulated cluster and EC2, in one process.",
+    "doctor": "Report what is missing or wrong before `holdfast run` starts.",
     "plan": "Show which nodes would be launched for a scenario, and why.",
     "run": "Run the controllers on a cluster and an AWS account.",
     "sandbox": "Run a simulated cluster and a simulated AWS for any autoscaler.",

@@ -47,11 +47,11 @@ def trial(
     could be launched. InvalidInput: its user data is too long."""
     wanted = ClaimView("probe", None, requirements.of(labels.one_of(names.CAPACITY_TYPE, capacity_type)))
     try:
-        picked = choice.choose(types, wanted)
-        template = templates.templates(picked, _claim(node_class), node_class, context)[0]
+        choice = choose(types, wanted)
+        template = templates.templates(choice, _claim(node_class), node_class, context)[0]
     except errors.InsufficientCapacity:
         return None
-    return Choice(picked.market, template.options[:1]), template
+    return Choice(choice.market, template.options[:1]), template
 
 
 class Probes:

@@ -1,0 +1,72 @@
+"""The rights in Kubernetes that the controllers use: the one table of them.
+
+Called by `doctor.cluster_reading`. `tests/contract/test_rights.py` compares the table with the rules that are installed,
+and those with the requests of a run, so no right is missing and none is too many.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.runtime import lease
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+DNS_SERVICE: Final = "kube-dns"
+
+_READ: Final = ("list", "watch")
+_CLUSTER: Final = (  # API group, resources, verbs
+    ("", ("namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods"), _READ),
+    ("apps", ("daemonsets",), _READ),
+    ("policy", ("poddisruptionbudgets",), _READ),
+    ("storage.k8s.io", ("csinodes", "storageclasses", "volumeattachments"), _READ),
+    ("coordination.k8s.io", ("leases",), ("list",)),
+    ("karpenter.sh", ("nodeclaims",), ("get", "list", "watch", "create", "patch", "delete")),
+    ("karpenter.sh", ("nodepools",), ("get", "list", "watch", "patch")),
+    ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "list", "watch", "patch")),
+    ("karpenter.sh", ("nodeclaims/status", "nodepools/status"), ("patch",)),
+    ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
+    ("", ("nodes",), ("get", "patch", "delete")),
+    ("", ("pods",), ("get", "delete")),
+    ("", ("pods/eviction",), ("create",)),
+    ("", ("events",), ("create",)),
+)
+_SPREADS: Final = (  # only with a scheduler-config: the owners of pods, and what selects pods
+    ("", ("replicationcontrollers", "services"), _READ),
+    ("apps", ("deployments", "replicasets", "statefulsets"), _READ),
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    group: str
+    resource: str  # with its subresource: nodes/status
+    verb: str
+    name: str = ""  # empty: any name
+    namespace: str = ""  # empty: all namespaces, or none
+
+
+def needed(
+    *,
+    lease_namespace: str | None = SYSTEM_NAMESPACE,
+    lease_name: str = lease.NAME,
+    has_spreads: bool = True,
+    reads_dns: bool = True,
+) -> tuple[Right, ...]:
+    """The rights of a run with these settings. `lease_namespace` None: without leader election."""
+    return tuple(sorted(_needed(lease_namespace, lease_name, has_spreads=has_spreads, reads_dns=reads_dns)))
+
+
+def _needed(
+    lease_namespace: str | None, lease_name: str, *, has_spreads: bool, reads_dns: bool
+) -> Iterator[Right]:
+    for group, resources, verbs in (*_CLUSTER, *(_SPREADS if has_spreads else ())):
+        for resource in resources:
+            for verb in verbs:
+                yield Right(group, resource, verb)
+    if lease_namespace is not None:
+        group, resource = "coordination.k8s.io", "leases"
+        yield Right(group, resource, "create", namespace=lease_namespace)
+        for verb in ("get", "patch"):
+            yield Right(group, resource, verb, lease_name, lease_namespace)
+    if reads_dns:
+        yield Right("", "services", "get", DNS_SERVICE, SYSTEM_NAMESPACE)
