@@ -1,22 +1,21 @@
 """Runs the controller through launch, drain, reboot, interruption and termination, and compares the requests with the
-rights in `deploy/`: every request is allowed, and every right is needed."""
+rights in the chart and in `deploy/iam-policy.json`: every request is allowed, and every right is needed."""
 
 import asyncio
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import app_environment
 import aws_environment
+import charts
 import iam_rights
 import process_environment
 from app_environment import AppEnvironment
 from disruption_environment import ONE_PER_NODE, kernel_is, pool
-from holdfast.api import documents
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -29,7 +28,7 @@ from holdfast.sim.ec2.setup import PlacementGroup
 from holdfast.sim.guard import Guard
 from process_environment import ProcessEnvironment
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+NAMESPACE = "kube-system"  # of the Lease, because the process in this test does not run in a pod
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 OPEN = ("/version",)  # allowed for every authenticated user
 
@@ -71,13 +70,16 @@ TIGHT = PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=aws_environment.ACCOUN
 
 
 def rights() -> set[Right]:
-    """What the manifest allows."""
+    """What the chart allows the ServiceAccount of the controller."""
+    objects = charts.render("defaults", namespace=NAMESPACE)
+    account = charts.only(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     found = set()
-    for read in documents.read((DEPLOY / "holdfast.yaml").read_bytes()):
-        assert isinstance(read, documents.Document)
-        namespace = read.value["metadata"].get("namespace", "")
-        for rule in read.value.get("rules", ()):
-            found |= set(_rights(rule, namespace))
+    for binding in objects:
+        if subject in binding.get("subjects", ()):
+            role = charts.only(objects, binding["roleRef"]["kind"], binding["roleRef"]["name"])
+            for rule in role["rules"]:
+                found |= set(_rights(rule, role["metadata"].get("namespace", "")))
     return found
 
 

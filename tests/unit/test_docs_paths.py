@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("architecture.md", "from-karpenter.md", "nodeclaim-lifecycle.md", "disruption.md", "planner.md")
+PAGES = (
+    "architecture.md",
+    "from-karpenter.md",
+    "nodeclaim-lifecycle.md",
+    "disruption.md",
+    "planner.md",
+    "install.md",
+)
 # `a/b.py`, `a/b` or `a/`; packages of Karpenter begin with pkg/ or dots.
 PATH = re.compile(r"`((?!pkg/|\.)[a-z_0-9-]+(?:/[a-z_0-9.-]+)+/?)`")
 NOT_OURS = {"state/informer", "nodeclaim/hydration"}
@@ -15,7 +22,7 @@ NOT_OURS = {"state/informer", "nodeclaim/hydration"}
 def known_paths() -> list[str]:
     folders = [
         path
-        for folder in ("src", "tests", "scripts", "docs", "deploy")
+        for folder in ("src", "tests", "scripts", "docs", "deploy", "charts")
         for path in (ROOT / folder).rglob("*")
     ]
     return [f"/{path.relative_to(ROOT)}" for path in folders]
