@@ -34,6 +34,7 @@ NEEDED = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
+    "kwok",
     "karpenter-aws",
     "karpenter-plan-1.15",
 ]
