@@ -346,11 +346,11 @@ CASES = {
     ),
     "The ServiceAccount may not evict pods": Case(
         break_it=without_right(PODS_EVICTION),
-        check="kubernetes-rights", object="User/system:serviceaccount:kube-system:holdfast", found="may not create pods/eviction", fix="deploy/holdfast.yaml",
+        check="kubernetes-rights", object="User/system:serviceaccount:kube-system:holdfast", found="may not create pods/eviction", fix="charts/holdfast",
     ),
     "The ServiceAccount may not renew its Lease": Case(
         break_it=without_right(LEASE),
-        check="kubernetes-rights", object="User/", found="may not patch leases.coordination.k8s.io holdfast-leader-election in namespace kube-system", fix="deploy/holdfast.yaml",
+        check="kubernetes-rights", object="User/", found="may not patch leases.coordination.k8s.io holdfast-leader-election in namespace kube-system", fix="charts/holdfast",
     ),
     "Karpenter holds its Lease": Case(
         break_it=karpenter_lease,

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import charts
 import process_environment
-from holdfast.api import documents
 from holdfast.app.sandbox import ControlPlane
 from peers import crd_files
 from process_environment import ProcessEnvironment
 
-MANIFEST = Path(__file__).resolve().parents[2] / "deploy/holdfast.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 ACCOUNT = "User/system:serviceaccount:kube-system:holdfast"
@@ -56,10 +55,7 @@ def test_doctor_finds_missing_rights_and_the_crds_of_karpenter(tmp_path: Path) -
 
         named = f"--service-account={ACCOUNT.removeprefix('User/system:serviceaccount:').replace(':', '/')}"
         assert await problems(env, named) == {("kubernetes-rights", ACCOUNT): "has none of the 49 rights"}
-        installed = [
-            one.value for one in documents.read(MANIFEST.read_bytes()) if isinstance(one, documents.Document)
-        ]
-        for document in installed:
+        for document in charts.render("defaults", namespace="kube-system"):
             if document["kind"] in RBAC:
                 await env.sandbox.create(document)
         assert await problems(env, named) == {}

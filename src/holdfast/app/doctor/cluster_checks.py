@@ -25,7 +25,7 @@ DNS: Final = "dns"
 
 OLDEST: Final = (1, 30)
 NEWEST: Final = (1, 36)
-_GRANT: Final = "grant it: kubectl apply -f deploy/holdfast.yaml"
+_GRANT: Final = "grant it: helm upgrade --install holdfast charts/holdfast"
 _DIGEST: Final = "@sha256:"
 _UNVERSIONED: Final = ("", "latest")
 
