@@ -15,7 +15,7 @@ TESTS ?= tests
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
+.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -102,6 +102,9 @@ peers: $(READY) ## build the real programs that tests compare with (needs Go; mi
 
 e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
+
+e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from)
+	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/e2e_install.py $(if $(PREVIOUS),--previous $(PREVIOUS))
 
 bench-peer: $(READY) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py

@@ -25,15 +25,18 @@ class Peer(NamedTuple):
     package: str
     flags: tuple[str, ...] = ()
     ours: bool = False  # only this repository has its source
+    default: bool = True  # whether `make peers` builds it
 
 
 KUBERNETES: Final = "k8s.io/kubernetes/cmd/"
+VERSION: Final = ("-ldflags=-X k8s.io/component-base/version.gitVersion=v1.36.3",)  # nodes report it
 OLDER: Final = ("-modfile=karpenter-1.14.mod", "-tags=karpenter_1_14")
 ALL: Final[Mapping[str, Peer]] = {
     "etcd": Peer("control-plane", "./etcd"),
     "kube-apiserver": Peer("control-plane", KUBERNETES + "kube-apiserver"),
     "kube-controller-manager": Peer("control-plane", KUBERNETES + "kube-controller-manager"),
     "kube-scheduler": Peer("control-plane", KUBERNETES + "kube-scheduler"),
+    "kubelet": Peer("kubelet", KUBERNETES + "kubelet", VERSION, default=False),
     "kwok": Peer("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     "karpenter-aws": Peer("karpenter-aws", "github.com/aws/karpenter-provider-aws/cmd/controller"),
     "kubeconform": Peer("chart-tools", "github.com/yannh/kubeconform/cmd/kubeconform"),
@@ -49,8 +52,9 @@ class NoGoError(Exception):
 
 def main(names: list[str]) -> int:
     os.nice(10)
-    for number, name in enumerate(names or ALL, start=1):
-        print(f"[{number}/{len(names or ALL)}] {name} ...", end=" ", flush=True)
+    names = names or [name for name, peer in ALL.items() if peer.default]
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] {name} ...", end=" ", flush=True)
         try:
             path = binary(name)
         except NoGoError as error:

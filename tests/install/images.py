@@ -81,7 +81,7 @@ def image_id(name: str) -> str:
 
 def _exists(name: str) -> bool:
     command = ["buildah", "inspect", "--type", "image", name]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0  # noqa: S603
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
 
 
 def _build(name: str, folder: Path, dockerfile: str) -> None:
@@ -90,7 +90,7 @@ def _build(name: str, folder: Path, dockerfile: str) -> None:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-3000:]}")
     return done.stdout

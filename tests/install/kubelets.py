@@ -247,7 +247,7 @@ def kill_container(node: Node, pod_uid: str) -> None:
 
 def _start(node: Node, name: str, *command: str) -> "subprocess.Popen[bytes]":
     with (node.folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen([*node.enter(), *command], stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+        return subprocess.Popen([*node.enter(), *command], stdout=log, stderr=log, start_new_session=True)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
@@ -265,7 +265,7 @@ def _ctr(node: Node, *arguments: str, check: bool = True) -> int:
 
 def _ctr_text(node: Node, *arguments: str) -> str:
     command = ["ctr", "--address", str(node.socket), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:
@@ -281,7 +281,7 @@ def _pods(node: int) -> str:
 
 
 def _run(*command: str, check: bool = True) -> int:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.returncode
