@@ -31,8 +31,9 @@ PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sc
 CHARTS: Final = Path(__file__).resolve().parents[2] / "charts"
 NAMESPACE: Final = "holdfast-system"
 REPLICAS: Final = 2
-SLOTS: Final = 3
+SLOTS: Final = 6  # a new leader does not use slots that launches of the last two minutes may occupy
 _WITHIN_S: Final = 180.0
+APART: Final = {"apart": "true"}
 _LEASE: Final = "holdfast-leader-election"
 
 
@@ -211,8 +212,9 @@ async def _steps(it: Installation, tags: list[str]) -> None:
         await it.env.create(builders.nodepool_document("default"))
         await _deploy(it, "web", 2)
         await it.until(lambda: it.running("web") == 2, "two pods run")
-    assert all(it.instances().values()), f"every instance is in a slot: {it.instances()}"
     before = it.instances()
+    assert len(before) == 2
+    assert all(before.values()), f"every instance is in a slot: {before}"
 
     with _timed("the leader is killed, and a pod gets a node"):
         leader = it.leader()
@@ -220,20 +222,18 @@ async def _steps(it: Installation, tags: list[str]) -> None:
         await asyncio.to_thread(kubelets.kill_container, node, leader["metadata"]["uid"])
         await _deploy(it, "late", 1)
         await it.until(lambda: it.running("late") == 1, "the pod runs")
-    _same(it, before)
-    before = it.instances()
+    before = _grown(it, before)
 
     with _timed("helm upgrade --wait"):
         await asyncio.to_thread(it.install, tags[-1], **{"podAnnotations.step": "upgraded"})
-    _same(it, before)
+    assert it.instances() == before
     with _timed("helm rollback --wait"):
         await asyncio.to_thread(it.helm, "rollback", "holdfast", "--wait", "--timeout", "180s")
-    _same(it, before)
+    assert it.instances() == before
     with _timed("a pod gets a node after the rollback"):
         await _deploy(it, "after", 1)
         await it.until(lambda: it.running("after") == 1, "the pod runs")
-    _same(it, before)
-    before = it.instances()
+    before = _grown(it, before)
 
     with _timed("helm uninstall"):
         await asyncio.to_thread(it.helm, "uninstall", "holdfast", "--wait", "--timeout", "120s")
@@ -246,15 +246,22 @@ async def _steps(it: Installation, tags: list[str]) -> None:
     assert it.get("nodeclaims")["items"], "CRDs stay"
 
 
-def _same(it: Installation, before: dict[str, str]) -> None:
-    missing = before.keys() - it.instances().keys()
-    assert not missing, f"instances were terminated: {missing}"
+def _grown(it: Installation, before: dict[str, str]) -> dict[str, str]:
+    """The instances: those of before, and a new one in a slot."""
+    now = it.instances()
+    assert before.items() <= now.items(), f"instances have changed: {before} to {now}"
+    new = [now[instance] for instance in now.keys() - before.keys()]
+    assert len(new) == 1, f"one new instance, in slots {new}"
+    assert all(new), "the new instance is in a slot"
+    return now
 
 
 async def _deploy(it: Installation, name: str, replicas: int) -> None:
-    kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
-    document = cluster_environment.workload(name, replicas=replicas, affinity=process_environment.apart(name))
-    await it.env.create(kind | document)
+    """Every pod needs a node of its own."""
+    term = {"labelSelector": {"matchLabels": APART}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    document = cluster_environment.workload(name, replicas=replicas, labels=APART, affinity=affinity)
+    await it.env.create({"apiVersion": "apps/v1", "kind": "Deployment"} | document)
 
 
 def _class_spec(env: Sandbox) -> dict[str, Any]:
@@ -277,11 +284,16 @@ def _ready_nodes(it: Installation) -> int:
 
 def _show(it: Installation) -> None:
     """What helps to find the cause of a failure."""
-    with contextlib.suppress(Exception):
-        print(it.kubectl("get", "nodes,pods,nodeclaims", "-A", "-o", "wide"), file=sys.stderr)
-        print(it.kubectl("get", "events", "-A"), file=sys.stderr)
+    for kind in ("nodes", "pods", "nodeclaims", "events"):
+        with contextlib.suppress(RuntimeError):
+            print(it.kubectl("get", kind, "-A", "-o", "wide"), file=sys.stderr)
+    with contextlib.suppress(RuntimeError):
         for pod in it.controller_pods():
             print(f"--- {pod['metadata']['name']}\n{it.log(pod)[-4000:]}", file=sys.stderr)
+    for node in it.nodes:
+        for name in ("containerd", "kubelet"):
+            log = (node.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+            print(f"--- {name} of {node.name}\n{log[-2000:]}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -93,10 +93,10 @@ def rewrite(api_port: int, aws_port: int) -> None:
     for name in ("net/ipv4/ip_forward", "net/ipv4/conf/all/route_localnet"):
         Path("/proc/sys", name).write_text("1", encoding="ascii")
     for service, port, to in ((API_SERVICE, 443, api_port), (AWS_SERVICE, 80, aws_port)):
+        _run("ip", "address", "add", f"{service}/32", "dev", "lo")
         for chain in ("PREROUTING", "OUTPUT"):
             match = ("-p", "tcp", "-d", service, "--dport", str(port))
             _run("iptables", "-t", "nat", "-A", chain, *match, "-j", "DNAT", "--to", f"127.0.0.1:{to}")
-    _run("iptables", "-t", "nat", "-A", "POSTROUTING", "-d", "127.0.0.1", "-j", "MASQUERADE")
 
 
 @contextlib.contextmanager
