@@ -64,6 +64,9 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 RESERVATION_ID: Final = "holdfast.dev/reservation-id"  # of a NodeClaim: the reservation whose slot it uses
 RESERVATION_ID_BEFORE_0_2: Final = "holdfast.dev/slot"  # the same, on NodeClaims of earlier releases
+SLOTS_COUNTED: Final = (
+    "holdfast.dev/slots-counted"  # of a NodeClaim: the count of its reservation before its launch
+)
 WAITS_FOR_INSTANCE: Final = "holdfast.dev/waits-for-instance"
 INSTANCE_GONE: Final = (
     "holdfast.dev/instance-gone"  # since when the instance that a NodeClaim waits for is terminated

@@ -25,6 +25,7 @@ STEPS = st.one_of(
     st.tuples(st.just("launch"), st.integers(1, TOTAL)),
     st.tuples(st.just("end"), st.integers(0, TOTAL - 1)),
     st.tuples(st.just("give"), st.integers(1, TOTAL)),
+    st.tuples(st.just("restart"), st.integers(0, LAG_S - 1)),  # how old the first answer is
 )
 USE_ELSEWHERE = st.tuples(st.just("take"), st.integers(1, TOTAL))
 
@@ -63,7 +64,14 @@ class Environment:
             self.last_snapshot, reservations=(count,), counts_read_s=self.now_s, count_before=before
         )
 
+    def restart(self, age_s: int) -> None:
+        """A new leader has the NodeClaims and the instances, and no earlier count."""
+        self.last_snapshot = replace(self.last_snapshot, counts_read_s=self.now_s, count_before={})
+        self.read(age_s)
+        self.last_snapshot = replace(self.last_snapshot, count_before={})
+
     def launch(self, wanted: int) -> None:
+        counted = ledger.count_before(self.snapshot(), LAG_S)["cr-1"]
         for _ in range(min(wanted, self.entry().free, self.free)):
             self.created += 1
             name = f"c{self.created}"
@@ -74,6 +82,7 @@ class Environment:
                     NO_REQUIREMENTS,
                     self.now_s,
                     reservation_id="cr-1",
+                    counted=counted,
                     launched_s=self.now_s,
                     provider_id=name,
                 )

@@ -63,3 +63,27 @@ def test_new_leader_replaces_a_disconnected_one_without_duplicate_launches(write
         assert len(owned) == 5 == len(env.all_ec2_instances())
 
     app_environment.run(program, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("after_s", [0, 20, 60])
+def test_new_leader_uses_a_slot_next_to_recent_launches(after_s: int) -> None:
+    """The new process has read one count of EC2, which cannot show whether it includes the launches."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=3)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(
+            requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")],
+            disruption={"consolidateAfter": "Never"},
+        )
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        await env.restart(after_s=after_s)
+        await env.scale("web", 3)
+        await env.until_running(3)
+        assert (env.in_reservation(slots), len(env.all_ec2_instances())) == (3, 3)
+        await env.scale("web", 4)
+        await env.until_running(4)
+        assert (env.in_reservation(slots), len(env.all_ec2_instances())) == (3, 4), "and oversells none"
+
+    app_environment.run(program)

@@ -1,5 +1,6 @@
 """The ledger: a slot is free only if EC2's count shows it as free, and a stale count never oversells."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -105,7 +106,7 @@ def test_upcoming_or_draining_reservation_has_no_free_slots() -> None:
 # --- The count before --------------------------------------------------------------------------------
 
 
-def after(before: CountBefore, available: int, *claims: ClaimView, read_s: int = 1010) -> Entry:
+def after(before: Mapping[str, CountBefore], available: int, *claims: ClaimView, read_s: int = 1010) -> Entry:
     """The entry for a count of `available` that was read after another count."""
     of = reservation("cr-1", "m5.large", available=available, total=6)
     snapshot = Snapshot(
@@ -119,9 +120,9 @@ def after(before: CountBefore, available: int, *claims: ClaimView, read_s: int =
     return ledger(snapshot, LAG_S)["cr-1"]
 
 
-def counted(free: dict[str, int]) -> CountBefore:
+def counted(free: dict[str, int]) -> dict[str, CountBefore]:
     """A count before that may have shown every slot as used by other accounts."""
-    return CountBefore(1000, free, {"cr-1": 6})
+    return {id_: CountBefore(1000, slots, 6) for id_, slots in free.items()}
 
 
 def test_slot_of_a_launched_claim_is_not_subtracted_from_the_next_count() -> None:
@@ -130,7 +131,7 @@ def test_slot_of_a_launched_claim_is_not_subtracted_from_the_next_count() -> Non
     snapshot = Snapshot(
         1000, CloudLabels(WELL_KNOWN), claims=(launched,), reservations=(of,), counts_read_s=1000
     )
-    assert count_before(snapshot, LAG_S).free == {"cr-1": 2}
+    assert count_before(snapshot, LAG_S)["cr-1"].free == 2
 
 
 def test_slot_of_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -> None:
@@ -140,7 +141,7 @@ def test_slot_of_a_claim_that_may_be_launching_is_not_free_in_the_next_count() -
         1000, CloudLabels(WELL_KNOWN), claims=(launching, other), reservations=(of,), counts_read_s=1000
     )
     before = count_before(snapshot, LAG_S)
-    assert (before.read_s, before.free) == (1000, {"cr-1": 1})
+    assert (before["cr-1"].read_s, before["cr-1"].free) == (1000, 1)
     launched = claim("a", launched_s=999, provider_id="i-1")  # neither count has to include this launch
     assert after(before, 2, launched).free == 1
 
@@ -152,6 +153,45 @@ def test_launch_is_not_subtracted_from_a_count_that_is_lower_than_the_one_before
     assert after(counted({"cr-2": 3}), 2, launched).free == 1  # the count before lacks this reservation
     since = claim("a", launched_s=1010, provider_id="i-1")
     assert after(counted({"cr-1": 3}), 2, since).free == 1  # launched after both counts
+
+
+def test_new_leader_uses_the_count_of_the_claims() -> None:
+    """Three slots were free, and two claims were launched into them. The count of 1 includes both."""
+    launched = [claim(name, launched_s=1001, provider_id=f"i-{name}") for name in "ab"]
+    assert after({}, 1, *launched).free == 0, "without a count before, both launches are in doubt"
+    with_count = [replace(one, counted=CountBefore(1000, 3, 3)) for one in launched]
+    assert after({}, 1, *with_count).free == 1
+    assert after({}, 3, *with_count).free == 1, "the count includes neither"
+
+
+def test_instance_without_a_claim_may_still_use_its_slot() -> None:
+    """Its claim is deleted, and the count may be older than its launch."""
+    launched = replace(claim("a", launched_s=1001, provider_id="i-a"), counted=CountBefore(1000, 3, 3))
+    of = reservation("cr-1", "m5.large", available=3, total=6)
+    ended = replace(instance("i-b", InstanceState.GONE), launched_s=1002)
+    snapshot = Snapshot(
+        1010,
+        CloudLabels(WELL_KNOWN),
+        claims=(launched,),
+        reservations=(of,),
+        counts_read_s=1010,
+        instances=(ended,),
+    )
+    assert ledger(snapshot, LAG_S)["cr-1"].free == 2
+    assert ledger(replace(snapshot, count_before=counted({"cr-1": 3})), LAG_S)["cr-1"].free == 2
+
+
+def test_newest_count_of_the_claims_is_used_and_memory_before_it() -> None:
+    older = replace(claim("a", launched_s=1001, provider_id="i-a"), counted=CountBefore(990, 3, 3))
+    newer = replace(claim("b", launched_s=1006, provider_id="i-b"), counted=CountBefore(1005, 1, 5))
+    assert after({}, 1, older, newer).free == 0
+    assert after(counted({"cr-1": 3}), 1, older, newer).free == 1
+
+
+@pytest.mark.parametrize("read_s", [1010 - 2 * LAG_S, 1010, 1020])
+def test_count_of_a_claim_that_is_old_or_newer_than_the_current_one_is_not_used(read_s: int) -> None:
+    launched = replace(claim("a", launched_s=1001, provider_id="i-a"), counted=CountBefore(read_s, 6, 0))
+    assert after({}, 1, launched).free == 0
 
 
 def test_slots_used_by_other_accounts_since_the_count_before_are_not_free() -> None:

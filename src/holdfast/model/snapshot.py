@@ -123,6 +123,15 @@ class CloudLabels:
 
 
 @dataclass(frozen=True, slots=True)
+class CountBefore:
+    """What an earlier count of a reservation showed."""
+
+    read_s: int  # when the read began
+    free: int  # slots that were certainly free
+    elsewhere: int  # the most slots that other clusters and accounts used
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimView:
     """A NodeClaim: what it requires, the slot it holds, and how far its launch is.
 
@@ -139,6 +148,7 @@ class ClaimView:
     instance_gone_s: int | None = None  # since when that instance is known to be gone
     held_for: frozenset[str] | None = None  # owners of the pods that its capacity is held for; None: all pods
     rebooting_s: int | None = None  # since when its instance reboots
+    counted: CountBefore | None = None  # of its reservation, when the plan was made that created the claim
     launched_s: int | None = None
     provider_id: str | None = None
     deleting: bool = False
@@ -215,15 +225,6 @@ class BudgetView:
 
 
 @dataclass(frozen=True, slots=True)
-class CountBefore:
-    """The counts of reservations as of the read before the current one."""
-
-    read_s: int  # when the read began
-    free: Mapping[str, int]  # by reservation: slots that were certainly free
-    elsewhere: Mapping[str, int]  # by reservation: the most slots that other clusters and accounts used
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     taken_s: int
     cloud_labels: CloudLabels
@@ -235,7 +236,8 @@ class Snapshot:
     budgets: tuple[BudgetView, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     counts_read_s: int = 0  # when the read of the reservations' counts began
-    count_before: CountBefore | None = None  # None: there was no earlier read, or it is too old
+    # By reservation, of the read before.
+    count_before: Mapping[str, CountBefore] = field(default_factory=dict, hash=False)
     instances: tuple[Instance, ...] = ()  # every instance of this cluster, as the cloud last described it
     # Values that decisions compute from a snapshot and need again. `replace` starts with an empty cache.
     cache: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -9,6 +9,8 @@ at the previous count, minus our launches since, are still free. Second: all slo
 other clusters are free. If the new count is not higher than such a bound, it includes our launches. The second bound
 also holds if our own instances released slots since the previous count, as when a reservation is rolled.
 
+A claim with a slot has the count of its plan, so a new leader has a previous count too.
+
 Both bounds hold unless another cluster takes a slot between two counts. Then a slot may be counted once too often until
 a count is a lag old. The cloud refuses that launch, as always when another cluster is faster.
 """
@@ -50,17 +52,11 @@ def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
     return found
 
 
-def count_before(snapshot: Snapshot, lag_s: int) -> CountBefore:
-    """The result of this snapshot's count that the ledger of the next count needs. Claims that may be launching now are
-    subtracted: it is unknown which of the two counts includes them."""
+def count_before(snapshot: Snapshot, lag_s: int) -> Mapping[str, CountBefore]:
+    """By reservation, the result of this snapshot's count that the ledger of the next count needs. Claims that may be
+    launching now are subtracted: it is unknown which of the two counts includes them."""
     counting = _Counting(snapshot, lag_s)
-    free = {
-        one.id: counting.free_when_counted(one)
-        - sum(counting.waits_to_be_launched(claim) for claim in counting.claims[one.id])
-        for one in snapshot.reservations
-    }
-    elsewhere = {one.id: counting.elsewhere(one) for one in snapshot.reservations}
-    return CountBefore(snapshot.counts_read_s, free, elsewhere)
+    return {one.id: counting.count_before(one) for one in snapshot.reservations}
 
 
 class _Counting:
@@ -107,31 +103,48 @@ class _Counting:
             upcoming=one.total if isinstance(window, reservations.Upcoming) else 0,
         )
 
+    def count_before(self, one: Reservation) -> CountBefore:
+        launching = sum(self.waits_to_be_launched(claim) for claim in self.claims[one.id])
+        free = self.free_when_counted(one) - launching
+        return CountBefore(self._snapshot.counts_read_s, free, self.elsewhere(one))
+
     def free_when_counted(self, one: Reservation) -> int:
         """How many slots were certainly free when the count was read, whichever of our launches it includes."""
-        read_s, before = self._snapshot.counts_read_s, self._snapshot.count_before
+        read_s, before = self._snapshot.counts_read_s, self._before(one)
         launches = [claim.launched_s for claim in self.claims[one.id] if claim.launched_s is not None]
         certain = one.available - sum(read_s - self._lag_s < at_s < read_s for at_s in launches)
-        if before is not None and one.id in before.free:
-            still_free = before.free[one.id] - sum(before.read_s <= at_s < read_s for at_s in launches)
+        if before is not None:
+            # An instance without a claim was launched too, and may not have released its slot yet.
+            since = [*launches, *self._launches_without_claim(one)]
+            still_free = before.free - sum(before.read_s <= at_s < read_s for at_s in since)
             certain = max(certain, still_free)
         unused = one.total - self.elsewhere(one) - self._ours(one, until_s=read_s)
         return min(max(certain, unused), one.available)
 
+    def _launches_without_claim(self, one: Reservation) -> list[int]:
+        claimed = {claim.provider_id for claim in self.claims[one.id]}
+        return [i.launched_s for i in self.instances[one.id] if i.provider_id not in claimed]
+
     def elsewhere(self, one: Reservation) -> int:
         """The maximum number of slots that other clusters used when the count was read: all used slots minus those that
         are certainly ours; or the number at the previous count, unless this count shows more."""
-        used, read_s, before = (
-            one.total - one.available,
-            self._snapshot.counts_read_s,
-            self._snapshot.count_before,
-        )
+        used, read_s, before = one.total - one.available, self._snapshot.counts_read_s, self._before(one)
         certain = used - self._ours(one, until_s=read_s - self._lag_s + 1)
-        if before is None or one.id not in before.elsewhere:
+        if before is None:
             return max(0, certain)
         gone = sum(instance.state is InstanceState.GONE for instance in self.instances[one.id])
         shown = used - gone - self._ours(one, until_s=read_s)
-        return max(0, shown, min(certain, before.elsewhere[one.id]))
+        return max(0, shown, min(certain, before.elsewhere))
+
+    def _before(self, one: Reservation) -> CountBefore | None:
+        """The count before. A process that has read only one count, such as a new leader, uses the newest one that a
+        claim has, unless it is so old that no launch since then is in doubt."""
+        if one.id in self._snapshot.count_before:
+            return self._snapshot.count_before[one.id]
+        read_s = self._snapshot.counts_read_s
+        found = [claim.counted for claim in self.claims[one.id] if claim.counted is not None]
+        recent = [before for before in found if read_s - 2 * self._lag_s < before.read_s < read_s]
+        return max(recent, key=lambda before: before.read_s, default=None)
 
     def _ours(self, one: Reservation, until_s: int) -> int:
         """How many of our instances in a reservation were launched before a time. Instances of claims count even if

@@ -82,7 +82,7 @@ class _Counted:
     """Counts, and the result of the previous counts that the ledger needs."""
 
     counts: ReservationCounts
-    before: CountBefore | None = None
+    before: Mapping[str, CountBefore] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -157,10 +157,8 @@ class ClusterState:
             self._counted = _Counted(newest, self._left_by(last) if is_newer else last.before)
         return self._counted
 
-    def _left_by(self, counted: _Counted) -> CountBefore | None:
+    def _left_by(self, counted: _Counted) -> Mapping[str, CountBefore]:
         """The result of these counts that the ledger needs once there are newer counts."""
-        if not counted.counts.reservations:
-            return None
         return ledger.count_before(
             self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
         )

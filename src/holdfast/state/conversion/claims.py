@@ -8,8 +8,10 @@ claim and the catalog alone, so a restart gives the same node: the cheapest offe
 that cannot be parsed is not launched, so it has no offering.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from holdfast import errors, names
 from holdfast.api import conditions
@@ -19,8 +21,10 @@ from holdfast.model import requirements, resources, taints
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import NOTHING, Resources
-from holdfast.model.snapshot import ClaimView, CloudLabels, NodeView
+from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView
 from holdfast.state.conversion import nodepools, nodes, times
+
+_COUNTED: Final = re.compile(r"([0-9]{1,12}) (-?[0-9]{1,9}) ([0-9]{1,9})")
 
 # Offerings by the requirements of claims, cheapest first; valid for one catalog.
 Offerings = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]
@@ -47,6 +51,7 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         instance_gone_s=times.moment_s(meta.annotations.get(names.INSTANCE_GONE)),
         held_for=frozenset(held.split()) if held is not None else None,
         rebooting_s=rebooting_s,
+        counted=_counted(meta.annotations.get(names.SLOTS_COUNTED, "")),
         launched_s=_since_s(claim, LAUNCHED) or (created_s if claim.status.provider_id else None),
         provider_id=claim.status.provider_id,
         deleting=meta.deletion_timestamp is not None,
@@ -54,6 +59,12 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
         preferred_zone=meta.annotations.get(names.PREFERRED_ZONE),
         invalid=invalid,
     )
+
+
+def _counted(written: str) -> CountBefore | None:
+    """The annotation of `PlannedClaim.annotations`; None for anything else."""
+    match = _COUNTED.fullmatch(written)
+    return CountBefore(*map(int, match.groups())) if match else None
 
 
 def in_flight_node(

@@ -51,7 +51,7 @@ class Supply:
     reservations: tuple[Reservation, ...] = ()
     counts_read_s: int = 0
     instances: tuple[Instance, ...] = ()
-    count_before: CountBefore | None = None
+    count_before: Mapping[str, CountBefore] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

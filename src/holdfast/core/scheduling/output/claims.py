@@ -5,14 +5,16 @@ not list `reserved` at all, so that it can never take a slot that another claim 
 """
 
 import dataclasses
+import functools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
+from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input import axes
 from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.kernel.packing_state import RESERVED
@@ -23,6 +25,7 @@ from holdfast.model import requirement, resources
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import NOTHING, Resources
+from holdfast.model.snapshot import CountBefore
 
 PodsByNode = dict[int, list[str]]
 
@@ -99,7 +102,12 @@ class _Writer:
             reservation_id=offering.reservation_id,
             reservation_ids=written.reservation_ids,
             min_values_relaxed=written.min_values_relaxed,
+            counted=self._counted.get(offering.reservation_id) if offering.reservation_id else None,
         )
+
+    @functools.cached_property
+    def _counted(self) -> Mapping[str, CountBefore]:
+        return ledger.count_before(self._problem.snapshot, self._problem.settings.ledger_lag_s)
 
     def _of(self, i: int) -> _Written:
         t, rows, shape = self._nodes.template[i], self._nodes.rows[i], self._shapes[i]

@@ -10,6 +10,7 @@ from holdfast import names
 from holdfast.model.reasons import Reason
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
+from holdfast.model.snapshot import CountBefore
 
 
 class PlannedClaim(NamedTuple):
@@ -27,17 +28,19 @@ class PlannedClaim(NamedTuple):
     reservation_id: str | None = None
     reservation_ids: tuple[str, ...] = ()  # every reservation that it can use, with `reservation_id`
     min_values_relaxed: bool = False
+    counted: CountBefore | None = None  # of its reservation, in the snapshot of the plan
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The annotations of the NodeClaim: whether minValues were lowered, and its reservation or its preferred zone."""
-        relaxed = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
-        where = (
-            {names.PREFERRED_ZONE: self.zone}
-            if self.reservation_id is None
-            else {names.RESERVATION_ID: self.reservation_id}
-        )
-        return relaxed | where
+        """The annotations of the NodeClaim: whether minValues were lowered, and its reservation with the count, or its
+        preferred zone."""
+        found = {names.MIN_VALUES_RELAXED: "true" if self.min_values_relaxed else "false"}
+        if self.reservation_id is None:
+            return found | {names.PREFERRED_ZONE: self.zone}
+        if self.counted is not None:
+            count = self.counted
+            found[names.SLOTS_COUNTED] = f"{count.read_s} {count.free} {count.elsewhere}"
+        return found | {names.RESERVATION_ID: self.reservation_id}
 
 
 @dataclass(frozen=True, slots=True)
