@@ -41,6 +41,7 @@ check: $(READY) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_tidy.py tests/unit/test_sim_fidelity.py
 	$(BIN)/python scripts/generate_crds.py --check
 	$(BIN)/python scripts/generate_chart_readme.py --check
+	$(BIN)/python scripts/generate_aws.py --check
 	$(BIN)/python scripts/generate_parity.py --check
 
 test: $(READY) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
@@ -127,6 +128,7 @@ data: $(READY) ## regenerate the shipped EC2 data (downloads its source, so `mak
 generate: $(READY) ## write the generated files
 	$(BIN)/python scripts/generate_crds.py
 	$(BIN)/python scripts/generate_chart_readme.py
+	$(BIN)/python scripts/generate_aws.py
 	$(BIN)/python scripts/generate_parity.py
 
 lock: $(READY) ## resolve the dependencies again into requirements/*.txt
