@@ -15,7 +15,7 @@ TESTS ?= tests
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
+.PHONY: help setup check check-aws bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -43,6 +43,9 @@ check: $(READY) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python scripts/generate_chart_readme.py --check
 	$(BIN)/python scripts/generate_aws.py --check
 	$(BIN)/python scripts/generate_parity.py --check
+
+check-aws: $(READY) ## check the CloudFormation template and the Terraform module with cfn-lint, moto, python-hcl2, Terraform
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/check_aws.py
 
 test: $(READY) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SOME),,-m "not exhaustive") $(TESTS)
@@ -140,6 +143,8 @@ lock: $(READY) ## resolve the dependencies again into requirements/*.txt
 		--output-file requirements/awscli.txt requirements/awscli.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--output-file requirements/wheel.txt requirements/wheel.in
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--output-file requirements/aws-checks.txt requirements/aws-checks.in
 
 clean: ## remove the virtual environment and caches
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist $(KERNEL)

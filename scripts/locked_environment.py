@@ -1,6 +1,6 @@
 """An environment in the user's cache folder that has what a lock file lists. It is made once for each lock.
 
-Used by fetch_awscli, for programs whose pins are in the way of the project's own environment.
+Used by fetch_awscli and check_aws, for programs whose pins are in the way of the project's own environment.
 """
 
 import hashlib

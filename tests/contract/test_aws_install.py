@@ -1,5 +1,5 @@
 """The CloudFormation template and the Terraform module grant the published policy, and send to the queue exactly the events
-that Holdfast handles."""
+that Holdfast handles. `scripts/check_aws.py` deploys both."""
 
 import json
 import re

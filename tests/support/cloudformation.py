@@ -1,6 +1,7 @@
 """Resolves a CloudFormation template for given parameters: conditions, and the functions that deploy/cloudformation.yaml has.
 
 `Fn::GetAtt` of a resource becomes `resource.attribute`, since there is no deployed resource. Anything unknown is an error.
+`scripts/check_aws.py` compares the result with what moto deploys.
 """
 
 import re

@@ -1,6 +1,7 @@
 """The published IAM policy for the simulated AWS, and the actions that a run needs."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from holdfast.sim.aws import policy
 from holdfast.sim.aws.policy import Access, Policy
 from holdfast.sim.ec2 import setup as ec2_setup
 
-FILE = Path(__file__).parents[2] / "deploy" / "iam-policy.json"
+# scripts/check_aws.py names the policy of a deployed role here.
+FILE = Path(os.environ.get("HOLDFAST_IAM_POLICY") or Path(__file__).parents[2] / "deploy" / "iam-policy.json")
 VALUES = {
     "PARTITION": "aws",
     "REGION": aws_environment.REGION,
