@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -43,16 +42,16 @@ def main() -> int:
         return _MISSING
     with tempfile.TemporaryDirectory(prefix="holdfast-install-") as name:
         folder = Path(name)
-        with _timed("peers"):
+        with installation.timed("peers"):
             if code := build_peers.main(list(installation.PROGRAMS)):
                 return code
-        with _timed("base images"):
+        with installation.timed("base images"):
             images.build_bases()
             images.build_pause()
         tags = ["previous", "this"] if options.previous else ["this"]
         for tag in tags:
             with (
-                _timed(f"image of {'HEAD' if tag == 'this' else options.previous}"),
+                installation.timed(f"image of {'HEAD' if tag == 'this' else options.previous}"),
                 _checkout(tag, options.previous) as root,
             ):
                 images.export(images.build_holdfast(root, tag), folder)
@@ -76,13 +75,6 @@ def _checkout(tag: str, commit: str) -> Iterator[Path]:
             yield Path(name)
         finally:
             subprocess.run([*worktree, "remove", "--force", name], check=True)  # noqa: S603 - as above
-
-
-@contextlib.contextmanager
-def _timed(step: str) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    print(f"| {step} | {time.monotonic() - began:.1f} s |", flush=True)
 
 
 if __name__ == "__main__":

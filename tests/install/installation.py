@@ -161,11 +161,13 @@ async def run(folder: Path, tags: list[str]) -> int:
             nodes = kubelets.nodes(folder)
             await asyncio.to_thread(_start_nodes, env, folder, nodes, stack, tags)
             _print("control plane and two kubelets", began)
+            it, passed = Installation(env, folder, nodes), False
             try:
-                await _steps(Installation(env, folder, nodes), tags)
-            except Exception:
-                _show(Installation(env, folder, nodes))
-                raise
+                await _steps(it, tags)
+                passed = True
+            finally:
+                if not passed:
+                    _show(it)
     return 0
 
 
@@ -191,7 +193,7 @@ def _start_nodes(
 
 async def _steps(it: Installation, tags: list[str]) -> None:
     await it.until(lambda: _ready_nodes(it) == len(it.nodes), "both nodes are ready")
-    with _timed("CRDs installed"):
+    with timed("CRDs installed"):
         await asyncio.to_thread(
             it.helm,
             "upgrade",
@@ -201,13 +203,13 @@ async def _steps(it: Installation, tags: list[str]) -> None:
             "--create-namespace",
             "--wait",
         )
-    with _timed("helm install --wait"):
+    with timed("helm install --wait"):
         await asyncio.to_thread(it.install, tags[0])
     pods = it.controller_pods()
     assert len(pods) == REPLICAS
     assert len({pod["spec"]["nodeName"] for pod in pods}) == REPLICAS, "the replicas are on two nodes"
 
-    with _timed("two pods of a deployment run in paid slots"):
+    with timed("two pods of a deployment run in paid slots"):
         await it.env.create(_without_status(builders.ec2nodeclass_document("default", **_class_spec(it.env))))
         await it.env.create(builders.nodepool_document("default"))
         await _deploy(it, "web", 2)
@@ -216,7 +218,7 @@ async def _steps(it: Installation, tags: list[str]) -> None:
     assert len(before) == 2
     assert all(before.values()), f"every instance is in a slot: {before}"
 
-    with _timed("the leader is killed, and a pod gets a node"):
+    with timed("the leader is killed, and a pod gets a node"):
         leader = it.leader()
         node = next(one for one in it.nodes if one.name == leader["spec"]["nodeName"])
         await asyncio.to_thread(kubelets.kill_container, node, leader["metadata"]["uid"])
@@ -224,18 +226,18 @@ async def _steps(it: Installation, tags: list[str]) -> None:
         await it.until(lambda: it.running("late") == 1, "the pod runs")
     before = _grown(it, before)
 
-    with _timed("helm upgrade --wait"):
+    with timed("helm upgrade --wait"):
         await asyncio.to_thread(it.install, tags[-1], **{"podAnnotations.step": "upgraded"})
     assert it.instances() == before
-    with _timed("helm rollback --wait"):
+    with timed("helm rollback --wait"):
         await asyncio.to_thread(it.helm, "rollback", "holdfast", "--wait", "--timeout", "180s")
     assert it.instances() == before
-    with _timed("a pod gets a node after the rollback"):
+    with timed("a pod gets a node after the rollback"):
         await _deploy(it, "after", 1)
         await it.until(lambda: it.running("after") == 1, "the pod runs")
     before = _grown(it, before)
 
-    with _timed("helm uninstall"):
+    with timed("helm uninstall"):
         await asyncio.to_thread(it.helm, "uninstall", "holdfast", "--wait", "--timeout", "120s")
     await it.until(lambda: not it.controller_pods(), "the controller is gone")
     await asyncio.sleep(5)
@@ -297,7 +299,7 @@ def _show(it: Installation) -> None:
 
 
 @contextlib.contextmanager
-def _timed(step: str) -> Iterator[None]:
+def timed(step: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     _print(step, began)
