@@ -39,8 +39,10 @@ ALL: Final[Mapping[str, Peer]] = {
     "kubelet": Peer("kubelet", KUBERNETES + "kubelet", VERSION, default=False),
     "kwok": Peer("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     "karpenter-aws": Peer("karpenter-aws", "github.com/aws/karpenter-provider-aws/cmd/controller"),
-    "kubeconform": Peer("chart-tools", "github.com/yannh/kubeconform/cmd/kubeconform"),
-    "helm-unittest": Peer("chart-tools", "github.com/helm-unittest/helm-unittest/cmd/helm-unittest"),
+    "kubeconform": Peer("chart-tools", "github.com/yannh/kubeconform/cmd/kubeconform", default=False),
+    "helm-unittest": Peer(
+        "chart-tools", "github.com/helm-unittest/helm-unittest/cmd/helm-unittest", default=False
+    ),
     "karpenter-plan-1.14": Peer("karpenter-plan", ".", OLDER, ours=True),
     "karpenter-plan-1.15": Peer("karpenter-plan", ".", ours=True),
 }
