@@ -33,6 +33,7 @@ PACKAGES: Final = {
     "socat": "socat",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
 }
+_POD_NAMESPACES: Final = Path("/run/netns")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _TAINT: Final = "CriticalAddonsOnly"  # so that only Holdfast runs on the real nodes
 _READY_S: Final = 90.0
@@ -65,6 +66,7 @@ def namespaces() -> Iterator[None]:
     """The network namespaces of both nodes, connected by a pair of interfaces."""
     first, second = NAMESPACE, f"{NAMESPACE}-2"
     with contextlib.ExitStack() as stack:
+        stack.callback(_delete_pod_namespaces, set(_POD_NAMESPACES.glob("cni-*")))
         for name in (first, second):
             _run("ip", "netns", "add", name)
             stack.callback(_run, "ip", "netns", "delete", name, check=False)
@@ -79,6 +81,12 @@ def namespaces() -> Iterator[None]:
         for name, pods, end in ((first, _pods(2), 2), (second, _pods(1), 1)):
             _run("ip", "-n", name, "route", "replace", pods, "via", f"{_LINK}.{end}")
         yield
+
+
+def _delete_pod_namespaces(before: set[Path]) -> None:
+    """containerd leaves those of pods that ran when it was stopped."""
+    for path in set(_POD_NAMESPACES.glob("cni-*")) - before:
+        _run("ip", "netns", "delete", path.name, check=False)
 
 
 def nodes(folder: Path) -> tuple[Node, Node]:
