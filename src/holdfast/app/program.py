@@ -131,6 +131,18 @@ class Adapters:
     compute: Compute
 
 
+def cluster_identity(settings: Settings) -> Given:
+    """The settings that identify the cluster; what is missing is read from EKS."""
+    return Given(
+        name=settings.cluster_name,
+        endpoint=settings.cluster_endpoint,
+        ca_bundle=settings.cluster_ca_bundle,
+        connection_ca_bundle=settings.api_server_ca_bundle,
+        service_cidr=settings.service_cidr,
+        dns_ip=settings.dns_ip,
+    )
+
+
 class App:
     """One replica. `start` returns at once; `stop` returns when all tasks have ended."""
 
@@ -250,15 +262,7 @@ class App:
             ec2_clock=self._ec2_clock,
             may_write=leads,
         )
-        given = Given(
-            name=settings.cluster_name,
-            endpoint=settings.cluster_endpoint,
-            ca_bundle=settings.cluster_ca_bundle,
-            connection_ca_bundle=settings.api_server_ca_bundle,
-            service_cidr=settings.service_cidr,
-            dns_ip=settings.dns_ip,
-        )
-        identity = Identity(calls, given, clock)
+        identity = Identity(calls, cluster_identity(settings), clock)
         cluster = identity.cluster
         setup = Setup(
             cluster=settings.cluster_name,

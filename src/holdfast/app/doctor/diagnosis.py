@@ -1,6 +1,6 @@
 """Connects to the cluster and to AWS with the settings of `holdfast run`, reads both, and collects the results.
 
-Called by `cli.doctor`. What depends on something that could not be read at all is left out, with one line that says so.
+Called by `cli.doctor`. Checks of something that could not be read are left out, and one line names them.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.app import production, rights
 from holdfast.app.doctor import cluster_checks, cluster_reading, schema_checks
 from holdfast.app.doctor.cluster_reading import ClusterReading
+from holdfast.app.program import cluster_identity
 from holdfast.app.settings import Program, Settings
 from holdfast.cloud.aws.catalog import families
 from holdfast.cloud.aws.client.calls import Clients, Threads
@@ -26,7 +27,6 @@ from holdfast.cloud.aws.doctor import (
     reservation_checks,
 )
 from holdfast.cloud.aws.doctor.account_reading import AccountReader, AccountReading, AccountSettings
-from holdfast.cloud.aws.nodeclass.identity import Given
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection
 from holdfast.kube.http import HttpTransport
@@ -146,16 +146,8 @@ async def _threads() -> AsyncIterator[Threads]:
 
 
 def _reader(clients: Clients, settings: Settings, threads: Threads) -> AccountReader:
-    given = Given(
-        name=settings.cluster_name,
-        endpoint=settings.cluster_endpoint,
-        ca_bundle=settings.cluster_ca_bundle,
-        connection_ca_bundle=settings.api_server_ca_bundle,
-        service_cidr=settings.service_cidr,
-        dns_ip=settings.dns_ip,
-    )
     wanted = AccountSettings(
-        given=given,
+        given=cluster_identity(settings),
         kubernetes=settings.kubernetes_version,
         capacity=settings.capacity,
         queue=settings.interruption_queue,
