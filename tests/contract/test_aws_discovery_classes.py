@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from aws_environment import ACCOUNT, KUBERNETES, OTHER, ROLE, TERMS, Environment, LostOnce, condition, run
@@ -371,6 +372,44 @@ def test_another_role_gets_another_instance_profile() -> None:
     second = env.resolve(replace_spec(env, first, role="OtherRole"))
     assert first.status.instance_profile != second.status.instance_profile
     assert set(profiles(env)) == {first.status.instance_profile, second.status.instance_profile}
+
+
+def profile_of_karpenter(env: Environment, path: str, role: str) -> EC2NodeClass:
+    """A class whose status names a profile that Karpenter created."""
+    name = f"{ec2_setup.CLUSTER}_1234567890"
+    run(env.calls.call("iam", "CreateInstanceProfile", InstanceProfileName=name, Path=path))
+    run(env.calls.call("iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role))
+    node_class = env.node_class()
+    return msgspec.structs.replace(
+        node_class, status=msgspec.structs.replace(node_class.status, instance_profile=name)
+    )
+
+
+CLASS_PATH = f"/karpenter/us-west-2/{ec2_setup.CLUSTER}/uid-default/"
+
+
+def test_instance_profile_of_karpenter_is_kept() -> None:
+    env = Environment()
+    before = profile_of_karpenter(env, CLASS_PATH, ROLE)
+    node_class = env.resolve(before)
+    assert node_class.status.instance_profile == before.status.instance_profile
+    assert set(profiles(env)) == {before.status.instance_profile}
+    env.discovery = env.restarted()
+    assert env.resolve(node_class).status.instance_profile == before.status.instance_profile
+    run(env.discovery.release(node_class))
+    assert profiles(env) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "role"), [(CLASS_PATH, "OtherRole"), ("/karpenter/us-west-2/another/uid-default/", ROLE)]
+)
+def test_instance_profile_with_another_role_or_of_another_class_is_not_used(path: str, role: str) -> None:
+    env = Environment()
+    before = profile_of_karpenter(env, path, role)
+    node_class = env.resolve(before)
+    assert node_class.status.instance_profile not in ("", before.status.instance_profile)
+    assert set(profiles(env)) == {before.status.instance_profile, node_class.status.instance_profile}
+    assert [one["RoleName"] for one in profiles(env)[before.status.instance_profile or ""]["Roles"]] == [role]
 
 
 @pytest.mark.fact("aws-8.3.1")

@@ -27,17 +27,18 @@ class ReadOnlyProfiles(Profiles):
             return await super().of(node_class)
         if self._isolated_vpc:
             return Profile(name)
-        roles = await self._roles(name)
-        if roles is None:
+        found = await self._get(name)
+        if found is None:
             return Profile("", f"IAM knows no instance profile {name}")
-        if not roles:
+        if not found.roles:
             return Profile("", f"the instance profile {name} has no role")
         self.existing.add(name)
         return Profile(name)
 
     async def _ensure(self, node_class: EC2NodeClass, role: str) -> Profile:
         name = self.name(node_class, role)
-        if role in (await self._roles(name) or ()):
+        found = await self._get(name)
+        if found is not None and role in found.roles:
             self.existing.add(name)
             return Profile(name)
         try:

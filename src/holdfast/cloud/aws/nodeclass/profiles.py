@@ -1,8 +1,9 @@
 """Creates, adopts and deletes the instance profiles of classes that set a role.
 
 Called by `discovery`. The name of a profile is derived from the region, the class and the role, so that the calls are
-idempotent and a profile from before a crash is found again (Karpenter's names are random). Profiles of a class have the
-same path. A role that does not exist is tried again only after a while, and its profile is deleted. An unused profile
+idempotent and a profile from before a crash is found again. Karpenter's names are random: a profile that the status of
+the class names is kept if it has the role, so that a cluster that moves from Karpenter to Holdfast has one profile per
+class. Profiles of a class have the same path. A role that does not exist is tried again only after a while, and its profile is deleted. An unused profile
 is deleted only if it has Holdfast's tag, is old, and was unused for ten minutes: a launch in progress may use it.
 """
 
@@ -38,7 +39,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A profile that IAM lists."""
+    """A profile, as IAM returns it."""
 
     name: str
     roles: Sequence[str]
@@ -60,7 +61,8 @@ class Profiles:
         if spec.instance_profile:
             return Profile(spec.instance_profile)
         role = (spec.role or "").rpartition("/")[2]  # IAM expects the name without the path
-        self._unused_s.pop(self.name(node_class, role), None)
+        for name in (self.name(node_class, role), node_class.status.instance_profile or ""):
+            self._unused_s.pop(name, None)
         return await self._checked.get(
             (_uid(node_class), role),
             lambda found: NO_ROLE_AGAIN_S if found.problem else CHECK_AGAIN_S,
@@ -115,8 +117,13 @@ class Profiles:
         return f"/karpenter/{self._aws.region}/{self._cluster}/"
 
     async def _ensure(self, node_class: EC2NodeClass, role: str) -> Profile:
-        name = self.name(node_class, role)
-        roles = await self._roles(name)
+        name, current = self.name(node_class, role), node_class.status.instance_profile
+        if current and current != name:
+            listed = await self._get(current)
+            if listed is not None and listed.path == self.path(node_class) and role in listed.roles:
+                return Profile(current)
+        found = await self._get(name)
+        roles = None if found is None else found.roles
         if roles is None:
             await self._create(node_class, name)
         if role in (roles or ()):
@@ -136,13 +143,13 @@ class Profiles:
             return Profile("", f"IAM has no role {role}")
         return Profile(name)
 
-    async def _roles(self, name: str) -> list[str] | None:
-        """The roles of a profile; None if it does not exist."""
+    async def _get(self, name: str) -> _Listed | None:
+        """The profile; None if it does not exist."""
         try:
             return await self._aws.read(
                 calls.IAM,
                 "GetInstanceProfile",
-                lambda answer: _role_names(answer["InstanceProfile"]),
+                lambda answer: _listed(answer["InstanceProfile"]),
                 InstanceProfileName=name,
             )
         except errors.NotFound:
@@ -183,9 +190,7 @@ class Profiles:
             "ListInstanceProfiles",
             "InstanceProfiles",
             marker="Marker",
-            parse=lambda raw: _Listed(
-                raw["InstanceProfileName"], _role_names(raw), answers.epoch_s(raw["CreateDate"]), raw["Path"]
-            ),
+            parse=_listed,
             PathPrefix=path,
         )
 
@@ -194,5 +199,6 @@ def _uid(node_class: EC2NodeClass) -> str:
     return node_class.metadata.uid or node_class.metadata.name
 
 
-def _role_names(raw: Mapping[str, Any]) -> list[str]:
-    return [role["RoleName"] for role in raw["Roles"]]
+def _listed(raw: Mapping[str, Any]) -> _Listed:
+    roles = [role["RoleName"] for role in raw["Roles"]]
+    return _Listed(raw["InstanceProfileName"], roles, answers.epoch_s(raw["CreateDate"]), raw["Path"])
