@@ -3,13 +3,15 @@
 import asyncio
 import base64
 import dataclasses
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 import structlog
 
 from aws_environment import run
-from holdfast import errors
+from holdfast import errors, names
+from holdfast.api import aws
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.model.instances import Instance
 from holdfast.ports import LaunchRequest
@@ -168,6 +170,47 @@ def test_instance_of_a_lost_answer_is_assigned_to_the_claim_without_one(env: Lau
     assert isinstance(env.launch(second)[0], errors.Unreachable)
     found = ids(env.launch([*first, *second]))
     assert found[0] == launched[0] != found[1]
+    assert len(env.ec2_instances) == 2
+
+
+def launch_like_karpenter(env: LaunchEnvironment, request: LaunchRequest) -> list[str]:
+    """An instance without the tags of the claim and of the launch token, in a cluster where Holdfast starts now."""
+    launched = ids(env.launch([request]))
+    untagged = [{"Key": names.LAUNCH_TOKEN}, {"Key": aws.NODECLAIM_TAG}]
+    env.calls_ec2("DeleteTags", Resources=[launched[0].rpartition("/")[2]], Tags=untagged)
+    env.new_process()
+    return launched
+
+
+def created(request: LaunchRequest, at_s: int) -> LaunchRequest:
+    assert isinstance(request.claim, NodeClaim)
+    metadata = msgspec.structs.replace(
+        request.claim.metadata, creation_timestamp=datetime.fromtimestamp(at_s, UTC)
+    )
+    return dataclasses.replace(request, claim=msgspec.structs.replace(request.claim, metadata=metadata))
+
+
+def test_nodeclaim_of_karpenter_gets_the_instance_that_karpenter_launched_for_it(
+    env: LaunchEnvironment,
+) -> None:
+    """Karpenter was stopped after the launch, before it wrote the provider id. A retry gets the same instance."""
+    requests = env.requests(env.resolve(env.node_class()), ON_DEMAND, count=2)
+    launched = launch_like_karpenter(env, requests[0])
+    renewed = [created(one, env.clock.now_s() - 20) for one in requests]
+    first = ids(env.launch(renewed))
+    assert launched[0] in first
+    assert len(set(first)) == 2
+    assert ids(env.launch(renewed)) == first
+    env.new_process()
+    assert set(ids(env.launch(renewed))) == set(first)
+    assert len(env.ec2_instances) == 2
+
+
+def test_instance_of_karpenter_that_a_nodeclaim_owns_is_not_adopted(env: LaunchEnvironment) -> None:
+    (request,) = env.requests(env.resolve(env.node_class()), ON_DEMAND)
+    launched = launch_like_karpenter(env, request)
+    renewed = created(dataclasses.replace(request, token=env.ids.token()), env.clock.now_s() - 20)
+    assert ids(env.launch([renewed], owned=launched)) != launched
     assert len(env.ec2_instances) == 2
 
 

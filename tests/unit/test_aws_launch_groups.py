@@ -7,11 +7,14 @@ import pytest
 
 from aws_builders import reservation
 from aws_launches import capacity_type, claim, resolved, selecting, types
+from holdfast import names
+from holdfast.api import aws
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
 from holdfast.cloud.aws.launch import launch_groups
 from holdfast.cloud.aws.launch.launch_groups import Group
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.ports import LaunchRequest
+from holdfast.state.conversion import times
 
 ON_DEMAND = capacity_type("on-demand")
 
@@ -99,6 +102,43 @@ def test_an_instance_is_adopted_by_the_claim_whose_token_launched_it() -> None:
     assert adopters(launched(), first, second) == [0]
     assert adopters(launched(launch_token="u" * 32), first, second) == [1]
     assert adopters(launched(launch_token=None), first, second) == []
+
+
+CREATED_S = 1_700_000_000
+
+
+def of_karpenter(created_s: int | None = CREATED_S, pool: str = "default") -> LaunchRequest:
+    meta: dict[str, Any] = {"labels": {names.NODEPOOL: pool}}
+    if created_s is not None:
+        meta["creationTimestamp"] = times.text(created_s)
+    return request(claim=claim(ON_DEMAND, meta=meta))
+
+
+def untagged(**fields: Any) -> EC2Instance:
+    """An instance that Karpenter launched and did not write on its NodeClaim."""
+    labels = ((aws.EC2NODECLASS, "default"), (names.NODEPOOL, "default"))
+    return launched(**({"launch_token": None, "launched_s": CREATED_S + 5, "labels": labels} | fields))
+
+
+@pytest.mark.parametrize(
+    ("ec2_instance", "launch", "adopted"),
+    [
+        (untagged(), of_karpenter(), True),
+        (untagged(claim="claim-1"), of_karpenter(), True),
+        (untagged(claim="another"), of_karpenter(), False),
+        (untagged(launched_s=CREATED_S - 60), of_karpenter(), True),
+        (untagged(launched_s=CREATED_S - 61), of_karpenter(), False),  # before the NodeClaim existed
+        (untagged(), of_karpenter(created_s=None), False),
+        (untagged(), of_karpenter(pool="other"), False),
+        (untagged(labels=((aws.EC2NODECLASS, "other"), (names.NODEPOOL, "default"))), of_karpenter(), False),
+        (untagged(capacity_type="spot"), of_karpenter(), False),
+        (untagged(launch_token="u" * 32), of_karpenter(), False),
+    ],
+)
+def test_instance_of_karpenter_is_adopted_by_a_claim_of_its_nodepool(
+    ec2_instance: EC2Instance, launch: LaunchRequest, *, adopted: bool
+) -> None:
+    assert adopters(ec2_instance, launch) == ([0] if adopted else [])
 
 
 @pytest.mark.parametrize(

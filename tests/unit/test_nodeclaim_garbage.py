@@ -18,10 +18,11 @@ INSTANCE = Instance(
 )
 
 
-def nodeclaim(name: str = "c-1", launched_with: str = "", **status: Any) -> NodeClaim:
+def nodeclaim(name: str = "c-1", launched_with: str = "", pool: str = "", **status: Any) -> NodeClaim:
     deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if status.pop("deleting", False) else {}
     annotations = {names.LAUNCH_TOKEN: launched_with} if launched_with else {}
-    metadata = {"name": name, "annotations": annotations, **deleted}
+    labels = {names.NODEPOOL: pool} if pool else {}
+    metadata = {"name": name, "annotations": annotations, "labels": labels, **deleted}
     spec = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
         "requirements": [],
@@ -61,6 +62,25 @@ def test_an_instance_that_a_nodeclaim_has_or_may_adopt_is_not_without_claim(clai
 def test_an_instance_without_token_is_not_adopted_by_a_nodeclaim_without_token() -> None:
     untagged = replace(INSTANCE, launch_token=None)
     assert without_claim([untagged], [nodeclaim("other")], NOW_S) == [untagged]
+
+
+@pytest.mark.parametrize(
+    ("pool", "age_s", "kept"), [("default", 900, True), ("default", 901, False), ("other", 100, False)]
+)
+def test_an_instance_of_karpenter_is_kept_for_a_nodeclaim_of_its_nodepool(
+    pool: str, age_s: int, *, kept: bool
+) -> None:
+    instance = replace(
+        INSTANCE,
+        launch_token=None,
+        claim=None,
+        launched_s=NOW_S - age_s,
+        labels=((names.NODEPOOL, "default"),),
+    )
+    unlaunched = nodeclaim("other", pool=pool)
+    assert (without_claim([instance], [unlaunched], NOW_S) == []) is kept
+    launched = nodeclaim("other", pool=pool, providerID="i-2")
+    assert without_claim([instance], [launched], NOW_S) == [instance]
 
 
 def test_an_instance_of_thirty_seconds_is_too_young() -> None:

@@ -26,6 +26,7 @@ KEY: Final[Key] = ("", "garbage")
 _EVERY_S: Final = 120.0
 _MAX_AGE_S: Final = 90.0  # of the list of instances: another controller lists each minute
 _YOUNG_S: Final = 30
+_UNCLAIMED_S: Final = 900  # how long an instance of Karpenter is kept for a NodeClaim that may adopt it
 
 
 class Garbage:
@@ -86,18 +87,25 @@ class Garbage:
 
 def without_claim(instances: Sequence[Instance], claims: Sequence[NodeClaim], now_s: int) -> list[Instance]:
     """The instances without a NodeClaim that no NodeClaim may adopt. A NodeClaim that is not launched adopts an
-    instance with its launch token or its name."""
+    instance with its launch token or its name, or one that Karpenter launched for its NodePool without a token."""
     owned = {claim.status.provider_id for claim in claims}
     unlaunched = [claim for claim in claims if not claim.status.provider_id]
     tokens = {claim.metadata.annotations.get(names.LAUNCH_TOKEN) for claim in unlaunched}
     unlaunched_names = {claim.metadata.name for claim in unlaunched}
+    unlaunched_pools = {claim.metadata.labels.get(names.NODEPOOL) for claim in unlaunched}
+
+    def may_be_adopted(instance: Instance) -> bool:
+        if instance.claim is not None or instance.launch_token is not None:
+            return instance.claim in unlaunched_names or instance.launch_token in tokens - {None}
+        is_of_pool = dict(instance.labels).get(names.NODEPOOL) in unlaunched_pools
+        return is_of_pool and now_s - instance.launched_s <= _UNCLAIMED_S
+
     return [
         instance
         for instance in instances
         if instance.state in (InstanceState.STARTING, InstanceState.RUNNING)
         and instance.provider_id not in owned
-        and (instance.launch_token is None or instance.launch_token not in tokens)
-        and instance.claim not in unlaunched_names
+        and not may_be_adopted(instance)
         and now_s - instance.launched_s > _YOUNG_S
     ]
 

@@ -51,7 +51,7 @@ PAGES_LONGEST: Final = 200
 _CONNECT_TIMEOUT_S: Final = 4
 _READ_TIMEOUT_S: Final = 60
 _SERVER_ERRORS: Final = 500  # from this HTTP status on, the service failed
-_READS: Final = ("Describe", "Get", "List", "Receive")
+READS: Final = ("Describe", "Get", "List", "Receive")  # the operations with these prefixes change nothing
 _WOULD_SUCCEED: Final = "DryRunOperation"  # the error code of a dry run that would succeed
 # Only a few regions serve the price list.
 _PRICING_REGIONS: Final = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
@@ -220,7 +220,7 @@ class Calls:
         began_s = self.clock.monotonic_s()
         outcome = "ok"
         try:
-            may_send = fence.always if operation.startswith(_READS) else self._may_write
+            may_send = fence.always if operation.startswith(READS) else self._may_write
             answer = await self.executor.run(
                 functools.partial(_send, self._clients, service, operation, parameters, may_send)
             )
@@ -319,4 +319,4 @@ def _again(operation: str, error: errors.Retryable) -> bool:
     """A throttled call had no effect, so it is always retried. A write without a response may have had one."""
     if isinstance(error, errors.Throttled):
         return True
-    return isinstance(error, errors.Unreachable) and operation.startswith(_READS)
+    return isinstance(error, errors.Unreachable) and operation.startswith(READS)

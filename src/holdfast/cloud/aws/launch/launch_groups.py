@@ -22,18 +22,19 @@ from holdfast.cloud.aws.catalog import type_labels
 from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS, WELL_KNOWN_LABELS
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
 from holdfast.cloud.aws.launch import fleets
-from holdfast.model.instances import InstanceState
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import ClaimView
 from holdfast.ports import LaunchRequest
-from holdfast.state.conversion import claims
+from holdfast.state.conversion import claims, times
 
 CLIENT_TOKEN_MAX: Final = 64
 INSTANCE_LABELS: Final = WELL_KNOWN_LABELS | {aws.CAPACITY_RESERVATION_SETTING, type_labels.NITRO_SANDBOX}
 """Labels that a claim gets from its instance. If a plan sets one, the requirements have it as well."""
 
 _DIGITS: Final = 12
+_CLOCKS_DIFFER_S: Final = 60  # at most, those of EC2 and of the API server
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ def type_of(request: LaunchRequest, name: str) -> InstanceType | None:
 
 
 def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
-    """Whether the instance has the claim's token, matches one of its offerings and is not terminating."""
+    """Whether the instance was launched for the claim, matches one of its offerings and is not terminating."""
     instance, known = ec2_instance.instance, type_of(one.request, ec2_instance.instance.instance_type)
-    if instance.launch_token != one.request.token or known is None:
+    if known is None or not _launched_for(one, instance):
         return False
     if instance.state not in (InstanceState.STARTING, InstanceState.RUNNING):
         return False
@@ -116,6 +117,21 @@ def _suits(one: Member, ec2_instance: EC2Instance) -> bool:
         (o.zone, o.capacity_type, o.reservation_id) == (instance.zone, instance.capacity_type, reserved)
         and wanted.suits(known, o, CLOUD_LABELS)
         for o in known.offerings
+    )
+
+
+def _launched_for(one: Member, instance: Instance) -> bool:
+    """Whether the instance has the claim's token. Karpenter's instances have none: Karpenter launched one without a token
+    for a NodeClaim of its NodePool, and was stopped before it wrote the result."""
+    if instance.launch_token is not None:
+        return instance.launch_token == one.request.token
+    claim, labels = one.claim.metadata, dict(instance.labels)
+    return (
+        labels.get(names.NODEPOOL) == claim.labels.get(names.NODEPOOL)
+        and labels.get(aws.EC2NODECLASS) == one.node_class.metadata.name
+        and instance.claim in (None, claim.name)
+        and claim.creation_timestamp is not None
+        and instance.launched_s >= times.epoch_s(claim.creation_timestamp) - _CLOCKS_DIFFER_S
     )
 
 

@@ -55,7 +55,8 @@ def instance(
 
 
 def completed(found: Instance, member: Member) -> Instance:
-    """Adds the labels of the instance type and the annotations of the claim."""
+    """Adds the labels of the instance type, the annotations of the claim and its token, which an instance that Karpenter
+    launched has not."""
     known = type_of(member.request, found.instance_type)
     pool = member.claim.metadata.labels.get(names.NODEPOOL)
     labels = {
@@ -66,6 +67,7 @@ def completed(found: Instance, member: Member) -> Instance:
     return dataclasses.replace(
         found,
         claim=member.claim.metadata.name,
+        launch_token=member.request.token,
         labels=tuple(sorted(labels.items())),
         annotations=tuple(sorted(class_hash.annotations(member.node_class).items())),
     )

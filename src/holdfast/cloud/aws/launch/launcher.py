@@ -4,7 +4,8 @@ It lists the instances of earlier calls, selects offerings (`choice`, `templates
 and fleets, and records the results (`bookkeeping`).
 
 - A claim adopts an instance of an earlier call with its token before anything is launched, and a retry has the same
-  client token (decision 24). A token must not be used again after a response: that is after any error other than
+  client token (decision 24). A claim of Karpenter adopts an instance without a token that Karpenter launched for its
+  NodePool, so that nothing is launched twice when Holdfast takes over. A token must not be used again after a response: that is after any error other than
   Unreachable and NotReady. So a call that cannot be sent now raises Unreachable, for any cause.
 - If EC2 reports a reservation as full, its count is read again at once. While the count shows free slots, the launch is
   retried. Otherwise another reservation of the claim is tried, unless the claim holds a slot of this one: only the
@@ -15,6 +16,7 @@ and fleets, and records the results (`bookkeeping`).
 import asyncio
 import dataclasses
 import functools
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from holdfast.cloud.aws.catalog.labels import one_of
 from holdfast.cloud.aws.client import calls, error_codes
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.instances import ec2_instances
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
 from holdfast.cloud.aws.instances.provider import InstanceProvider
 from holdfast.cloud.aws.launch import (
     addresses,
@@ -126,15 +129,23 @@ class Launcher:
         }
         left = {member.index: member for member in members if member.index not in outcomes}
         tokens = sorted({member.request.token for member in left.values()})
+        launched = [*await self._provider.launched_with(tokens), *await self._without_token()]
         found = (
             ec2_instance
-            for ec2_instance in await self._provider.launched_with(tokens)
+            for ec2_instance in launched
             if ec2_instance.instance.provider_id not in owned and ec2_instance.id not in self._dealt
         )
         for index, ec2_instance in launch_groups.adopted(tuple(left.values()), found).items():
             adopted = launched_instances.completed(ec2_instance.instance, left[index])
             outcomes[index] = self._deal(ec2_instance.id, adopted)
         return outcomes
+
+    async def _without_token(self) -> list[EC2Instance]:
+        """The instances that Karpenter launched, oldest first. There are no new ones while Holdfast runs, so the last
+        listing is enough."""
+        listed = await self._provider.all(max_age_s=math.inf)
+        found = [one for one in listed if one.instance.launch_token is None]
+        return sorted(found, key=lambda one: (one.instance.launched_s, one.id))
 
     def _deal(self, instance_id: str, instance: Instance) -> Instance:
         self._dealt[instance_id] = instance
