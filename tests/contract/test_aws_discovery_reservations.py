@@ -127,7 +127,7 @@ def test_status_lists_reservations_by_id_and_drops_cancelled_ones() -> None:
     )
     assert entry.end_time is not None
     assert entry.end_time.timestamp() == block.end_s
-    assert (by_id[plain.id].end_time, by_id[plain.id].interruptible) == (None, None)
+    assert (by_id[plain.id].end_time, by_id[plain.id].interruptible) == (None, False)
     assert by_id[interruptible.id].interruptible
     for reservation in (plain, block, interruptible):
         control.set_state(env.ec2.region, reservation.id, "cancelled")

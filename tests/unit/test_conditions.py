@@ -115,7 +115,7 @@ def test_ready_is_false_if_a_dependent_is_false() -> None:
 def test_ready_is_unknown_while_a_dependent_is_unknown() -> None:
     condition = ready(put(started(), "Launched"))
     assert (condition.status, condition.reason) == (UNKNOWN, "ReconcilingDependents")
-    assert condition.message == "Registered=Unknown, Initialized=Unknown"
+    assert condition.message == "Initialized=Unknown, Registered=Unknown"
 
 
 @pytest.mark.fact("NC-4")
@@ -125,7 +125,7 @@ def test_ready_is_unknown_if_dependents_are_of_an_older_generation() -> None:
 
 
 def test_missing_dependent_is_unknown() -> None:
-    assert ready(()).message == "Launched=Unknown, Registered=Unknown, Initialized=Unknown"
+    assert ready(()).message == "Initialized=Unknown, Launched=Unknown, Registered=Unknown"
 
 
 @pytest.mark.fact("NC-4")

@@ -129,7 +129,9 @@ class ConditionSet:
             self.all = tuple(anew if one is found else one for one in self.all)
 
     def summarize(self, dependents: Sequence[str]) -> None:
-        """Sets Ready: True when every dependent is True at the current generation."""
+        """Sets Ready: True when every dependent is True at the current generation. The message lists the others in the
+        order of Karpenter's."""
+        dependents = sorted(dependents)
         found = [self.find(type_) for type_ in dependents]
         current = [one for one in found if one and one.observed_generation == self._generation]
         waiting = [

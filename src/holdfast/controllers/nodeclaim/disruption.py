@@ -74,7 +74,7 @@ class Disruption:
         if looked.drifted is None:
             draft.conditions.drop(claim_conditions.DRIFTED)
         else:
-            draft.conditions.put(claim_conditions.DRIFTED, conditions.TRUE, looked.drifted)
+            draft.conditions.put(claim_conditions.DRIFTED, conditions.TRUE, looked.drifted, looked.drifted)
         return looked.at_s + _AGAIN_S - now_s
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:

@@ -25,6 +25,14 @@ _LABELS: Final = ("nodepool", "resource_type")
 USAGE: Final = Metric("karpenter_nodepools_usage", "gauge", "What the nodes of a NodePool have.", _LABELS)
 LIMIT: Final = Metric("karpenter_nodepools_limit", "gauge", "What a NodePool may have at most.", _LABELS)
 METRICS: Final = (USAGE, LIMIT)
+# Written also when they are 0, as in Karpenter: `kubectl get nodepools` shows the nodes.
+_ALWAYS: Final = (
+    resources.NODES,
+    resources.CPU,
+    resources.MEMORY,
+    resources.PODS,
+    resources.EPHEMERAL_STORAGE,
+)
 
 
 class Counter:
@@ -60,7 +68,8 @@ class Counter:
 
     async def _write(self, pool: NodePool, used: Resources) -> str:
         there = pool.status.resources
-        counted = {name: resources.text(name, amount) for name, amount in used.amounts if amount}
+        amounts = dict.fromkeys(_ALWAYS, 0) | dict(used.amounts)
+        counted = {name: resources.text(name, amount) for name, amount in amounts.items()}
         if (there, pool.status.nodes) == (counted, used[resources.NODES]):
             return ""
         removed = dict.fromkeys(there.keys() - counted.keys())

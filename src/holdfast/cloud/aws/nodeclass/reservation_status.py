@@ -141,7 +141,7 @@ def _entry(one: CapacityReservation, now_s: int) -> wire.CapacityReservation:
         owner_id=one.owner,
         reservation_type=one.kind,
         state="expiring" if reclaiming and one.kind == capacity_reservation.CAPACITY_BLOCK else "active",
-        interruptible=one.interruptible or None,
+        interruptible=one.interruptible,
         end_time=None if one.end_s is None else datetime.fromtimestamp(one.end_s, UTC),
     )
 
