@@ -117,9 +117,9 @@ def test_a_second_replica_leads_after_the_first_stops(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
-async def karpenter_leads(env: ProcessEnvironment, renewed_s: int) -> None:
+async def karpenter_leads(env: ProcessEnvironment, renewed_s: int, lasts_s: int = 15) -> None:
     renewed = datetime.fromtimestamp(renewed_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    spec = {"holderIdentity": "karpenter-7c4f_1", "leaseDurationSeconds": 15, "renewTime": renewed}
+    spec = {"holderIdentity": "karpenter-7c4f_1", "leaseDurationSeconds": lasts_s, "renewTime": renewed}
     await env.sandbox.create(
         {
             "apiVersion": "coordination.k8s.io/v1",
@@ -134,6 +134,10 @@ def test_run_starts_beside_karpenter_only_with_the_flag(tmp_path: Path) -> None:
     async def program(env: ProcessEnvironment) -> None:
         await karpenter_leads(env, env.clock.now_s())
         refused = await env.start()
+        await refused.wait_for_log("waiting until the lease of karpenter expires")
+        lease = await env.kube.get(Lease, "karpenter-leader-election", "kube-system")
+        renewed = datetime.fromtimestamp(env.clock.now_s() + 1, UTC).isoformat()
+        await env.kube.patch(lease, {"spec": {"renewTime": renewed}})
         assert await refused.ended() == 3
         assert "karpenter-7c4f_1 holds the Lease kube-system/karpenter-leader-election" in str(
             refused.lines[-1]
@@ -205,6 +209,18 @@ def test_run_continues_after_one_overwritten_hash(tmp_path: Path) -> None:
             pool, {"metadata": {"annotations": {"karpenter.sh/nodepool-hash-version": "v3"}}}
         )
         await env.clock.sleep(2 * karpenter.CHECK_EVERY_S)
+        assert await replica.stop() == 0
+
+    run(program, tmp_path)
+
+
+def test_run_starts_when_the_lease_of_a_stopped_karpenter_has_expired(tmp_path: Path) -> None:
+    async def program(env: ProcessEnvironment) -> None:
+        await karpenter_leads(env, env.clock.now_s(), lasts_s=10)
+        replica = await env.start()
+        await replica.wait_for_log("waiting until the lease of karpenter expires")
+        assert not [line for line in replica.lines if line["message"] == "started"]
+        await replica.wait_for_log("acquired lease")
         assert await replica.stop() == 0
 
     run(program, tmp_path)

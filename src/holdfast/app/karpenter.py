@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+import structlog
+
 from holdfast import errors, names
 from holdfast.api.cluster import Lease
 from holdfast.api.nodepool import NodePool
@@ -23,6 +25,7 @@ LEASE: Final = "karpenter-leader-election"
 POD_NAME_LABEL: Final = "app.kubernetes.io/name"
 POD_NAME: Final = "karpenter"
 CHECK_EVERY_S: Final = 5.0
+_EXPIRY_CHECK_S: Final = 2.0
 OVERWRITES: Final = 3  # a user who restores a NodePool from a file overwrites the hash version once
 OVERWRITES_WITHIN_S: Final = 60.0
 
@@ -56,9 +59,12 @@ def lease_sign(found: Iterable[Lease], now_s: int) -> str | None:
     """A Lease of Karpenter that was renewed recently."""
     for lease in found:
         if is_held(lease, now_s):
-            meta = lease.metadata
-            return f"{lease.spec.holder_identity} holds the Lease {meta.namespace}/{meta.name}"
+            return _held_text(lease)
     return None
+
+
+def _held_text(lease: Lease) -> str:
+    return f"{lease.spec.holder_identity} holds the Lease {lease.metadata.namespace}/{lease.metadata.name}"
 
 
 def pod_sign(pods: Iterable[Pod]) -> str | None:
@@ -78,10 +84,22 @@ class Detector:
         self._clock = clock
 
     async def check(self) -> None:
-        """Raises KarpenterRunsError if Karpenter runs now."""
+        """Raises KarpenterRunsError if Karpenter runs now. The Lease of a Karpenter that was just stopped is held until
+        it expires: waits for that, or until the Lease is renewed."""
         pods = await self._kube.list(Pod, label_selector=f"{POD_NAME_LABEL}={POD_NAME}")
-        if sign := await self._lease_sign() or pod_sign(pods.items):
+        if sign := pod_sign(pods.items):
             raise KarpenterRunsError(sign)
+        first = await self._held()
+        if first:
+            text = _held_text(next(iter(first.values())))
+            structlog.get_logger().info("waiting until the lease of karpenter expires", lease=text)
+        held = first
+        while held:
+            await self._clock.sleep(_EXPIRY_CHECK_S)
+            held = await self._held()
+            for uid, lease in held.items():
+                if uid not in first or lease.spec.renew_time != first[uid].spec.renew_time:
+                    raise KarpenterRunsError(_held_text(lease))
 
     async def run(self, caches: Caches) -> None:
         """Raises KarpenterRunsError when Karpenter appears."""
@@ -95,6 +113,11 @@ class Detector:
                 sign = None
             if sign := sign or pod_sign(pods.get(POD_NAME)) or overwrites.sign():
                 raise KarpenterRunsError(sign)
+
+    async def _held(self) -> dict[str, Lease]:
+        """The Leases of Karpenter that have not expired, by uid."""
+        now_s = self._clock.now_s()
+        return {one.metadata.uid: one for one in await leases(self._kube) if is_held(one, now_s)}
 
     async def _lease_sign(self) -> str | None:
         return lease_sign(await leases(self._kube), self._clock.now_s())
