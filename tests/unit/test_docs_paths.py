@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "architecture.md",
-    "from-karpenter.md",
+    "karpenter-code.md",
     "nodeclaim-lifecycle.md",
     "disruption.md",
     "planner.md",

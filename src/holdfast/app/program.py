@@ -143,6 +143,13 @@ def cluster_identity(settings: Settings) -> Given:
     )
 
 
+def watched_kinds(settings: Settings) -> tuple[type[Object], ...]:
+    """The kinds whose objects the controllers read."""
+    has_spreads = bool(settings.scheduler.pod_topology_spread.default_constraints)
+    makers = watched_pod_context.MAKERS if has_spreads else ()
+    return (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind)
+
+
 class App:
     """One replica. `start` returns at once; `stop` returns when all tasks have ended."""
 
@@ -173,9 +180,7 @@ class App:
         )
         self.recorder = KubeRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
         spreads = settings.scheduler.pod_topology_spread.default_constraints
-        makers = watched_pod_context.MAKERS if spreads else ()
-        kinds: tuple[type[Object], ...] = (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind)
-        self.caches = Caches(kinds, clock=clock)
+        self.caches = Caches(watched_kinds(settings), clock=clock)
         unreadable.report(self.caches, self.recorder)
         self.discovery, self.cloud = self._cloud(adapters, leads)
         self.ports = Ports(

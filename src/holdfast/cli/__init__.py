@@ -10,6 +10,7 @@ import click
 
 # What --help shows, without importing the commands.
 COMMANDS: Final = {
+    "adopt": "Show what Holdfast would do in a cluster that Karpenter runs now.",
     "demo": "Run the controllers on a simulated cluster and EC2, in one process.",
     "doctor": "Report what is missing or wrong before `holdfast run` starts.",
     "plan": "Show which nodes would be launched for a scenario, and why.",

@@ -1,29 +1,20 @@
 """`holdfast doctor`: reports what is missing or wrong before `holdfast run` starts."""
 
 import asyncio
-import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from holdfast import errors
 from holdfast.app import settings
 from holdfast.app.doctor import diagnosis
-from holdfast.cli import run_options
-from holdfast.model import check_results
-from holdfast.model.check_results import CheckResult, Level
+from holdfast.cli import check_results, run_options
 from holdfast.runtime import logs, process
 from holdfast.runtime.clock import RealClock
 
-_PROBLEMS: Final = 1
 _WRONG_SETTINGS: Final = 2
-_COLORS: Final = {Level.OK: "green", Level.INFO: "cyan", Level.WARNING: "yellow", Level.ERROR: "red"}
-_WIDTH: Final = max(map(len, Level))
 
 
 def _run(output: str, service_account: str, **written: str | None) -> None:
@@ -35,13 +26,7 @@ def _run(output: str, service_account: str, **written: str | None) -> None:
         sys.exit(_WRONG_SETTINGS)
     logs.configure(clock=RealClock(), level="error")  # what is wrong is in the results
     results = asyncio.run(diagnosis.diagnose(program, environ=os.environ, service_account=service_account))
-    if output == "json":
-        click.echo(json.dumps(_document(results), indent=2))
-    else:
-        for one in results:
-            click.echo(_line(one))
-        click.echo(_summary(results), err=True)
-    sys.exit(_PROBLEMS if check_results.has_errors(results) else 0)
+    check_results.print_and_exit(results, output)
 
 
 def _service_account(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -50,46 +35,11 @@ def _service_account(_ctx: click.Context, _param: click.Parameter, value: str) -
     return value
 
 
-def _line(one: CheckResult) -> str:
-    """One line; a message of a server may have several."""
-    level = click.style(f"{one.level:<{_WIDTH}}", fg=_COLORS[one.level])
-    fix = f" | fix: {one.fix}" if one.fix else ""
-    return f"{level} {' '.join(f'{one.object}: {one.found}{fix}'.split())}"
-
-
-def _document(results: Sequence[CheckResult]) -> Mapping[str, Any]:
-    counts = Counter(one.level for one in results)
-    return {
-        "version": metadata.version("holdfast"),
-        "summary": {level.value: counts[level] for level in Level},
-        "results": [
-            {
-                "check": one.check,
-                "level": one.level.value,
-                "object": one.object,
-                "found": one.found,
-                "fix": one.fix,
-            }
-            for one in results
-        ],
-    }
-
-
-def _summary(results: Sequence[CheckResult]) -> str:
-    counts = Counter(one.level for one in results)
-    return ", ".join(f"{counts[level]} {level.value}" for level in Level)
-
-
 command: Final = click.Command(
     "doctor",
     callback=_run,
     params=[
-        click.Option(
-            ["-o", "--output"],
-            type=click.Choice(["text", "json"]),
-            default="text",
-            help="Form of the results.",
-        ),
+        check_results.option(),
         click.Option(
             ["--service-account"],
             default="",

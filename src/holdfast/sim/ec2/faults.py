@@ -116,6 +116,10 @@ class Faults:
         self._rules.append(fault)
         self._left.append(fault.times)
 
+    def remove(self, fault: Fault) -> None:
+        index = self._rules.index(fault)
+        del self._rules[index], self._left[index]
+
     def strikes(self, kind: type[F], now_s: int, fits: Callable[[F], bool] = lambda _: True) -> F | None:
         """The first active fault of a kind."""
         if not self._rules:
