@@ -15,7 +15,7 @@ TESTS ?= tests
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check check-aws bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
+.PHONY: help setup check check-aws bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install e2e-move faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -109,6 +109,9 @@ e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its sche
 
 e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/e2e_install.py $(if $(PREVIOUS),--previous $(PREVIOUS))
+
+e2e-move: $(READY) ## move a cluster from the real Karpenter to Holdfast and back, and watch both (needs Go; WATCH=900 seconds; 40 minutes)
+	WATCH=$(or $(WATCH),900) PYTHONPATH=tests:tests/support:scripts $(BIN)/python -m pytest -q -s -p no:cacheprovider -o python_files='e2e_*.py' tests/peers/e2e_move.py
 
 bench-peer: $(READY) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py

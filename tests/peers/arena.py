@@ -219,8 +219,10 @@ def _line(text: str) -> Json:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True) -> Iterator[Arena]:
-    """A sandbox with this World, and Karpenter running in it."""
+def opened(
+    folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True, crds: bool = True
+) -> Iterator[Arena]:
+    """A sandbox with this World and Holdfast's CRDs, and Karpenter running in it."""
     document = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
     setup = world_reading.read(document, RealClock().now_s())
     assert isinstance(setup, CloudSetup), setup
@@ -229,6 +231,7 @@ def opened(folder: Path, spec: Json, control_plane: str, *, karpenter: bool = Tr
         setup=setup,
         timings=world_reading.cluster_timings(document),
         control_plane=ControlPlane(control_plane),
+        crds=crds,
         find=build_peers.binary,
     )
     with _in_thread(lambda: _serving(plan, karpenter=karpenter)) as arena:
