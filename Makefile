@@ -15,7 +15,7 @@ TESTS ?= tests
 SOME = $(filter-out tests,$(TESTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check check-aws bench bench-compare bench-live bench-peer bench-story demo e2e e2e-install e2e-move faults format fuzz fuzz-api fuzz-hostile image mutants oracle sim peers test test-all wheel data generate lock clean
+.PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
