@@ -18,7 +18,7 @@ SOME = $(filter-out tests,$(TESTS))
 .PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the targets
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 15
 
 setup: $(READY) ## create the virtual environment (every other target does this when needed)
 
@@ -94,6 +94,9 @@ bench-compare: $(READY) ## compare the time of plans with another commit (BASE=H
 
 demo: $(READY) ## show the controllers at work, in the terminal (DEMO='--speed 60' and the like)
 	$(BIN)/holdfast demo $(DEMO)
+
+demo-picture: $(READY) ## draw docs/images/demo.svg, the screen of the demo in the README
+	$(BIN)/python scripts/draw_demo.py
 
 wheel: $(READY) ## build wheels for Linux on x86-64 and arm64 into dist/
 	$(BIN)/python scripts/build_wheels.py

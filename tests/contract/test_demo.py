@@ -62,6 +62,13 @@ async def demo(*flags: str) -> AsyncIterator[Demo]:
         await process.wait()
 
 
+async def environment(running: Demo) -> dict[str, str]:
+    """The variables of the file that the demo tells the user to source."""
+    env = (await running.until(r"In another terminal +source (\S+)"))[1]
+    lines = (await asyncio.to_thread(Path(env).read_text)).splitlines()
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+
 async def nodes(config: Path) -> list[Node]:
     """The Nodes, read with the demo's kubeconfig."""
     clock = RealClock()
@@ -86,8 +93,8 @@ def is_open(url: str) -> bool:
 def test_pods_run_in_reserved_slots_and_sigint_removes_everything() -> None:
     async def main() -> None:
         async with demo() as running:
-            config = Path((await running.until(r"KUBECONFIG=(\S+)"))[1])
-            aws = (await running.until(r"AWS_ENDPOINT_URL=(\S+)"))[1]
+            environ = await environment(running)
+            config, aws = Path(environ["KUBECONFIG"]), environ["AWS_ENDPOINT_URL"]
             await running.until(r"launched general-\w+: m5.xlarge in us-west-2a, reserved in cr-")
             await running.until(r"web: 3 of 3 pods run")
             found = await nodes(config)
@@ -111,7 +118,7 @@ def test_sigterm_and_sighup_remove_the_folder(
 ) -> None:
     async def main() -> None:
         async with demo() as running:
-            config = Path((await running.until(r"KUBECONFIG=(\S+)"))[1])
+            config = Path((await environment(running))["KUBECONFIG"])
             assert await running.interrupt(how) == 0
             assert not config.parent.exists()
 
@@ -146,9 +153,31 @@ def test_demo_stops_after_the_duration_of_for() -> None:
     asyncio.run(main())
 
 
+def test_demo_uses_the_folder_of_its_flag_and_removes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+
+    async def main() -> None:
+        async with demo("--folder", str(folder)) as running:
+            assert (await environment(running))["KUBECONFIG"] == str(folder / "kubeconfig")
+            assert await running.interrupt() == 0
+
+    asyncio.run(main())
+    assert not folder.exists()
+
+
+def test_demo_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("keep me")
+    refused = subprocess.run(  # noqa: S603 - ourselves
+        (*DEMO, "--folder", str(tmp_path)), capture_output=True, text=True, check=False, timeout=WITHIN_S
+    )
+    assert refused.returncode == 1
+    assert refused.stderr == f"{tmp_path} is not empty\n"
+    assert (tmp_path / "mine").exists()
+
+
 def test_demo_draws_the_status_on_a_terminal_and_restores_the_screen() -> None:
     controlling_end, terminal = pty.openpty()
-    size = {"COLUMNS": "100", "LINES": "50"}
+    size = {"COLUMNS": "102", "LINES": "50"}
     with subprocess.Popen(DEMO, stdout=terminal, env=os.environ | size) as process:  # noqa: S603 - ourselves
         os.close(terminal)
         frames = drawn(controlling_end, until="web     3 of 3 run")
@@ -160,9 +189,10 @@ def test_demo_draws_the_status_on_a_terminal_and_restores_the_screen() -> None:
     assert "\x1b[?1049l" in rest[-1]
     last = re.sub(r"\x1b\[[0-9;?]*[a-z]|\r", "", frames[-1])
     assert re.search(r"cr-\w+ +m5.xlarge +us-west-2a +targeted +\S+ +3 of 3 in use", last), last
-    assert re.search(r"general-\w+ +m5.xlarge +us-west-2a +reserved +- +(ready|joined) +web-", last), last
+    node = r"general-\w+ +m5.xlarge +us-west-2a +reserved +- +(ready|joined) +web +uses a free slot"
+    assert re.search(node, last), last
     assert re.search(r"capacity block +\S+ +\d of 1 in use +ends in 0:", last), last
-    assert max(len(line) for line in last.splitlines()) <= 100
+    assert max(len(line) for line in last.splitlines()) <= 102
 
 
 def drawn(terminal: int, until: str) -> list[str]:

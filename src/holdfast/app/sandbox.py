@@ -8,6 +8,7 @@ and kubelets are simulated. All files are in one folder. All processes and socke
 import base64
 import contextlib
 import enum
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,6 +100,13 @@ class Sandbox:
             "INTERRUPTION_QUEUE": self.cloud.queue,
             "DISABLE_LEADER_ELECTION": "true",
         }
+
+    def write_env(self) -> Path:
+        """Writes the file `env`, next to the kubeconfig; a shell that sources it has the environment variables."""
+        env = self.kubeconfig.with_name("env")
+        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in self.environment().items())
+        env.write_text("".join(lines), encoding="utf-8")
+        return env
 
     def check(self) -> None:
         """Raises an error of the simulation itself: after one, no answer of the sandbox can be trusted."""

@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
+import shlex
 import shutil
 import sys
-import tempfile
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import click
 
+from holdfast import errors
 from holdfast.cli import options, signals
+from holdfast.cli.work_folder import work_folder
 from holdfast.demo import changes, environment, status, view
 from holdfast.demo.environment import Environment
 from holdfast.demo.status import Status
@@ -32,7 +33,6 @@ _TIPS: Final = (
     "kubectl get events --field-selector type=Warning",
     "aws ec2 describe-capacity-reservations",
 )
-_KEYS: Final = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"
 _CLEAR: Final = "\x1b[H\x1b[J"
 _ALTERNATE_SCREEN, _MAIN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -52,28 +52,30 @@ _ALTERNATE_SCREEN, _MAIN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
     metavar="DURATION",
     help="Stop after this duration, in simulated time.",
 )
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the kubeconfig and the log; must be empty or absent.  [default: a new folder]",
+)
 @click.option("--story/--no-story", default=True, help="Scale workloads up and down automatically.")
 @click.option("--plain", is_flag=True, help="Print lines instead of redrawing the screen.")
-def command(*, speed: float, for_s: int | None, story: bool, plain: bool) -> None:
+def command(*, speed: float, for_s: int | None, folder: Path | None, story: bool, plain: bool) -> None:
     """Run the controllers on a simulated cluster and a simulated EC2 with reservations, in this process.
 
     Needs no AWS account and no cluster. Ctrl-C stops it and removes its files.
     """
-    with _folder() as folder, (folder / "holdfast.log").open("w", encoding="utf-8") as log:
-        clock = ScaledClock(RealClock(), speed)
-        logs.configure(clock=clock, as_json=False, to=log)
-        asyncio.run(
-            _Demo(folder, clock, speed, for_s, story=story, drawn=not plain and sys.stdout.isatty()).run()
-        )
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    drawn = not plain and sys.stdout.isatty()
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with (
+            work_folder(folder, "holdfast-demo-") as path,
+            (path / "holdfast.log").open("w", encoding="utf-8") as log,
+        ):
+            clock = ScaledClock(RealClock(), speed)
+            logs.configure(clock=clock, as_json=False, to=log)
+            asyncio.run(_Demo(path, clock, speed, for_s, story=story, drawn=drawn).run())
+    except errors.InvalidInput as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
 
 
 class _Demo:
@@ -94,6 +96,7 @@ class _Demo:
     async def run(self) -> None:
         signals.on_stop(self._stop.set)
         async with environment.start(self._folder, clock=self._clock, ids=RealIds()) as env:
+            env.sandbox.write_env()
             self._print_header(env)
             story = Story(env, self._print_change)
             await story.start()
@@ -135,7 +138,7 @@ class _Demo:
             return
         _write(f"{self._title()}\n")
         for name, value in _addresses(env):
-            _write(f"{name:<12}{value}\n")
+            _write(f"{name}  {value}\n")
         for tip in _TIPS:
             _write(f"try: {tip}\n")
 
@@ -160,9 +163,8 @@ class _Demo:
 
 def _addresses(env: Environment) -> tuple[tuple[str, str], ...]:
     return (
-        ("Kubernetes", f"export KUBECONFIG={env.sandbox.kubeconfig}"),
-        ("EC2", f"export AWS_ENDPOINT_URL={env.sandbox.aws_url} AWS_REGION={environment.REGION} {_KEYS}"),
-        ("log", str(env.sandbox.kubeconfig.parent / "holdfast.log")),
+        ("In another terminal", f"source {shlex.quote(str(env.sandbox.kubeconfig.with_name('env')))}"),
+        ("Controller log", str(env.sandbox.kubeconfig.with_name("holdfast.log"))),
     )
 
 

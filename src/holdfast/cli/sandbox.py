@@ -1,12 +1,9 @@
 """`holdfast sandbox`: a simulated cluster and a simulated AWS, without an autoscaler."""
 
 import asyncio
-import contextlib
 import shlex
-import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -21,6 +18,7 @@ from holdfast.app import sandbox
 from holdfast.app.sandbox import ControlPlane, Plan, Sandbox
 from holdfast.cli import manifests, signals
 from holdfast.cli.manifests import Loaded, Located, Raw
+from holdfast.cli.work_folder import work_folder
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim import world_reading
@@ -72,7 +70,7 @@ def command(
     if isinstance(read, tuple):
         _fail(*read)
     try:
-        with _folder(folder) as path:
+        with work_folder(folder, "holdfast-sandbox-") as path:
             plan = Plan(
                 folder=path,
                 setup=read.setup,
@@ -124,27 +122,6 @@ def _of_world(loaded: Loaded, rest: tuple[Raw, ...]) -> _Scenario | tuple[Locate
     return _Scenario(setup, world_reading.cluster_timings(world), rest)
 
 
-@contextlib.contextmanager
-def _folder(requested: Path | None) -> Iterator[Path]:
-    """A folder that is removed at the end, unless a program did not start: the error names its log."""
-    if requested is None:
-        path = Path(tempfile.mkdtemp(prefix="holdfast-sandbox-"))
-    else:
-        path = requested.absolute()
-        path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise errors.InvalidInput(f"{requested} is not empty")
-    keep = False
-    try:
-        yield path
-    except errors.NotReady:
-        keep = True
-        raise
-    finally:
-        if not keep:
-            shutil.rmtree(path)
-
-
 # --- Running ----------------------------------------------------------------------------------------
 
 
@@ -177,10 +154,7 @@ async def _serve(plan: Plan, objects: Sequence[Raw]) -> None:
         rejected = [finding async for finding in _create(started, objects)]
         if rejected:
             raise _Rejected(*rejected)
-        environ = started.environment()
-        env = plan.folder / "env"
-        env.write_text("".join(f"export {line}\n" for line in _lines(environ)), encoding="utf-8")
-        click.echo(_usage(started, env, len(objects)))
+        click.echo(_usage(started, started.write_env(), len(objects)))
         while True:
             await clock.sleep(_CHECK_S)
             started.check()
@@ -213,10 +187,6 @@ In another terminal:
   aws ec2 describe-capacity-reservations
   karpenter-aws     # or another autoscaler; its environment variables are set
 """
-
-
-def _lines(environ: Mapping[str, str]) -> Iterator[str]:
-    return (f"{name}={shlex.quote(value)}" for name, value in environ.items())
 
 
 def _fail(*lines: object) -> NoReturn:

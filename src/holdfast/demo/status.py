@@ -46,15 +46,13 @@ class NodeStatus:
     reservation_id: str
     nano_usd: int  # per hour, on top of the reservations; 0 until it runs, as EC2 charges
     state: str  # launching, booting, joined, ready or terminating
-    pods: tuple[str, ...]
+    pods: tuple[tuple[str, int], ...]  # by workload
 
     @property
     def reason(self) -> str:
         if self.capacity == names.RESERVED:
-            return "uses a free slot of a reservation"
-        if self.capacity == names.SPOT:
-            return "no free slot fits; spot is cheapest"
-        return "no free slot fits" if self.capacity else "launching"
+            return "uses a free slot"
+        return "no free slot fits" if self.capacity else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,6 @@ class HourlyCost:
     reservations: int  # used or not
     used: int  # the part of the reservations that instances use
     unreserved: int  # spot and on-demand instances
-    all_on_demand: int  # if every running instance were on demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +80,9 @@ async def read(env: Environment, elapsed_s: float) -> Status:
     env.sandbox.cloud.ec2.advance()
     caches = env.app.caches
     pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
-    on_node: defaultdict[str, list[str]] = defaultdict(list)
+    on_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
-        on_node[pod.spec.node_name or ""].append(pod.metadata.name)
+        on_node[pod.spec.node_name or ""][_workload(pod)] += 1
     instances = {one.id: one for one in ec2.instances if one.is_pending_or_running}
     nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
     running = [one for one in instances.values() if one.state == "running"]
@@ -112,7 +109,7 @@ def _reservation(env: Environment, one: Reservation) -> ReservationStatus:
 
 
 def _node(
-    env: Environment, claim: NodeClaim, instances: Mapping[str, Instance], on_node: Mapping[str, list[str]]
+    env: Environment, claim: NodeClaim, instances: Mapping[str, Instance], on_node: Mapping[str, Counter[str]]
 ) -> NodeStatus:
     labels, status = claim.metadata.labels, claim.status
     instance = instances.get((status.provider_id or "").rpartition("/")[2])
@@ -126,7 +123,7 @@ def _node(
         reservation_id=instance.reservation_id if instance else "",
         nano_usd=charge.nano_usd_per_hour if charge else 0,
         state=_state(claim),
-        pods=tuple(sorted(on_node.get(status.node_name or "-", ()))),
+        pods=tuple(sorted(on_node.get(status.node_name or "-", Counter()).items())),
     )
 
 
@@ -164,12 +161,12 @@ def _workload(pod: Pod) -> str:
 def _cost(env: Environment, running: list[Instance]) -> HourlyCost:
     ec2 = env.sandbox.cloud.ec2.region
     charges = list(ec2.ledger.open.values())
-    list_price = {one.id: prices.on_demand(ec2.setup, one.instance_type) or 0 for one in running}
     return HourlyCost(
         reservations=sum(c.nano_usd_per_hour for c in charges if c.kind in ("reservation", CAPACITY_BLOCK)),
-        used=sum(list_price[one.id] for one in running if one.reservation_id),
+        used=sum(
+            prices.on_demand(ec2.setup, one.instance_type) or 0 for one in running if one.reservation_id
+        ),
         unreserved=sum(c.nano_usd_per_hour for c in charges if c.kind in ("spot", "on-demand")),
-        all_on_demand=sum(list_price.values()),
     )
 
 

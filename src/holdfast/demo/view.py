@@ -27,7 +27,7 @@ class Frame:
 def draw(status: Status, log: Sequence[str], frame: Frame) -> list[str]:
     paint = _Paint(color=frame.color)
     lines = [f"{paint('bold', frame.title)}   {clock(status.elapsed_s)}   Ctrl-C to stop", ""]
-    lines += [f"  {name:<12}{value}" for name, value in frame.addresses]
+    lines += [f"  {name:<21}{value}" for name, value in frame.addresses]
     lines += ["", paint("bold", "Reservations"), *(_reservation(one, paint) for one in status.reservations)]
     lines += ["", paint("bold", "Nodes"), *_nodes(status.nodes, paint)]
     lines += ["", paint("bold", "Pods"), *_pods(status)]
@@ -63,9 +63,9 @@ def _reservation(one: ReservationStatus, paint: "_Paint") -> str:
         ends, boxes = one.state, "-" * one.total
     elif one.ends_in_s is not None:
         ends = f"ends in {clock(one.ends_in_s)}"
-    space = " " * (6 - one.total)
+    space = " " * (4 - one.total)
     return (
-        f"  {one.id}  {one.instance_type:<13} {one.zone:<11} {one.kind:<15}"
+        f"  {one.id}  {one.instance_type:<12}  {one.zone:<10}  {one.kind:<14}  "
         f"{boxes}{space} {one.used} of {one.total} in use  {ends}"
     )
 
@@ -74,12 +74,12 @@ def _nodes(nodes: Sequence[NodeStatus], paint: "_Paint") -> Iterator[str]:
     if not nodes:
         yield "  none"
     for one in nodes[:_SHOWN_NODES]:
-        capacity = paint(one.capacity, f"{one.capacity:<10}") if one.capacity else f"{'':<10}"
+        capacity = paint(one.capacity, f"{one.capacity:<9}") if one.capacity else f"{'':<9}"
         price = "-" if one.reservation_id or not one.nano_usd else usd(one.nano_usd)
-        pods = ", ".join(one.pods) or "-"
+        pods = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in one.pods) or "-"
         yield (
-            f"  {one.claim:<18} {one.instance_type:<13} {one.zone:<11} {capacity} {price:>6}  {one.state:<12}"
-            f"{pods}   {paint('dim', one.reason)}"
+            f"  {one.claim:<17}  {one.instance_type:<12}  {one.zone:<10}  {capacity} {price:>6}  {one.state:<11} "
+            f"{pods:<7} {paint('dim', one.reason)}"
         )
     if len(nodes) > _SHOWN_NODES:
         yield f"  and {len(nodes) - _SHOWN_NODES} more"
@@ -98,8 +98,6 @@ def _costs(cost: HourlyCost) -> Iterator[str]:
     part = round(100 * cost.used / cost.reservations) if cost.reservations else 0
     yield f"  {usd(cost.reservations)} for reservations; {part} % of it is in use"
     yield f"  {usd(cost.unreserved)} for spot and on-demand instances"
-    saved = cost.all_on_demand - cost.unreserved
-    yield f"  {usd(saved)} less than the on-demand price of all instances, without the reservations"
 
 
 def _cut(line: str, width: int) -> str:
