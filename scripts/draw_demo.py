@@ -54,7 +54,8 @@ def drawing(screen: str) -> str:
     width, height = COLUMNS * WIDTH + 2 * MARGIN, len(lines) * HEIGHT + 2 * MARGIN
     texts = "\n".join(_text(*part, row) for row, line in enumerate(lines) for part in _parts(line))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" role="img">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height}" '
+        f'viewBox="0 0 {width:g} {height}" role="img">\n'
         f"<title>holdfast demo in a terminal</title>\n<style>{STYLE}</style>\n"
         f'<rect x=".5" y=".5" width="{width - 1:g}" height="{height - 1}" rx="8" fill="#0d1117" stroke="#3d444d"/>\n'
         f"{texts}\n</svg>\n"
