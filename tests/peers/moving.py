@@ -91,10 +91,10 @@ class Fleet:
         del found["DISABLE_LEADER_ELECTION"]
         return found
 
-    def stop(self) -> None:
-        """Stops the running program with SIGTERM, as a Deployment that is scaled to zero."""
+    def stop(self, *, kill: bool = False) -> None:
+        """Stops the running program with SIGTERM, as a Deployment that is scaled to zero does, or kills it."""
         if self._running is not None:
-            self.arena.do(self._running.stop())
+            self.arena.do(self._running.stop(kill=kill))
             self._running = None
 
     def check(self) -> None:

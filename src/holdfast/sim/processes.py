@@ -77,11 +77,12 @@ class Processes:
                     f"{name} ended by itself, with {process.returncode}; see {self.log(name)}"
                 )
 
-    async def stop(self) -> None:
+    async def stop(self, *, kill: bool = False) -> None:
+        """Stops all programs, the last one first. `kill`: like a crash, without a signal that they can handle."""
         while self._running:
             _, process = self._running.pop()
             if process.returncode is None:
-                process.terminate()
+                process.kill() if kill else process.terminate()
             try:
                 await asyncio.wait_for(process.wait(), _STOP_S)
             except TimeoutError:
