@@ -6,9 +6,10 @@ A test reads the API server and the simulated AWS. The AWS calls of Karpenter ar
 import asyncio
 import contextlib
 import json
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,10 +36,12 @@ Json = dict[str, Any]
 
 WITHIN_S = 240.0  # on a busy computer
 CORE, AWS = "/apis/karpenter.sh/v1", "/apis/karpenter.k8s.aws/v1"
+HOLDFAST = "holdfast"  # the program, beside the names of the real programs
 PATHS = {
     "NodePool": f"{CORE}/nodepools",
     "NodeClaim": f"{CORE}/nodeclaims",
     "EC2NodeClass": f"{AWS}/ec2nodeclasses",
+    "HoldfastNodeClass": "/apis/holdfast.dev/v1/holdfastnodeclasses",
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
     "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
@@ -84,6 +87,20 @@ class Arena:
                 return found
             assert time.monotonic() < until_s, f"not within {within_s} s: {what}; {self._last_log_lines()}"
             time.sleep(0.25)
+
+    def start(self, name: str, *flags: str, environ: Mapping[str, str], port: int) -> None:
+        """Starts a program; returns when it is ready on that port."""
+        ready = Health(f"http://{HOST}:{port}/readyz")
+        self.do(self._processes.start(name, *flags, health=ready, environ=environ))
+
+    def stop_programs(self) -> None:
+        self.do(self._processes.stop())
+
+    def token_of(self, account: str, namespace: str) -> str:
+        """A token of a service account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self._ask("POST", path, review)["status"]["token"])
 
     # --- The cluster --------------------------------------------------------------------------------
 
@@ -220,9 +237,15 @@ def _line(text: str) -> Json:
 
 @contextlib.contextmanager
 def opened(
-    folder: Path, spec: Json, control_plane: str, *, karpenter: bool = True, crds: bool = True
+    folder: Path,
+    spec: Json,
+    control_plane: str,
+    *,
+    karpenter: bool = True,
+    crds: bool = True,
+    server_flags: Sequence[str] = (),
 ) -> Iterator[Arena]:
-    """A sandbox with this World and Holdfast's CRDs, and Karpenter running in it."""
+    """A sandbox with this World, and Karpenter running in it. `crds`: those of Holdfast are installed."""
     document = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
     setup = world_reading.read(document, RealClock().now_s())
     assert isinstance(setup, CloudSetup), setup
@@ -231,8 +254,9 @@ def opened(
         setup=setup,
         timings=world_reading.cluster_timings(document),
         control_plane=ControlPlane(control_plane),
-        crds=crds,
         find=build_peers.binary,
+        crds=crds,
+        server_flags=tuple(server_flags),
     )
     with _in_thread(lambda: _serving(plan, karpenter=karpenter)) as arena:
         yield arena
@@ -243,11 +267,15 @@ async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Aren
     clock = RealClock()
     async with (
         sandbox.running(plan, clock=clock, ids=RealIds()) as env,
-        processes.running(plan.folder, clock, build_peers.binary) as started_processes,
+        processes.running(plan.folder, clock, _program) as started_processes,
     ):
         if karpenter:
             await start_karpenter(env, started_processes, plan.folder)
         yield Arena(env, asyncio.get_running_loop(), started_processes)
+
+
+def _program(name: str) -> Path:
+    return Path(sys.executable).with_name(HOLDFAST) if name == HOLDFAST else build_peers.binary(name)
 
 
 async def start_karpenter(env: sandbox.Sandbox, started_processes: Processes, home: Path) -> None:

@@ -69,6 +69,7 @@ class Plan:
     aws_port: int = 0
     around: Callable[[Front], Front] = lambda front: front  # wraps the API server for requests over HTTP
     find: Callable[[str], Path] = programs.find  # where real programs are
+    server_flags: tuple[str, ...] = ()  # more flags of a real kube-apiserver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +216,9 @@ async def _embedded(
 async def _real(
     plan: Plan, started: Processes, stack: contextlib.AsyncExitStack, token: str
 ) -> tuple[Address, Transport]:
-    address = await control_plane.start_server(started, plan.folder, token=token, port=plan.kube_port)
+    address = await control_plane.start_server(
+        started, plan.folder, token=token, port=plan.kube_port, more_flags=plan.server_flags
+    )
     identity = credentials.Fixed(Credential(token))
     transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), identity))
     stack.push_async_callback(transport.aclose)

@@ -21,7 +21,13 @@ _ACCOUNTS: Final = "ServiceAccount"  # it needs service accounts, which a contro
 
 
 async def start_server(
-    started: Processes, folder: Path, *, token: str, port: int = 0, accounts: bool = True
+    started: Processes,
+    folder: Path,
+    *,
+    token: str,
+    port: int = 0,
+    accounts: bool = True,
+    more_flags: Sequence[str] = (),
 ) -> Address:
     """Starts etcd and kube-apiserver with an administrator's token. Without `accounts` pods need no service account:
     for callers without a controller manager."""
@@ -57,6 +63,7 @@ async def start_server(
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
         *([] if accounts else [f"--disable-admission-plugins={_ACCOUNTS}"]),
+        *more_flags,
     ]
     health = Health(f"{address.url}/readyz", address.trust(), token)
     await started.start("kube-apiserver", *flags, health=health)
