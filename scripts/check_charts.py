@@ -42,6 +42,8 @@ KINDS: Final = frozenset(  # of Kubernetes; an object of another kind has no sch
         "RoleBinding",
         "Service",
         "ServiceAccount",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }
 )
 

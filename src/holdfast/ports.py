@@ -143,6 +143,7 @@ class NodeClassTerms:
         str  # annotation: the version of the hash; hashes of different versions are not compared
     )
     hash_version: str
+    label: str  # of NodeClaims and Nodes: the name of the class
 
     def names(self, reference: NodeClassReference) -> tuple[str, ...]:
         """The name of the class; nothing if it is of another autoscaler's kind."""

@@ -16,6 +16,7 @@ from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws.catalog import price_list, type_listing
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.data import ec2
 from holdfast.model import prices
 from holdfast.model.offerings import InstanceType, Offering
@@ -328,7 +329,7 @@ def test_types_and_prices_are_read_every_twelve_hours_and_survive_a_failed_read(
 @pytest.mark.fact("aws-7.5.2", "aws-7.5.3", "aws-7.5.4")
 def test_shipped_prices_are_used_without_a_price_list() -> None:
     env = Environment()
-    setup = Setup(cluster="c", tags={}, kubernetes=lambda: "1.36", isolated_vpc=True)
+    setup = Setup(cluster=Cluster(name="c", endpoint=""), kubernetes=lambda: "1.36", isolated_vpc=True)
     env.discovery = Discovery(env.calls, setup, caches=env.caches, clock=env.clock, recorder=env.records)
     node_class = env.resolve(env.node_class())
     before: dict[str, Any] = {

@@ -36,7 +36,7 @@ def read_cluster(made: Environment, name: str = "demo", **given: Any) -> Cluster
 
 def verdict(made: Environment, found: Identity, alias: str = "al2023@latest", **spec: Any) -> tuple[str, str]:
     """Status and reason of ValidationSucceeded for a class with that image."""
-    setup = Setup(cluster="demo", tags={}, kubernetes=lambda: "1.36", identity=found)
+    setup = Setup(cluster=Cluster(name="demo", endpoint=""), kubernetes=lambda: "1.36", identity=found)
     made.discovery = Discovery(made.calls, setup, caches=made.caches, clock=made.clock, recorder=made.records)
     terms = {"amiSelectorTerms": [{"alias": alias}]} | spec
     return condition(made.resolve(made.node_class(**terms)), resolve.VALIDATION)[:2]

@@ -11,6 +11,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import to_wire
 from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from manual_ports import CollectingRecorder, ManualClock, SeededIds
 
 
@@ -26,7 +27,7 @@ def test_classes_resolved_concurrently_over_http_share_each_read(monkeypatch: py
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         calls = Calls(clients, executor=threads, clock=clock, ids=SeededIds(), recorder=CollectingRecorder())
-        setup = Setup(cluster="holdfast", tags={}, kubernetes=lambda: "1.36")
+        setup = Setup(cluster=Cluster(name="holdfast", endpoint=""), kubernetes=lambda: "1.36")
         discovery = Discovery(calls, setup, caches=env.caches, clock=clock, recorder=CollectingRecorder())
         for one in classes:
             env.watched(one)

@@ -111,7 +111,7 @@ def test_objects_are_complete_and_have_no_secret(objects: list[dict[str, Any]]) 
     assert "Secret" not in {kind for kind, _, _ in keys}
     for one in objects:
         assert one["metadata"]["labels"]["app.kubernetes.io/instance"] == charts.RELEASE
-        is_cluster_scoped = one["kind"].startswith("ClusterRole")
+        is_cluster_scoped = one["kind"].startswith(("ClusterRole", "ValidatingAdmissionPolicy"))
         assert ("namespace" in one["metadata"]) is not is_cluster_scoped
 
 
@@ -135,7 +135,19 @@ def test_optional_objects_exist_only_if_enabled(
         "NetworkPolicy",
         "PrometheusRule",
         "ServiceMonitor",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }
+
+
+def test_policy_beside_karpenter_is_for_the_service_account_of_karpenter(
+    everything: list[dict[str, Any]],
+) -> None:
+    policy = charts.only(everything, "ValidatingAdmissionPolicy")
+    binding = charts.only(everything, "ValidatingAdmissionPolicyBinding")
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    account = "system:serviceaccount:autoscalers:karpenter-main"
+    assert policy["spec"]["matchConditions"][0]["expression"] == f'request.userInfo.username == "{account}"'
 
 
 def test_every_selector_selects_the_pods_and_not_those_of_another_release(
@@ -404,7 +416,7 @@ def test_admins_may_change_the_kinds_of_holdfast_and_viewers_may_not(
 ) -> None:
     admin = charts.only(defaults, "ClusterRole", "holdfast-admin")
     view = charts.only(defaults, "ClusterRole", "holdfast-view")
-    kinds = {"nodepools", "nodeclaims", "ec2nodeclasses"}
+    kinds = {"nodepools", "nodeclaims", "ec2nodeclasses", "holdfastnodeclasses"}
     for role in (admin, view):
         assert {resource for rule in role["rules"] for resource in rule["resources"]} == kinds
     assert admin["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
@@ -428,7 +440,7 @@ def test_crds_of_both_charts_are_the_same() -> None:
         assert crd["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
         assert crd["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
     assert rendered == plain
-    assert len(plain) == 3
+    assert len(plain) == 4
 
 
 def test_crds_can_be_deleted_with_the_release_if_the_user_says_so() -> None:

@@ -22,7 +22,7 @@ import pytest
 import doctor_environment
 import iam_rights
 from doctor_environment import ON_DEMAND, SMALL, ZONE_A, DoctorEnvironment, diagnosed, problems
-from holdfast.api import crds
+from holdfast.api import aws, crds
 from holdfast.app import rights
 from holdfast.model.check_results import CheckResult, Level
 from holdfast.runtime.clock import RealClock
@@ -190,6 +190,26 @@ async def karpenter_lease(env: DoctorEnvironment, age_s: int = 0) -> None:
             },
         }
     )
+
+
+async def beside_karpenter(env: DoctorEnvironment, *taints: Mapping[str, str]) -> None:
+    """Karpenter's NodePool and class, and a NodePool and a class of holdfast.dev with the same class name."""
+    await karpenter_lease(env)
+    await env.deployment("karpenter")
+    await env.node_class(group=aws.HOLDFAST_GROUP, capacityReservationSelectorTerms=[{"id": env.slots}])
+    reference = {"group": aws.HOLDFAST_GROUP, "kind": "EC2NodeClass", "name": "default"}
+    await env.node_pool("ours", requirements=[ON_DEMAND, SMALL], nodeClassRef=reference, taints=list(taints))
+    env.flags["beside-karpenter"] = "true"
+
+
+async def beside_karpenter_with_taint(env: DoctorEnvironment) -> None:
+    await beside_karpenter(env, {"key": "team", "value": "holdfast", "effect": "NoSchedule"})
+
+
+async def nodepool_for_the_flag(env: DoctorEnvironment) -> None:
+    await env.healthy()
+    reference = {"group": aws.HOLDFAST_GROUP, "kind": "EC2NodeClass", "name": "default"}
+    await env.node_pool("ours", requirements=[ON_DEMAND, SMALL], nodeClassRef=reference)
 
 
 def deployed(name: str, **fields: Any) -> Callable[[DoctorEnvironment], Awaitable[None]]:
@@ -468,6 +488,14 @@ CASES = {
         break_it=no_node_pool, level=Level.WARNING, cloud={"reservations": ()},
         check="nodepool", object="NodePool", found="there is none", fix="create a NodePool",
     ),
+    "Beside Karpenter, a NodePool of Holdfast has no taint": Case(
+        break_it=beside_karpenter, level=Level.WARNING,
+        check="nodepool", object="NodePool/ours", found="has no taint: Holdfast and Karpenter both launch a node", fix="add a taint with effect NoSchedule",
+    ),
+    "A NodePool refers to a class of holdfast.dev without --beside-karpenter": Case(
+        break_it=nodepool_for_the_flag, level=Level.WARNING,
+        check="nodepool", object="NodePool/ours", found="acts on this NodePool only with --beside-karpenter", fix="set --beside-karpenter",
+    ),
     "No EC2NodeClass selects a reservation of the account": Case(
         break_it=flags(), level=Level.WARNING, cloud={"reservations": (TARGETED, SPARE)},
         check="reservations", object="CapacityReservation/cr-0spare", found="c5.large in us-west-2a, 4 of 4 slots free", fix="add {id: cr-0spare} to spec.capacityReservationSelectorTerms",
@@ -541,12 +569,6 @@ async def expired_karpenter_lease(env: DoctorEnvironment) -> None:
     await karpenter_lease(env, age_s=600)
 
 
-async def beside_karpenter(env: DoctorEnvironment) -> None:
-    await karpenter_lease(env)
-    await env.deployment("karpenter")
-    env.flags["beside-karpenter"] = "true"
-
-
 @pytest.mark.parametrize(
     ("break_it", "infos"),
     [
@@ -554,7 +576,7 @@ async def beside_karpenter(env: DoctorEnvironment) -> None:
         (expired_karpenter_lease, set()),
         (deployed("karpenter", replicas=0), set()),
         (deployed("holdfast", image="holdfast@sha256:0123", replicas=0), set()),
-        (beside_karpenter, {"karpenter"}),
+        (beside_karpenter_with_taint, {"karpenter", "nodepool", "reservations"}),
         (denied("events:ListRuleNamesByTarget"), {"interruption-queue"}),
         (flags(interruption_queue=""), {"interruption-queue"}),
         # Without rights to read roles, rules and Deployments, which Holdfast does not need.

@@ -52,7 +52,12 @@ def run(home: Path, test: Callable[[Client], Awaitable[None]]) -> None:
 
 CRDS = {
     f"customresourcedefinition.apiextensions.k8s.io/{name}"
-    for name in ("ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh")
+    for name in (
+        "ec2nodeclasses.karpenter.k8s.aws",
+        "holdfastnodeclasses.holdfast.dev",
+        "nodeclaims.karpenter.sh",
+        "nodepools.karpenter.sh",
+    )
 }
 KINDS = "deployment,service,serviceaccount,pdb,networkpolicy,configmap,clusterrole,clusterrolebinding,role,rolebinding"
 

@@ -45,10 +45,11 @@ NOT_OURS = {
     "another cluster": {"kubernetes.io/cluster/other": "owned"} | POOL,
     "a shared cluster tag": {f"kubernetes.io/cluster/{CLUSTER}": "shared"} | POOL,
 }
+UNNAMED = OWNED | POOL | CLASS  # of launch templates beside Karpenter
 INCOMPLETE = {
     "no tags": {},
     "no tag of the cluster": NAMED | POOL | CLASS,
-    "no name of the cluster": OWNED | POOL | CLASS,
+    "no name of the cluster": UNNAMED,
     "no NodePool": OWNED | NAMED | CLASS,
     "another cluster": TAGS | {"eks:eks-cluster-name": "other"},
 }
@@ -207,7 +208,9 @@ def creating(b: AccountBuilder) -> None:
         created = {"LaunchTemplateName": "new", "LaunchTemplateData": SMALL}
         b.attempt("ec2", "CreateFleet", name, **b.fleet(tags, template))
         b.attempt("ec2", "RunInstances", name, **b.run(tags, template))
-        b.attempt("ec2", "CreateLaunchTemplate", name, **created, **specifications(tags, "launch-template"))
+        if tags != UNNAMED:
+            tagged = specifications(tags, "launch-template")
+            b.attempt("ec2", "CreateLaunchTemplate", name, **created, **tagged)
     partly = specifications(TAGS, "instance", "network-interface")
     b.attempt("ec2", "RunInstances", "volume without tags", **b.run({}, template) | partly)
     b.attempt("ec2", "RunInstances", "no template, no tags", **b.run({}))
@@ -317,6 +320,8 @@ def standalone_accesses() -> list[Access]:
     volume = f"arn:aws:ec2:{REGION}:{ACCOUNT}:volume/*"
     for tags in (*INCOMPLETE.values(), TAGS):
         context = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()} | here
+        if tags == UNNAMED:
+            continue  # denied by the action that creates
         if tags != TAGS:
             context |= {"ec2:CreateAction": ("RunInstances",)}
         found.append(Access("ec2:CreateTags", volume, context))

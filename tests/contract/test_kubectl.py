@@ -92,7 +92,7 @@ READY = {
 def test_our_crds_and_examples_are_applied_with_validation(tmp_path: Path) -> None:
     async def test(kubectl: Kubectl) -> None:
         first = await kubectl.output("apply", "-f", str(CRDS))
-        assert first.count(" created") == 3
+        assert first.count(" created") == 4
         await kubectl.output("wait", "--for=condition=Established", "crd", "--all", "--timeout=5s")
         assert (await kubectl.output("apply", "--validate=strict", "-f", str(EXAMPLES))).count("nodepool") > 5
         again = await kubectl.output("apply", "-f", str(EXAMPLES))

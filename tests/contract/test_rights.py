@@ -16,7 +16,7 @@ import iam_rights
 import process_environment
 from app_environment import AppEnvironment
 from disruption_environment import ONE_PER_NODE, kernel_is, pool
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.app import rights as app_rights
@@ -69,9 +69,9 @@ WITH_NODE_REPAIR = dataclasses.replace(
 TIGHT = PlacementGroup(id="pg-0a1b2c3d4e5f60718", account=aws_environment.ACCOUNT, name="tight")
 
 
-def rights() -> set[Right]:
-    """What the chart allows the ServiceAccount of the controller."""
-    objects = charts.render("defaults", namespace=NAMESPACE)
+def rights(*arguments: str) -> set[Right]:
+    """What the chart, with these arguments of helm, allows the ServiceAccount of the controller."""
+    objects = charts.render("defaults", *arguments, namespace=NAMESPACE)
     account = charts.only(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
     found = set()
@@ -201,6 +201,10 @@ def test_table_of_rights_is_what_is_installed() -> None:
     """`holdfast doctor` checks the rights of the table."""
     table = {dataclasses.astuple(right) for right in app_rights.needed()}
     assert table == {dataclasses.astuple(right) for right in rights()}
+    beside = {dataclasses.astuple(right) for right in app_rights.needed(node_class=HoldfastNodeClass)}
+    installed = rights("--set", "settings.besideKarpenter=true")
+    assert beside == {dataclasses.astuple(right) for right in installed}
+    assert "karpenter.k8s.aws" not in {right.group for right in installed}
 
 
 @pytest.fixture(scope="module")

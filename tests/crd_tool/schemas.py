@@ -38,7 +38,8 @@ def of(kind: str) -> Schema:
 
 
 def kinds() -> list[str]:
-    return [crd["spec"]["names"]["kind"] for crd in crds.all_crds()]
+    """Each kind once: the schema of EC2NodeClass is the same in both groups."""
+    return list(dict.fromkeys(crd["spec"]["names"]["kind"] for crd in crds.all_crds()))
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import build_peers
-from holdfast.api import crds
+from holdfast.api import aws, crds
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim import control_plane, processes
@@ -36,6 +36,8 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DRY_RUN: Final = "dryRun=All&fieldValidation=Strict"
 SENDERS: Final = 4
 TOKEN: Final = "an-admin"
+# Without the EC2NodeClass of holdfast.dev, which Karpenter does not have. Its schema is that of the other EC2NodeClass.
+OURS: Final = tuple(crd for crd in crds.all_crds() if crd["spec"]["group"] != aws.HOLDFAST_GROUP)
 CRDS_PAGE: Final = Path(__file__).resolve().parents[2] / "docs/crds.md"
 
 
@@ -166,7 +168,7 @@ def differences(real: Real, embedded: Embedded, crd: Json, count: int) -> list[s
 def test_real_and_embedded_api_server_validate_and_default_custom_resources_alike(
     whose: str, tmp_path: Path
 ) -> None:
-    definitions = crds.all_crds() if whose == "ours" else crd_files.of_provider()
+    definitions = OURS if whose == "ours" else crd_files.of_provider()
     assert asyncio.run(differences_from_real_server(definitions, tmp_path)) == []
 
 
@@ -210,7 +212,7 @@ LISTED: Final = {
 
 def test_crds_differ_from_those_of_karpenter_only_as_listed() -> None:
     theirs, found = crd_files.newest(), set[str]()
-    for crd in crds.all_crds():
+    for crd in OURS:
         kind = crd["spec"]["names"]["kind"]
         ours, theirs_part = _comparable(crd), _comparable(theirs[kind])
         our_schema, other_schema = (one.pop("schema")["openAPIV3Schema"] for one in (ours, theirs_part))

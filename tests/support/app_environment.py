@@ -184,6 +184,13 @@ class AppEnvironment(cluster_environment.Environment):
         self._standbys.append(self.new_app())
         self._standbys[-1].start()
 
+    def start_beside(self, settings: Settings) -> CrashingTransport:
+        """Starts one more program with other settings, and returns its connections."""
+        own, self.settings = self.settings, settings
+        self.stand_by()
+        self.settings = own
+        return self.crashing
+
     async def start(self) -> None:
         await kube_servers.install_crds(self.transport, self.clock)
         await self.cluster.start()

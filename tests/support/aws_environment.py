@@ -22,6 +22,7 @@ from holdfast.cloud.aws.catalog.capacity import Settings
 from holdfast.cloud.aws.catalog.type_listing import TypeListing
 from holdfast.cloud.aws.client.calls import Calls, Clients, Inline
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.ports import Change, Recorder
 from holdfast.runtime.cache import Caches
 from holdfast.sim.aws import eks, iam, pricing, ssm
@@ -53,10 +54,6 @@ OTHER = "444455556666"
 CLUSTER_ENDPOINT = "https://example"
 CA_BUNDLE = ca_bundle("the API server's")
 ROLE = "KarpenterNodeRole-test"
-CLUSTER_TAGS = {
-    f"kubernetes.io/cluster/{ec2_setup.CLUSTER}": "owned",
-    "eks:eks-cluster-name": ec2_setup.CLUSTER,
-}
 ZONE_A, ZONE_B = "usw2-az2", "usw2-az1"  # us-west-2a and us-west-2b
 TERMS = [{"tags": {"karpenter.sh/discovery": ec2_setup.CLUSTER}}]
 FAMILIES = ("t3", "t4g", "m5", "m5a", "m6g", "c5", "c6a", "r5", "g5", "p5")
@@ -149,8 +146,7 @@ class Environment:
     def restarted(self) -> Discovery:
         """A discovery with empty caches, as after a restart."""
         setup = Setup(
-            cluster=ec2_setup.CLUSTER,
-            tags=CLUSTER_TAGS,
+            cluster=Cluster(name=ec2_setup.CLUSTER, endpoint=""),
             kubernetes=lambda: self.kubernetes,
             settings=self.settings,
         )

@@ -29,6 +29,7 @@ class CrashingTransport:
         self.crashed = asyncio.Event()
         self._is_stopped = False
         self.writes: list[str] = []  # the writes that took effect
+        self.aws_writes: list[tuple[str, Mapping[str, Any]]] = []  # those of AWS with their parameters
         self.slow: dict[str, float] = {}  # AWS operation to the seconds that its next call takes
         self._last: int | None = None
         self._with_effect = False
@@ -66,6 +67,7 @@ class CrashingTransport:
             await self._endpoint.clock.sleep(self.slow.pop(operation))
         answer = await waiting.patiently(self._endpoint, call)
         if counts:
+            self.aws_writes.append((operation, parameters))
             await self._record(operation)
         return answer
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import aws_environment
 import builders
 import cluster_environment
-from holdfast.api import conditions
+from holdfast.api import aws, conditions
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
 from holdfast.app import sandbox
@@ -84,12 +84,13 @@ class ProcessEnvironment:
         self.environ = _environ(env)
         self.replicas: list[Replica] = []
 
-    async def node_class(self, name: str = "default", **spec: Any) -> None:
+    async def node_class(self, name: str = "default", *, group: str = aws.GROUP, **spec: Any) -> None:
         terms = {
             "subnetSelectorTerms": aws_environment.TERMS,
             "securityGroupSelectorTerms": aws_environment.TERMS,
         }
         document = builders.ec2nodeclass_document(name, **({"role": ROLE} | terms | spec))
+        document["apiVersion"] = f"{group}/v1"
         await self.sandbox.create({key: value for key, value in document.items() if key != "status"})
 
     async def node_pool(self, name: str = "default", **template: Any) -> None:

@@ -9,6 +9,7 @@ from aws_launches import CLUSTER, assert_valid
 from holdfast import errors
 from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
+from holdfast.cloud.aws.nodeclass.ownership import ALONE, BESIDE_KARPENTER
 from holdfast.model.instances import InstanceState
 
 ONLY = {"CapacityReservationPreference": "capacity-reservations-only"}
@@ -140,3 +141,10 @@ def test_requests_are_ones_that_ec2_accepts() -> None:
     assert ec2_instances.by_id(["i-2", "i-1"])["Filters"] == [
         {"Name": "instance-id", "Values": ["i-1", "i-2"]}
     ]
+
+
+def test_instance_of_karpenter_is_not_ours_although_its_class_sets_our_tag() -> None:
+    """The tags of an EC2NodeClass may have any name. An instance that is not ours is not garbage-collected."""
+    ours, theirs = {"holdfast.dev/ec2nodeclass": "a"}, {"karpenter.k8s.aws/ec2nodeclass": "a"}
+    assert [BESIDE_KARPENTER.is_ours(tags) for tags in (ours, theirs, ours | theirs)] == [True, False, False]
+    assert [ALONE.is_ours(tags) for tags in (ours, theirs, ours | theirs)] == [False, True, True]

@@ -46,7 +46,7 @@ def budget(**fields: Any) -> dict[str, Any]:
     return pool(disruption={"budgets": [fields]})
 
 
-# --- The three CRDs ---------------------------------------------------------------------------------
+# --- The CRDs ---------------------------------------------------------------------------------------
 
 
 def test_all_crds_are_cluster_scoped_and_in_the_category_karpenter() -> None:
@@ -58,6 +58,7 @@ def test_all_crds_are_cluster_scoped_and_in_the_category_karpenter() -> None:
         "nodepools.karpenter.sh",
         "nodeclaims.karpenter.sh",
         "ec2nodeclasses.karpenter.k8s.aws",
+        "holdfastnodeclasses.holdfast.dev",
     ]
     assert crds.ec2nodeclass()["spec"]["names"]["shortNames"] == ["ec2nc", "ec2ncs"]
 
@@ -285,3 +286,14 @@ def test_nodepool_may_select_on_the_labels_of_reservations(key: str) -> None:
 
 def test_empty_budgets_stay_empty_on_the_wire() -> None:
     assert over_the_wire(pool(disruption={"budgets": []}))["spec"]["disruption"]["budgets"] == []
+
+
+def test_ec2nodeclass_has_the_same_schema_in_both_groups_and_other_names() -> None:
+    """kubectl prefers the first group in alphabetical order: with equal names, `kubectl get ec2nodeclasses` would list the
+    classes of holdfast.dev."""
+    karpenter, holdfast = crds.ec2nodeclass()["spec"], crds.holdfastnodeclass()["spec"]
+    assert holdfast["versions"] == karpenter["versions"]
+    assert holdfast["names"]["kind"] == karpenter["names"]["kind"]
+    for key in ("plural", "singular"):
+        assert holdfast["names"][key] != karpenter["names"][key]
+    assert not {*holdfast["names"]["shortNames"]} & {*karpenter["names"]["shortNames"]}

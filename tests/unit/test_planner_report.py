@@ -168,6 +168,13 @@ def test_a_pod_that_waits_for_a_slot_gets_a_normal_event() -> None:
     )
 
 
+def test_nodepools_of_another_autoscaler_are_named_and_the_event_is_no_warning() -> None:
+    plan = solve(request([pool("a", fake_types(1))], pods(1, shape(2000))))
+    (event,) = report.events(plan, ["theirs", "theirs-too"])
+    assert event.text.endswith("; not considered: NodePools of another autoscaler: theirs, theirs-too")
+    assert not event.warning
+
+
 @pytest.mark.fact("S-103")
 def test_pods_placed_on_existing_nodes_get_a_nominated_event() -> None:
     nodes = (node("a", cpu=1), node("b", cpu=1), node("c", cpu=0))

@@ -89,3 +89,12 @@ a term selects no pod and has no effect. */}}
 {{- define "holdfast.matchers" -}}
 {{- default (printf `job="%s",namespace="%s"` (include "holdfast.fullname" .) .Release.Namespace) .Values.prometheusRule.matchers -}}
 {{- end -}}
+
+{{- /* The group and the plural of the node classes that Holdfast acts on. */ -}}
+{{- define "holdfast.nodeClassGroup" -}}
+{{- ternary "holdfast.dev" "karpenter.k8s.aws" .Values.settings.besideKarpenter -}}
+{{- end }}
+
+{{- define "holdfast.nodeClasses" -}}
+{{- ternary "holdfastnodeclasses" "ec2nodeclasses" .Values.settings.besideKarpenter -}}
+{{- end }}

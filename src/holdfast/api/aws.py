@@ -7,6 +7,7 @@ simulated EC2 all import them, and `model`, `core` and `controllers` must not.
 from typing import Final
 
 GROUP: Final = "karpenter.k8s.aws"
+HOLDFAST_GROUP: Final = "holdfast.dev"  # of the node classes that Karpenter ignores
 
 # --- Labels of reservations -------------------------------------------------------------------------
 CAPACITY_RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
@@ -22,6 +23,7 @@ RESERVED_CAPACITY_LABELS: Final = (
 # --- Labels of instances ----------------------------------------------------------------------------
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
 EC2NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"  # also a tag
+HOLDFAST_EC2NODECLASS: Final = "holdfast.dev/ec2nodeclass"  # the same for a class of HOLDFAST_GROUP
 INSTANCE_TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 INSTANCE_ENCRYPTION_IN_TRANSIT: Final = "karpenter.k8s.aws/instance-encryption-in-transit-supported"
 INSTANCE_CATEGORY: Final = "karpenter.k8s.aws/instance-category"

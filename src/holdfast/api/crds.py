@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of our three kinds, as values.
+"""The CustomResourceDefinitions of our kinds, as values.
 
 Written to charts/holdfast/crds by scripts/generate_crds.py, served by the embedded API server, and the
 source of `validation`: one description of the API, used everywhere.
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -23,7 +23,7 @@ _AGE: Column = ("Age", "date", ".metadata.creationTimestamp")
 @cache
 def all_crds() -> tuple[dict[str, Any], ...]:
     """Every CRD, in the order a chart installs them. Do not change what it returns."""
-    return (nodepool(), nodeclaim(), ec2nodeclass())
+    return (nodepool(), nodeclaim(), ec2nodeclass(), holdfastnodeclass())
 
 
 def nodepool() -> dict[str, Any]:
@@ -77,12 +77,23 @@ def ec2nodeclass() -> dict[str, Any]:
     )
 
 
+def holdfastnodeclass() -> dict[str, Any]:
+    return _crd(
+        HoldfastNodeClass,
+        singular="holdfastnodeclass",
+        short_names=("hfnc",),
+        columns=(("Ready", "string", _READY), _AGE),
+        wide_columns=(("Role", "string", ".spec.role"),),
+    )
+
+
 def _crd(
     kind: type[Object],
     *,
     columns: Sequence[Column],
     wide_columns: Sequence[Column],
     short_names: Sequence[str] = (),
+    singular: str = "",
     subresources: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     group, version = kind.api_version.split("/")
@@ -90,7 +101,7 @@ def _crd(
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,
-        "singular": kind.kind.lower(),
+        "singular": singular or kind.kind.lower(),
         "categories": ["karpenter"],
     }
     if short_names:

@@ -5,14 +5,14 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.api import cluster, nodes, pods, storage, workloads
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.scenario import Catalog
 from holdfast.api.world import World
 
-OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass)
+OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass, HoldfastNodeClass)
 BUILT_IN: Final[tuple[type[Object], ...]] = (
     pods.Pod,
     pods.Binding,

@@ -24,7 +24,7 @@ from holdfast.cloud.aws.discovery import Discovery, Setup
 from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.cloud.aws.launch.templates import LaunchContext
 from holdfast.cloud.aws.nodeclass.identity import Given, Identity
-from holdfast.cloud.aws.provider import NODE_CLASSES, Aws
+from holdfast.cloud.aws.provider import Aws
 from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
 from holdfast.controllers.disruption import reporter as disruption_reporter
@@ -140,6 +140,7 @@ def cluster_identity(settings: Settings) -> Given:
         connection_ca_bundle=settings.api_server_ca_bundle,
         service_cidr=settings.service_cidr,
         dns_ip=settings.dns_ip,
+        ownership=settings.ownership,
     )
 
 
@@ -147,7 +148,7 @@ def watched_kinds(settings: Settings) -> tuple[type[Object], ...]:
     """The kinds whose objects the controllers read."""
     has_spreads = bool(settings.scheduler.pod_topology_spread.default_constraints)
     makers = watched_pod_context.MAKERS if has_spreads else ()
-    return (*cluster_state.KINDS, *makers, VolumeAttachment, NODE_CLASSES.kind)
+    return (*cluster_state.KINDS, *makers, VolumeAttachment, settings.ownership.kind)
 
 
 class App:
@@ -270,8 +271,7 @@ class App:
         identity = Identity(calls, cluster_identity(settings), clock)
         cluster = identity.cluster
         setup = Setup(
-            cluster=settings.cluster_name,
-            tags=cluster.tags,
+            cluster=cluster,
             kubernetes=lambda: self.kubernetes_version,
             settings=settings.capacity,
             isolated_vpc=settings.isolated_vpc,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
 from holdfast.runtime import lease
 
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -22,9 +24,7 @@ _CLUSTER: Final = (  # API group, resources, verbs
     ("coordination.k8s.io", ("leases",), ("list",)),
     ("karpenter.sh", ("nodeclaims",), ("get", "list", "watch", "create", "patch", "delete")),
     ("karpenter.sh", ("nodepools",), ("get", "list", "watch", "patch")),
-    ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "list", "watch", "patch")),
     ("karpenter.sh", ("nodeclaims/status", "nodepools/status"), ("patch",)),
-    ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
     ("", ("nodes",), ("get", "patch", "delete")),
     ("", ("pods",), ("get", "delete")),
     ("", ("pods/eviction",), ("create",)),
@@ -49,11 +49,20 @@ def needed(
     *,
     lease_namespace: str | None = SYSTEM_NAMESPACE,
     lease_name: str = lease.NAME,
+    node_class: type[Object] = EC2NodeClass,
     has_spreads: bool = True,
     reads_dns: bool = True,
 ) -> tuple[Right, ...]:
     """The rights of a run with these settings. `lease_namespace` None: without leader election."""
-    return tuple(sorted(_needed(lease_namespace, lease_name, has_spreads=has_spreads, reads_dns=reads_dns)))
+    found = _needed(lease_namespace, lease_name, has_spreads=has_spreads, reads_dns=reads_dns)
+    return tuple(sorted((*found, *_of_class(node_class))))
+
+
+def _of_class(kind: type[Object]) -> Iterator[Right]:
+    group = kind.api_version.partition("/")[0]
+    for verb in ("get", "list", "watch", "patch"):
+        yield Right(group, kind.plural, verb)
+    yield Right(group, f"{kind.plural}/status", "patch")
 
 
 def _needed(

@@ -20,6 +20,7 @@ from holdfast.api import scheduler_config
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws.catalog.capacity import Settings as CapacitySettings
 from holdfast.cloud.aws.nodeclass import identity
+from holdfast.cloud.aws.nodeclass.ownership import ALONE, BESIDE_KARPENTER, Ownership
 from holdfast.controllers.provisioning.provisioner import BatchSettings
 from holdfast.core.disruption.inputs import MixedPools, ReleaseSlots
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
@@ -84,6 +85,7 @@ class Settings:
     client: ClientSettings = field(default_factory=ClientSettings)
     election: LeaseSettings | None = None  # None: no leader election
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
+    ownership: Ownership = ALONE  # which NodePools, and so which objects, are ours
     strict: bool = False  # an unexpected error ends the program: for simulations and CI
 
 
@@ -288,7 +290,7 @@ TABLE: Final = (
     Setting("disable-leader-election", "false", "Run without a Lease; for a single replica.", _flag),
     Setting("leader-election-name", lease.NAME, "Name of the Lease."),
     Setting("leader-election-namespace", "", "Namespace of the Lease. Default: the pod's, or kube-system."),
-    Setting("beside-karpenter", "false", "Run although Karpenter runs in the cluster; both then act on every NodePool, so this is for tests.", _flag),
+    Setting("beside-karpenter", "false", "Run beside Karpenter: act only on NodePools whose nodeClassRef has the group holdfast.dev.", _flag),
     Setting("metrics-port", "8080", "Port of /metrics.", _number(0, _PORTS - 1)),
     Setting("health-probe-port", "8081", "Port of /healthz and /readyz.", _number(0, _PORTS - 1)),
     Setting("bind-address", "", "Address of both ports. Default: all addresses.", _address),
@@ -409,4 +411,5 @@ def _app(found: Mapping[str, Any]) -> Settings:
         client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),
         election=None if found["disable-leader-election"] else election,
         scheduler=found["scheduler-config"] or SchedulerConfig(),
+        ownership=BESIDE_KARPENTER if found["beside-karpenter"] else ALONE,
     )

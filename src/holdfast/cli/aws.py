@@ -46,7 +46,9 @@ TERMS: Final = CloudTerms(
             capacity_reservation.DEFAULT, capacity_reservation.TIE_RANKS[capacity_reservation.DEFAULT]
         ),
     ),
-    node_classes=frozenset({(aws.GROUP, EC2NodeClass.kind)}),
+    node_classes=frozenset(
+        {(aws.GROUP, EC2NodeClass.kind), (aws.HOLDFAST_GROUP, EC2NodeClass.kind)}
+    ),  # a plan is made for the NodePools of both; the settings of `holdfast run` choose one
     select=_select,
     reserved_offering=offerings.reserved,
     key_aliases=labels.KEY_ALIASES,

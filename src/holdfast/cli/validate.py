@@ -50,10 +50,11 @@ def _findings_together(objects: Sequence[Loaded]) -> Iterator[Located]:
         yield from (item.located(finding) for finding in found)
 
 
-def _pool_findings(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> list[Finding]:
+def _pool_findings(pool: NodePool, classes: Mapping[tuple[str, str], EC2NodeClass]) -> list[Finding]:
     found = list(nodepools.problems(pool, preflight.WELL_KNOWN_LABELS))
     foreign = list(preflight.reference_problems(pool))
-    node_class = classes.get(pool.spec.template.spec.node_class_ref.name)
+    reference = pool.spec.template.spec.node_class_ref
+    node_class = classes.get((reference.group, reference.name))
     if node_class is not None and not found and not foreign:
         found += preflight.problems(pool, node_class)
     return found + foreign
@@ -72,15 +73,21 @@ def _notes(objects: Sequence[Loaded]) -> Iterator[str]:
             case NodePool() as pool:
                 if pool.spec.replicas is not None:
                     yield f"{item.name}: spec.replicas is accepted but has no effect"
-                name = pool.spec.template.spec.node_class_ref.name
-                if name not in classes and not list(preflight.reference_problems(pool)):
-                    yield f"{item.name}: the files have no valid EC2NodeClass/{name}, so the two were not checked together"
+                reference = pool.spec.template.spec.node_class_ref
+                is_known = (reference.group, reference.name) in classes
+                if not is_known and not list(preflight.reference_problems(pool)):
+                    yield (
+                        f"{item.name}: the files have no valid EC2NodeClass/{reference.name} of {reference.group}, "
+                        "so the two were not checked together"
+                    )
             case Pod() as pod if pod.spec.resource_claims:
                 yield f"{item.name}: spec.resourceClaims is accepted but has no effect"
 
 
-def _node_classes(objects: Sequence[Loaded]) -> dict[str, EC2NodeClass]:
-    return {item.obj.metadata.name: item.obj for item in objects if isinstance(item.obj, EC2NodeClass)}
+def _node_classes(objects: Sequence[Loaded]) -> dict[tuple[str, str], EC2NodeClass]:
+    """By group and name."""
+    classes = [item.obj for item in objects if isinstance(item.obj, EC2NodeClass)]
+    return {(one.api_version.partition("/")[0], one.metadata.name): one for one in classes}
 
 
 def _summary(objects: int, findings: int) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast import errors
 from holdfast.api import cluster, storage
 from holdfast.api import scenario as wire
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.findings import Finding
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -191,8 +191,12 @@ def _supply(
     terms: CloudTerms,
     regions: Mapping[str, RegionTypes],
 ) -> tuple[snapshot.Supply, list[str]]:
-    classes = {c.metadata.name: c for c in reading.of(EC2NodeClass)}
-    by_class: dict[str, tuple[InstanceType, ...]] = {}
+    classes = {
+        (kind.api_version.partition("/")[0], one.metadata.name): one
+        for kind in (EC2NodeClass, HoldfastNodeClass)
+        for one in reading.of(kind)
+    }
+    by_class: dict[tuple[str, str], tuple[InstanceType, ...]] = {}
     by_pool: dict[str, tuple[InstanceType, ...]] = {}
     notes = []
     for pool in reading.of(NodePool):
@@ -200,16 +204,17 @@ def _supply(
         if why is not None:
             notes.append(f"NodePool {pool.metadata.name} opens no nodes: {why}")
             continue
-        name = pool.spec.template.spec.node_class_ref.name
-        node_class = classes.get(name)
+        reference = pool.spec.template.spec.node_class_ref
+        key = (reference.group, reference.name)
+        node_class = classes.get(key)
         if node_class is None and values.listed:
             notes.append(
-                f"NodePool {pool.metadata.name}: its class {name} is not among the files, so it selects no reservations"
+                f"NodePool {pool.metadata.name}: its class {reference.name} is not among the files, so it selects no reservations"
             )
-        if name not in by_class:
+        if key not in by_class:
             region = regions.get(written.spec.region or "")
             selected = terms.select(node_class, values.listed)
             shipped = region(node_class, selected, now_s) if region is not None else ()
-            by_class[name] = catalog.types_of(values, selected, shipped, terms, now_s)
-        by_pool[pool.metadata.name] = by_class[name]
+            by_class[key] = catalog.types_of(values, selected, shipped, terms, now_s)
+        by_pool[pool.metadata.name] = by_class[key]
     return snapshot.Supply(terms.labels, by_pool, values.reservations, now_s), notes

@@ -1,7 +1,7 @@
 """karpenter.k8s.aws/v1 EC2NodeClass: how instances are launched, and which reservations they may use.
 
 The field names and bounds are Karpenter's; `capacityReservationSpec` and
-`status.upcomingCapacityReservations` are ours.
+`status.upcomingCapacityReservations` are ours. `HoldfastNodeClass` is the same kind in the group holdfast.dev.
 """
 
 from typing import Annotated, Any, ClassVar, Final
@@ -251,6 +251,9 @@ class EC2NodeClass(Object, frozen=True, kw_only=True):
     kind: ClassVar[str] = "EC2NodeClass"
     plural: ClassVar[str] = "ec2nodeclasses"
     namespaced: ClassVar[bool] = False
+    label: ClassVar[str] = (
+        aws.EC2NODECLASS
+    )  # of NodeClaims and Nodes, and tag of AWS objects: the name of the class
 
     spec: Annotated[
         EC2NodeClassSpec,
@@ -271,3 +274,15 @@ class EC2NodeClass(Object, frozen=True, kw_only=True):
         ),
     ]
     status: Annotated[EC2NodeClassStatus, about("What the selectors found.")] = EC2NodeClassStatus()
+
+
+class HoldfastNodeClass(EC2NodeClass, frozen=True, kw_only=True):
+    """The same class in a group that Karpenter does not act on: for Holdfast and Karpenter in one cluster.
+
+    The plural differs as well. With the same plural, `kubectl get ec2nodeclasses` would list the classes of this group,
+    because kubectl prefers the first group in alphabetical order.
+    """
+
+    api_version: ClassVar[str] = "holdfast.dev/v1"
+    plural: ClassVar[str] = "holdfastnodeclasses"
+    label: ClassVar[str] = aws.HOLDFAST_EC2NODECLASS

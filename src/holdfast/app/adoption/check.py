@@ -7,7 +7,6 @@ import msgspec
 
 from holdfast.api import kinds
 from holdfast.api.cluster import Event
-from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -30,7 +29,7 @@ async def check(program: Program, *, environ: Mapping[str, str], seconds: float)
     return report.results(
         Observed(
             pools=_objects(found.copy, NodePool),
-            classes=_objects(found.copy, EC2NodeClass),
+            classes=_objects(found.copy, program.app.ownership.kind),
             claims=_objects(found.copy, NodeClaim),
             nodes=_objects(found.copy, Node),
             events=tuple(found.copy.after(Event).values()),

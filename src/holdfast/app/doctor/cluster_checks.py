@@ -102,7 +102,8 @@ def karpenter(reading: ClusterReading, *, beside: bool) -> Iterator[CheckResult]
             found.append((name, f"{lease.spec.holder_identity} holds it", fix))
     for about, words, fix in found:
         if beside:
-            yield check_results.info(KARPENTER, about, f"{words}; --beside-karpenter is set")
+            divided = "Holdfast acts only on NodePools with an EC2NodeClass of holdfast.dev"
+            yield check_results.info(KARPENTER, about, f"{words}; --beside-karpenter is set: {divided}")
         else:
             both = "both would launch nodes for the same pods"
             yield check_results.error(KARPENTER, about, f"Karpenter runs: {words}; {both}", fix)

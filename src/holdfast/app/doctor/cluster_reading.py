@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from holdfast import errors
-from holdfast.api import discovery, kinds
+from holdfast.api import discovery
 from holdfast.api.answers import Unreadable
 from holdfast.api.cluster import Lease
 from holdfast.api.discovery import Deployment, Schema
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.reviews import (
     AccessReviewSpec,
@@ -65,7 +66,7 @@ class ClusterReading:
     version: Read[str]
     now_s: int = 0  # by the API server's clock, if that was read
     ahead_s: int | None = None  # of the API server's clock; None: not read
-    kinds: Mapping[str, KindReading] = field(default_factory=dict)  # by kind
+    kinds: Mapping[type[Object], KindReading] = field(default_factory=dict)  # those that Holdfast needs
     subject: str = ""  # the user whose rights were read
     rights: Mapping[Right, Read[bool]] = field(default_factory=dict)
     karpenter_leases: Read[Sequence[Lease]] = ()
@@ -76,9 +77,15 @@ class ClusterReading:
 
 
 async def read(
-    kube: Client, *, server: str, clock: Clock, rights: Sequence[Right], service_account: str = ""
+    kube: Client,
+    *,
+    server: str,
+    clock: Clock,
+    rights: Sequence[Right],
+    node_class: type[EC2NodeClass] = EC2NodeClass,
+    service_account: str = "",
 ) -> ClusterReading:
-    """`service_account` is NAMESPACE/NAME: whose rights to read. Empty: of the caller if that is a ServiceAccount, else of
+    """`node_class`: the kind of our classes. `service_account` is NAMESPACE/NAME: whose rights to read. Empty: of the caller if that is a ServiceAccount, else of
     the Deployment of Holdfast, else of the caller."""
     version = await value_or_error(kube.version())
     if isinstance(version, errors.HoldfastError):
@@ -89,12 +96,13 @@ async def read(
     caller = await value_or_error(kube.review(SelfSubjectReview()))
     own = "" if isinstance(caller, errors.HoldfastError) else caller.status.user_info.username
     subject = _subject(own, service_account, holdfast)
+    needed = (NodePool, NodeClaim, node_class)
     pools, classes, leases, karpenter, served, reviewed = await asyncio.gather(
         value_or_error(_all(kube, NodePool)),
-        value_or_error(_all(kube, EC2NodeClass)),
+        value_or_error(_all(kube, node_class)),
         value_or_error(karpenter_signs.leases(kube)),
         value_or_error(_deployments(kube, {"fieldSelector": "metadata.name=karpenter"})),
-        asyncio.gather(*(_kind(kube, kind) for kind in kinds.OURS)),
+        asyncio.gather(*(_kind(kube, kind) for kind in needed)),
         asyncio.gather(*(value_or_error(_is_allowed(kube, one, own, subject)) for one in rights)),
     )
     return ClusterReading(
@@ -102,7 +110,7 @@ async def read(
         version=version,
         now_s=program_clock.now_s(),
         ahead_s=program_clock.api_server.adopted_s,
-        kinds={kind.kind: found for kind, found in zip(kinds.OURS, served, strict=True)},
+        kinds=dict(zip(needed, served, strict=True)),
         subject=subject,
         rights=dict(zip(rights, reviewed, strict=True)),
         karpenter_leases=leases,

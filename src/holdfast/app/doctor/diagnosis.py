@@ -57,7 +57,7 @@ async def diagnose(
         cluster, settings = await _read_cluster(program, connection, service_account)
         results += _cluster_results(cluster, settings, beside_karpenter=program.beside_karpenter)
     account = await _read_account(program.region, settings, _decoded(cluster, EC2NodeClass))
-    results += _account_results(account, cluster)
+    results += _account_results(account, cluster, settings.ownership.kind)
     return tuple(results)
 
 
@@ -78,6 +78,7 @@ async def _read_cluster(
     wanted = rights.needed(
         lease_namespace=None if election is None else election.namespace or connection.namespace,
         lease_name="" if election is None else election.name,
+        node_class=program.app.ownership.kind,
         has_spreads=bool(program.app.scheduler.pod_topology_spread.default_constraints),
         reads_dns=program.app.dns_ip is None,
     )
@@ -85,7 +86,12 @@ async def _read_cluster(
     try:
         kube = Client(transport=transport, clock=clock, ids=RealIds(), settings=_CLIENT)
         found = await cluster_reading.read(
-            kube, server=connection.server.url, clock=clock, rights=wanted, service_account=service_account
+            kube,
+            server=connection.server.url,
+            clock=clock,
+            rights=wanted,
+            node_class=program.app.ownership.kind,
+            service_account=service_account,
         )
         if isinstance(found.version, errors.HoldfastError):
             return found, program.app
@@ -157,7 +163,10 @@ def _reader(clients: Clients, settings: Settings, threads: Threads) -> AccountRe
     return AccountReader(clients, wanted, executor=threads, clock=RealClock(), ids=RealIds())
 
 
-def _account_results(account: Read[AccountReading], cluster: ClusterReading | None) -> Iterator[CheckResult]:
+def _account_results(
+    account: Read[AccountReading], cluster: ClusterReading | None, kind: type[EC2NodeClass]
+) -> Iterator[CheckResult]:
+    """`kind`: of our node classes."""
     if isinstance(account, errors.HoldfastError):
         fix = "set --aws-region or AWS_REGION, and correct the AWS profile"
         yield check_results.error(account_checks.CREDENTIALS, "AWS configuration", str(account), fix)
@@ -168,7 +177,7 @@ def _account_results(account: Read[AccountReading], cluster: ClusterReading | No
         yield _needs_aws()
         return
     pools = _decoded(cluster, NodePool)
-    possible = node_pool_checks.offerings(pools, account.classes)
+    possible = node_pool_checks.offerings(pools, account.classes, kind)
     spot = [one.pool for one in possible if names.SPOT in one.capacity_types]
     only_spot = [one.pool for one in possible if one.capacity_types == {names.SPOT}]
     yield from account_checks.rights(account)
@@ -178,24 +187,31 @@ def _account_results(account: Read[AccountReading], cluster: ClusterReading | No
     yield from cluster_checks.clock_difference("EC2", account.ec2_ahead_s)
     if cluster is None or isinstance(cluster.version, errors.HoldfastError):
         return
-    yield from _object_results(account, cluster, pools)
+    yield from _object_results(account, cluster, pools, kind)
     if not isinstance(cluster.node_classes, errors.HoldfastError):
-        yield from reservation_checks.unselected(account)
+        if kind is EC2NodeClass:
+            yield from reservation_checks.unselected(account)
+        else:
+            about, words = (
+                "EC2NodeClass",
+                "those of Karpenter are not read; they may select more reservations",
+            )
+            yield check_results.info(reservation_checks.CHECK, about, words)
         if not isinstance(cluster.node_pools, errors.HoldfastError):
             yield from reservation_checks.unused(account, possible)
 
 
 def _object_results(
-    account: AccountReading, cluster: ClusterReading, pools: Sequence[NodePool]
+    account: AccountReading, cluster: ClusterReading, pools: Sequence[NodePool], kind: type[EC2NodeClass]
 ) -> Iterator[CheckResult]:
     checks: tuple[tuple[str, Read[Sequence[Any]], Callable[[], Iterator[CheckResult]]], ...] = (
         (EC2NodeClass.kind, cluster.node_classes, lambda: node_class_checks.results(account)),
-        (NodePool.kind, cluster.node_pools, lambda: node_pool_checks.results(pools, account.classes)),
+        (NodePool.kind, cluster.node_pools, lambda: node_pool_checks.results(pools, account.classes, kind)),
     )
-    for kind, read, check in checks:
+    for name, read, check in checks:
         if isinstance(read, errors.HoldfastError):
             # That the CRD is missing, or the right, is a result of its own.
-            yield check_results.info(NOT_CHECKED, kind, f"cannot be listed: {read}")
+            yield check_results.info(NOT_CHECKED, name, f"cannot be listed: {read}")
         else:
             yield from _unreadable([one for one in read if isinstance(one, Unreadable)])
             yield from check()

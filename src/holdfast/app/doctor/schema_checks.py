@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import errors
-from holdfast.api import crds, kinds
+from holdfast.api import aws, crds
 from holdfast.api.discovery import Schema
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -28,10 +28,9 @@ _METADATA: Final = frozenset({"apiVersion", "kind", "metadata"})  # the API serv
 
 
 def results(reading: ClusterReading) -> Iterator[CheckResult]:
-    shipped = {one["spec"]["names"]["kind"]: one for one in crds.all_crds()}
-    for kind in kinds.OURS:
-        if kind.kind in reading.kinds:
-            yield from _kind(kind, shipped[kind.kind], reading.kinds[kind.kind])
+    shipped = {one["metadata"]["name"]: one for one in crds.all_crds()}
+    for kind, found in reading.kinds.items():
+        yield from _kind(kind, shipped[f"{kind.plural}.{kind.api_version.partition('/')[0]}"], found)
 
 
 def _kind(kind: type[Object], crd: Mapping[str, Any], found: KindReading) -> Iterator[CheckResult]:
@@ -50,9 +49,15 @@ def _kind(kind: type[Object], crd: Mapping[str, Any], found: KindReading) -> Ite
     if found.schema is None:
         served = f"{version} is not served, only {', '.join(found.versions)}"
         why = served if found.versions and version not in found.versions else "does not exist"
-        yield check_results.error(CHECK, about, why, APPLY)
+        yield check_results.error(CHECK, about, why, _apply(kind))
         return
     yield from _compared(kind, about, missing(_schema(crd), found.schema))
+
+
+def _apply(kind: type[Object]) -> str:
+    """Beside Karpenter, its CRDs stay as they are."""
+    group = kind.api_version.partition("/")[0]
+    return f"{APPLY}/{group}_{kind.plural}.yaml" if group == aws.HOLDFAST_GROUP else APPLY
 
 
 def _compared(kind: type[Object], about: str, gaps: Sequence[str]) -> Iterator[CheckResult]:
@@ -69,7 +74,8 @@ def _compared(kind: type[Object], about: str, gaps: Sequence[str]) -> Iterator[C
         ),
     ):
         if paths:
-            yield result(CHECK, about, f"{words} {wording.listed(paths, shown=_SHOWN_MAX)}", APPLY)
+            listed = wording.listed(paths, shown=_SHOWN_MAX)
+            yield result(CHECK, about, f"{words} {listed}", _apply(kind))
 
 
 def missing(shipped: Schema, served: Schema, path: str = "") -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.client.sources import Schedule, Source
 from holdfast.cloud.aws.launch.addresses import Addresses
 from holdfast.cloud.aws.nodeclass import network, resolve
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.cloud.aws.nodeclass.identity import Identity
 from holdfast.cloud.aws.nodeclass.images import Images
 from holdfast.cloud.aws.nodeclass.placement_groups import PlacementGroups
@@ -55,8 +56,7 @@ T = TypeVar("T")
 class Setup:
     """Settings of discovery."""
 
-    cluster: str
-    tags: Mapping[str, str]  # of all AWS objects of this cluster
+    cluster: Cluster  # its name and tags; `identity` reads the rest
     kubernetes: Callable[[], str]  # the current minor version, such as "1.34"
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # only EC2, SSM and EKS are reachable
@@ -76,7 +76,9 @@ class Discovery:
         self.hold_downs = HoldDowns()
         self._memory = ObservedMemory()
         self._needed_s: float | None = None  # when counts were first needed
-        self.demand = ReservationDemand(caches, reserved_capacity=setup.settings.reserved_capacity)
+        self.demand = ReservationDemand(
+            caches, setup.cluster.ownership.kind, reserved_capacity=setup.settings.reserved_capacity
+        )
         self._built: dict[str, tuple[BuiltTypes, asyncio.Lock]] = {}
         self._types_of: dict[str, dict[str, InstanceType]] = {}  # by class and name, as last built
         self._reader = reader.Reader(aws, clock)
@@ -102,7 +104,7 @@ class Discovery:
         for later in (self._subnets, self._security_groups):
             later.wanted = False  # until a class needs them
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
-        self._profiles = setup.profiles or Profiles(aws, clock, setup.cluster, setup.tags)
+        self._profiles = setup.profiles or Profiles(aws, clock, setup.cluster)
         self._parts = resolve.Parts(
             subnets=self._subnets,
             security_groups=self._security_groups,

@@ -32,14 +32,6 @@ from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
 from holdfast.ports import LaunchRequest, NodeClassTerms, ReservationCounts
 
-NODE_CLASSES: Final = NodeClassTerms(
-    kind=EC2NodeClass,
-    finalizer=aws_names.TERMINATION_FINALIZER,
-    hash_key=aws_names.EC2NODECLASS_HASH,
-    hash_version_key=aws_names.EC2NODECLASS_HASH_VERSION,
-    hash_version=class_hash.VERSION,
-)
-
 _LISTED_S: Final = 90.0  # max age of the listing; unused objects are kept for longer
 _TAGGED: Final = {aws_names.TAGGED: "true", aws_names.CLUSTER_NAME_TAGGED: "true"}
 
@@ -57,6 +49,14 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
+        self._node_classes = NodeClassTerms(
+            kind=context.cluster.ownership.kind,
+            finalizer=aws_names.TERMINATION_FINALIZER,
+            hash_key=aws_names.EC2NODECLASS_HASH,
+            hash_version_key=aws_names.EC2NODECLASS_HASH_VERSION,
+            hash_version=class_hash.VERSION,
+            label=context.cluster.ownership.kind.label,
+        )
         self._instances = InstanceProvider(
             aws,
             cluster=context.cluster,
@@ -94,7 +94,7 @@ class Aws:
 
     @property
     def node_classes(self) -> NodeClassTerms:
-        return NODE_CLASSES
+        return self._node_classes
 
     @property
     def repair_policies(self) -> tuple[RepairPolicy, ...]:

@@ -225,7 +225,9 @@ class Disruption:
         for claim in tuple(self._claims):
             node = self._taints.node_of(claim)
             deleting = claim.metadata.deletion_timestamp or (node and node.metadata.deletion_timestamp)
-            if not deleting and disruption_commands.of(claim) is None and self._taints.is_disrupted(claim):
+            ours = self._cluster_state.is_ours(claim.spec.node_class_ref)
+            has_command = deleting or disruption_commands.of(claim) is not None
+            if ours and not has_command and self._taints.is_disrupted(claim):
                 await self._taints.remove(claim)
 
     async def _end_overdue_waits(self, cluster: DisruptionInput) -> None:

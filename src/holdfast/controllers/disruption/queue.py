@@ -67,7 +67,8 @@ class Queue:
 
     def _keys(self, claim: NodeClaim) -> list[Key]:
         about = (claim, *self._by_replacement.get(claim.metadata.name))
-        return [("", id_) for one in about for id_ in _command_id(one)]
+        ours = [one for one in about if self._cluster_state.is_ours(one.spec.node_class_ref)]
+        return [("", id_) for one in ours for id_ in _command_id(one)]
 
     # --- Start ----------------------------------------------------------------------------------------
 

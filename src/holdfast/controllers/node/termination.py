@@ -1,7 +1,7 @@
 """Finalizes a deleting Node: taints and drains it, waits for its volumes, terminates the instance, removes the
 finalizer.
 
-One key for each deleting Node with our finalizer; changes of its pods trigger it. Each step is finished before the next
+One key for each deleting Node of ours with the finalizer; changes of its pods trigger it. Each step is finished before the next
 starts, and finished steps are conditions of the NodeClaim, so a restart continues (NC-28). Before the instance is
 terminated, the pods of the node are listed from the API server: after a stalled watch the cache lacks a pod that was
 bound to the node.
@@ -57,6 +57,7 @@ class NodeTermination:
         self._all_pods = caches.of(Pod)
         self._pods = self._all_pods.index(indexes.by_node)
         self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
+        self._terms = ports.cloud.node_classes
         self._attachments = caches.of(VolumeAttachment)
         self._volume_claims = caches.of(PersistentVolumeClaim)
         self._evictions = Evictions(kube=ports.kube, recorder=ports.recorder)
@@ -75,7 +76,7 @@ class NodeTermination:
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         node = self._nodes.get(key)
-        if node is None or not _is_deleting(node):
+        if node is None or not _is_deleting(node) or not self._is_ours(node):
             return Done()
         if key in self._nodes.unreadable:
             return RequeueAfter(_UNREADABLE_S, "the Node cannot be read")
@@ -91,6 +92,13 @@ class NodeTermination:
             if draft.conditions.holds(claim_conditions.DRAINED) and not was_drained:
                 self._recorder.count(DRAINED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
         return wait or await self._release(node)
+
+    def _is_ours(self, node: Node) -> bool:
+        """Another autoscaler uses the same finalizer. A Node without a NodeClaim is ours by its label."""
+        claims = list(self._claims.get(node.spec.provider_id))
+        if claims:
+            return any(self._terms.names(claim.spec.node_class_ref) for claim in claims)
+        return self._terms.label in node.metadata.labels
 
     async def _steps(self, node: Node, draft: Draft | None) -> RequeueAfter | None:
         """The step that is not finished; None: all are."""

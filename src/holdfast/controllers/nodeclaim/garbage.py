@@ -37,6 +37,7 @@ class Garbage:
         self._nodes = nodes  # by provider id
         self._kube = ports.kube
         self._cloud = ports.cloud
+        self._terms = ports.cloud.node_classes
         self._clock = ports.clock
         self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
 
@@ -72,7 +73,10 @@ class Garbage:
         return [
             claim
             for claim in without_instance(claims, instances)
-            if not any(node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id or ""))
+            if self._terms.names(claim.spec.node_class_ref)
+            and not any(
+                node_states.is_ready(node) for node in self._nodes.get(claim.status.provider_id or "")
+            )
             and key_of(claim) not in self._claims.unreadable
         ]
 

@@ -29,6 +29,7 @@ class PodEvents:
         self._claims = caches.of(NodeClaim)
         self._by_node = self._claims.index(indexes.by_node_name)
         self._pods = caches.of(Pod)
+        self._terms = ports.cloud.node_classes
         self._kube = ports.kube
         self._clock = ports.clock
         self._happened_s: dict[Key, int] = {}
@@ -39,6 +40,8 @@ class PodEvents:
             assert pod is not None, "something changed"
             if _is_event(before, after):
                 for claim in self._by_node.get(pod.spec.node_name):
+                    if not self._terms.names(claim.spec.node_class_ref):
+                        continue
                     self._happened_s[key_of(claim)] = self._clock.now_s()
                     controller.add(key_of(claim))
 

@@ -47,19 +47,23 @@ class Reboot:
         self._evictions = Evictions(kube=ports.kube, recorder=ports.recorder)
         self._kube = ports.kube
         self._cloud = ports.cloud
+        self._terms = ports.cloud.node_classes
         self._clock = ports.clock
         self._recorder = ports.recorder
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._claims, lambda claim: (key_of(claim),) if reboots.is_on(claim) else ())
+        controller.watch(self._claims, lambda claim: (key_of(claim),) if self._is_on(claim) else ())
         controller.watch(self._all_nodes, self._rebooting_on)
 
     def _rebooting_on(self, node: Node) -> list[Key]:
-        return [key_of(one) for one in self._by_provider_id.get(node.spec.provider_id) if reboots.is_on(one)]
+        return [key_of(one) for one in self._by_provider_id.get(node.spec.provider_id) if self._is_on(one)]
+
+    def _is_on(self, claim: NodeClaim) -> bool:
+        return reboots.is_on(claim) and bool(self._terms.names(claim.spec.node_class_ref))
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
-        if claim is None or claim.metadata.deletion_timestamp is not None or not reboots.is_on(claim):
+        if claim is None or claim.metadata.deletion_timestamp is not None or not self._is_on(claim):
             return Done()
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
         if node is None:

@@ -351,7 +351,12 @@ class Provisioner:
 
     def _report(self, decided: _Decided, result: SnapshotResult) -> None:
         plan = decided.plan
-        events = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *result.rejected)))
+        others = sorted(
+            pool.metadata.name
+            for pool in self._pools
+            if not self._cluster_state.is_ours(pool.spec.template.spec.node_class_ref)
+        )
+        events = report.events(dataclasses.replace(plan, unplaced=(*plan.unplaced, *result.rejected)), others)
         by_uid = {pod.metadata.uid: pod for pod in self._pods_by_uid(one.pod for one in events)}
         for one in events:
             if one.pod in by_uid:

@@ -100,13 +100,11 @@ class AccountReader:
         self._aws = Calls(clients, **common, may_write=lambda: False)
         self._identity = Identity(self._aws, settings.given, clock)
         cluster = self._identity.cluster
-        self._profiles = ReadOnlyProfiles(
-            self._aws, clock, cluster.name, cluster.tags, isolated_vpc=settings.isolated_vpc
-        )
-        self._caches = Caches((EC2NodeClass, NodeClaim), clock=clock)
+        self._profiles = ReadOnlyProfiles(self._aws, clock, cluster, isolated_vpc=settings.isolated_vpc)
+        self._kind = cluster.ownership.kind
+        self._caches = Caches((self._kind, NodeClaim), clock=clock)
         setup = Setup(
-            cluster=cluster.name,
-            tags=cluster.tags,
+            cluster=cluster,
             kubernetes=lambda: settings.kubernetes,
             settings=settings.capacity,
             isolated_vpc=settings.isolated_vpc,
@@ -138,7 +136,7 @@ class AccountReader:
             value_or_error(self._reservations()),
         )
         for node_class in node_classes:
-            self._caches.of(EC2NodeClass).apply(Change("MODIFIED", node_class))
+            self._caches.of(self._kind).apply(Change("MODIFIED", node_class))
         return AccountReading(
             region=aws.region,
             access=access,
@@ -178,7 +176,7 @@ class AccountReader:
         bare = msgspec.structs.replace(node_class, status=EC2NodeClassStatus())
         status = await self._discovery.resolve(bare)
         body = {**to_wire(bare), "status": {key: one for key, one in status.items() if one is not None}}
-        resolved = kinds.from_plain(body, EC2NodeClass)
+        resolved = kinds.from_plain(body, self._kind)
         assert isinstance(resolved, EC2NodeClass)
         types = await value_or_error(self._discovery.instance_types(resolved))
         refusal = None

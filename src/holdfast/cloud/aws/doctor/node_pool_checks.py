@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors, names
+from holdfast.api import aws
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.findings import text_of
 from holdfast.api.nodepool import NodePool
 from holdfast.cloud.aws.catalog.labels import CLOUD_LABELS
@@ -21,6 +23,7 @@ from holdfast.model.snapshot import ClaimView
 from holdfast.state.conversion import nodepools
 
 CHECK: Final = "nodepool"
+_KEEPS_PODS_OFF: Final = ("NoSchedule", "NoExecute")
 _TO_CORRECT: Final = "correct spec.template.spec.requirements"
 
 
@@ -37,10 +40,14 @@ class PoolOfferings:
         return frozenset(offering.capacity_type for _, offering in self.offerings)
 
 
-def offerings(pools: Sequence[NodePool], classes: Mapping[str, ClassReading]) -> tuple[PoolOfferings, ...]:
-    """Of the NodePools that are valid and whose class could be resolved."""
+def offerings(
+    pools: Sequence[NodePool], classes: Mapping[str, ClassReading], kind: type[EC2NodeClass] = EC2NodeClass
+) -> tuple[PoolOfferings, ...]:
+    """Of the NodePools that are valid and whose class could be resolved. `kind`: of our classes."""
     found = []
     for pool in pools:
+        if any(preflight.reference_problems(pool, (kind,))):
+            continue
         class_name = pool.spec.template.spec.node_class_ref.name
         reading = classes.get(class_name)
         if reading is None or _invalid(pool) or isinstance(reading.types, errors.HoldfastError):
@@ -56,16 +63,23 @@ def offerings(pools: Sequence[NodePool], classes: Mapping[str, ClassReading]) ->
     return tuple(found)
 
 
-def results(pools: Sequence[NodePool], classes: Mapping[str, ClassReading]) -> Iterator[CheckResult]:
-    by_pool = {one.pool: one for one in offerings(pools, classes)}
+def results(
+    pools: Sequence[NodePool], classes: Mapping[str, ClassReading], kind: type[EC2NodeClass] = EC2NodeClass
+) -> Iterator[CheckResult]:
+    by_pool = {one.pool: one for one in offerings(pools, classes, kind)}
+    ours = [pool for pool in pools if not any(preflight.reference_problems(pool, (kind,)))]
     for pool in sorted(pools, key=lambda one: one.metadata.name):
-        yield from _pool(pool, classes, by_pool.get(pool.metadata.name))
-    if not pools:
+        if pool in ours:
+            yield from _pool(pool, classes, by_pool.get(pool.metadata.name))
+            yield from _shared_pods(pool, kind)
+        else:
+            yield from _not_ours(pool, kind)
+    if not ours:
         yield check_results.warning(
             CHECK,
             "NodePool",
-            "there is none, so nothing is launched",
-            "create a NodePool and its EC2NodeClass",
+            f"there is none{' that Holdfast acts on' if pools else ''}, so nothing is launched",
+            f"create a NodePool and its EC2NodeClass ({kind.api_version})",
         )
 
 
@@ -73,12 +87,9 @@ def _pool(
     pool: NodePool, classes: Mapping[str, ClassReading], possible: PoolOfferings | None
 ) -> Iterator[CheckResult]:
     about, reference = f"NodePool/{pool.metadata.name}", pool.spec.template.spec.node_class_ref
-    foreign = list(preflight.reference_problems(pool))
     invalid = _invalid(pool)
     reading = classes.get(reference.name)
-    if foreign:
-        yield check_results.info(CHECK, about, foreign[0].message)
-    elif invalid:
+    if invalid:
         for path, message in invalid:
             yield check_results.error(CHECK, about, f"{path}: {message}", f"correct {path}")
     elif reading is None:
@@ -90,6 +101,32 @@ def _pool(
         )
     else:
         yield from _launches(about, pool, reading, possible)
+
+
+def _not_ours(pool: NodePool, kind: type[EC2NodeClass]) -> Iterator[CheckResult]:
+    """A NodePool of another autoscaler is information. One for --beside-karpenter is a warning without that setting:
+    no program acts on it."""
+    about, reference = f"NodePool/{pool.metadata.name}", pool.spec.template.spec.node_class_ref
+    message = next(preflight.reference_problems(pool, (kind,))).message
+    if (reference.group, reference.kind) == (aws.HOLDFAST_GROUP, EC2NodeClass.kind):
+        fix = (
+            "set --beside-karpenter, or move its pods to a NodePool with an EC2NodeClass of karpenter.k8s.aws"
+        )
+        yield check_results.warning(CHECK, about, message, fix)
+    else:
+        yield check_results.info(CHECK, about, message)
+
+
+def _shared_pods(pool: NodePool, kind: type[EC2NodeClass]) -> Iterator[CheckResult]:
+    """Beside Karpenter, a NodePool without a taint takes pods for which Karpenter launches nodes as well."""
+    has_taint = any(taint.effect in _KEEPS_PODS_OFF for taint in pool.spec.template.spec.taints)
+    if kind is HoldfastNodeClass and not has_taint:
+        yield check_results.warning(
+            CHECK,
+            f"NodePool/{pool.metadata.name}",
+            "has no taint: Holdfast and Karpenter both launch a node for a pod that fits it and a NodePool of Karpenter",
+            "add a taint with effect NoSchedule, and to its pods a toleration and a nodeSelector",
+        )
 
 
 def _launches(

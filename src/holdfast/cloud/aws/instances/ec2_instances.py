@@ -75,7 +75,7 @@ def all_of(cluster: Cluster) -> dict[str, Any]:
     """Lists every instance of a cluster that is not terminated."""
     return _request(
         ("tag-key", [names.NODEPOOL]),
-        ("tag-key", [aws.EC2NODECLASS]),
+        ("tag-key", [cluster.ownership.kind.label]),
         (f"tag:{aws.CLUSTER_NAME_TAG}", [cluster.name]),
         ("instance-state-name", _NOT_GONE),
     )
@@ -104,10 +104,12 @@ def _request(*filters: tuple[str, Collection[str]]) -> dict[str, Any]:
 # --- Answers ----------------------------------------------------------------------------------------
 
 
-def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> EC2Instance:
+def read(
+    raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0, class_tag: str = aws.EC2NODECLASS
+) -> EC2Instance:
     """`ec2_ahead_s`: seconds that EC2's clock is ahead of the program's time."""
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
-    kind = capacity_type(raw, selected(tags.get(aws.EC2NODECLASS, "")))
+    kind = capacity_type(raw, selected(tags.get(class_tag, "")))
     zone = raw["Placement"]["AvailabilityZone"]
     reservation_id = raw.get("CapacityReservationId")
     id_ = answers.instance_id(raw["InstanceId"])
@@ -125,7 +127,7 @@ def read(raw: Mapping[str, Any], selected: Selected, ec2_ahead_s: int = 0) -> EC
             claim=tags.get(aws.NODECLAIM_TAG),
             launch_token=tags.get(names.LAUNCH_TOKEN),
             lacks=lacks(raw.get("NetworkInterfaces", ())),
-            labels=tuple(sorted(_labels(raw, tags, kind, zone).items())),
+            labels=tuple(sorted(_labels(raw, tags, kind, zone, class_tag).items())),
         ),
         subnet_id=raw.get("SubnetId", ""),
         security_groups=frozenset(group["GroupId"] for group in raw.get("SecurityGroups", ())),
@@ -170,7 +172,9 @@ def reservation_labels(reservation_id: str, kind: str, *, interruptible: bool) -
     }
 
 
-def _labels(raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: str) -> dict[str, str]:
+def _labels(
+    raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: str, class_tag: str
+) -> dict[str, str]:
     """The node labels that EC2's response has. The launcher adds those of the instance type."""
     placement, lifecycle = raw["Placement"], raw.get("InstanceLifecycle")
     setting = tags.get(aws.CAPACITY_RESERVATION_SETTING)
@@ -185,7 +189,7 @@ def _labels(raw: Mapping[str, Any], tags: Mapping[str, str], kind: str, zone: st
         aws.PLACEMENT_GROUP_ID: placement.get("GroupId"),
         aws.PLACEMENT_GROUP_PARTITION: str(placement.get("PartitionNumber", "")),
         names.NODEPOOL: tags.get(names.NODEPOOL),
-        aws.EC2NODECLASS: tags.get(aws.EC2NODECLASS),
+        class_tag: tags.get(class_tag),
         aws.CAPACITY_RESERVATION_SETTING: setting,
     }
     if kind == names.RESERVED:

@@ -87,7 +87,8 @@ class InstanceProvider:
         the rate of calls does not grow with the nodes."""
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / ec2_instances.PAGE)
         if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
-            found = await self._read(ec2_instances.all_of(self._cluster))
+            listed = await self._read(ec2_instances.all_of(self._cluster))
+            found = [one for one in listed if self._cluster.ownership.is_ours(one.tags)]
             found.sort(key=lambda one: one.instance.provider_id)
             self._listed, self._listed_s = {one.id: one for one in found}, now_s
         return tuple(self._listed.values())
@@ -167,13 +168,10 @@ class InstanceProvider:
         return {one.id: one for one in await self._read(ec2_instances.by_id(ids))}
 
     async def _read(self, request: Mapping[str, Any]) -> list[EC2Instance]:
-        ahead_s = self._aws.ec2_clock.ahead_s
+        ahead_s, class_tag = self._aws.ec2_clock.ahead_s, self._cluster.ownership.kind.label
 
         def parse(group: Mapping[str, Any]) -> list[EC2Instance]:
-            return [
-                ec2_instances.read(raw, selected=self._selected, ec2_ahead_s=ahead_s)
-                for raw in group["Instances"]
-            ]
+            return [ec2_instances.read(raw, self._selected, ahead_s, class_tag) for raw in group["Instances"]]
 
         found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=parse, **request)
         return [one for group in found for one in group]

@@ -128,7 +128,7 @@ def _launched_for(one: Member, instance: Instance) -> bool:
     claim, labels = one.claim.metadata, dict(instance.labels)
     return (
         labels.get(names.NODEPOOL) == claim.labels.get(names.NODEPOOL)
-        and labels.get(aws.EC2NODECLASS) == one.node_class.metadata.name
+        and labels.get(one.node_class.label) == one.node_class.metadata.name
         and instance.claim in (None, claim.name)
         and claim.creation_timestamp is not None
         and instance.launched_s >= times.epoch_s(claim.creation_timestamp) - _CLOCKS_DIFFER_S

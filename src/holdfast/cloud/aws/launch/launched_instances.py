@@ -29,7 +29,7 @@ def instance(
         names.INSTANCE_TYPE: found.instance_type,
         names.ZONE: found.zone,
         names.CAPACITY_TYPE: choice.capacity_type,
-        aws.EC2NODECLASS: member.node_class.metadata.name,
+        member.node_class.label: member.node_class.metadata.name,
     }
     setting = templates.direct_setting(member.node_class)
     if setting:

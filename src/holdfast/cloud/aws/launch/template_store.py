@@ -19,7 +19,7 @@ from holdfast.api import aws as tags
 from holdfast.cloud.aws.client import answers, calls
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.launch import userdata
-from holdfast.cloud.aws.launch.templates import NAME_PREFIX, Template
+from holdfast.cloud.aws.launch.templates import Template
 from holdfast.cloud.aws.nodeclass.cluster import OWNED, Cluster
 
 USER_DATA_BYTES: Final = "karpenter_ec2nodeclasses_userdata_bytes"
@@ -59,7 +59,9 @@ class TemplateStore:
 
     async def delete_all(self, node_class: str) -> None:
         """Deletes the templates of a class that is being deleted."""
-        owned = {tags.CLUSTER_NAME_TAG: self._cluster.name, tags.EC2NODECLASS: node_class}
+        ownership = self._cluster.ownership
+        cluster_tag = tags.CLUSTER_NAME_TAG if ownership.names_cluster_on_templates else tags.HOLDFAST_TAG
+        owned = {cluster_tag: self._cluster.name, ownership.kind.label: node_class}
         for listed in await self._tagged(owned):
             await self._delete(listed)
 
@@ -72,7 +74,7 @@ class TemplateStore:
         }
         found = await self._tagged(owned)
         for listed in found:
-            if not listed.name.startswith(NAME_PREFIX) or listed.id in in_use:
+            if not listed.name.startswith(self._cluster.ownership.template_prefix) or listed.id in in_use:
                 continue
             async with self._lock(listed.name):
                 # Check under the lock: a launch may have used it while others were deleted.
@@ -123,7 +125,7 @@ class TemplateStore:
         """User data grows with every label and taint of a NodePool. Without a warning, a launch that EC2 rejects is
         unexpected."""
         size = len(base64.b64decode(template.data.get("UserData", "")))
-        node_class = template.tags[tags.EC2NODECLASS]
+        node_class = template.tags[template.ownership.kind.label]
         self._aws.recorder.gauge(USER_DATA_BYTES, {"ec2nodeclass": node_class}, size)
         if size >= _WARN_BYTES:
             structlog.get_logger().warning(

@@ -24,6 +24,7 @@ from holdfast.cloud.aws.launch.userdata.bootstrap import Bootstrap
 from holdfast.cloud.aws.nodeclass import images
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.cloud.aws.nodeclass.identity import Identity
+from holdfast.cloud.aws.nodeclass.ownership import Ownership
 from holdfast.cloud.aws.reservations import capacity_reservation
 from holdfast.model import resources
 from holdfast.model.offerings import Offering
@@ -31,7 +32,6 @@ from holdfast.model.snapshot import ClaimView
 from holdfast.model.taints import Effect, Taint
 from holdfast.state.conversion import claims, nodepools
 
-NAME_PREFIX: Final = "karpenter.k8s.aws/"
 NONE: Final = "none"
 TARGET: Final = "target"
 _MARKET_TYPES: Final = (Market.BLOCK, Market.INTERRUPTIBLE)  # other markets have no market type
@@ -64,11 +64,12 @@ class Template:
     image_id: str
     options: tuple[LaunchOption, ...]
     data: Mapping[str, Any]  # LaunchTemplateData
-    tags: Mapping[str, str]
+    tags: Mapping[str, str]  # of the instances
+    ownership: Ownership
 
     def creation(self) -> dict[str, Any]:
         """The request that creates it."""
-        tags = {**self.tags, aws.HOLDFAST_TAG: self.tags[aws.CLUSTER_NAME_TAG]}
+        tags = self.ownership.template_tags(self.tags)
         return {
             "LaunchTemplateName": self.name,
             "LaunchTemplateData": dict(self.data),
@@ -133,7 +134,7 @@ def object_tags(claim: NodeClaim, node_class: EC2NodeClass, cluster: Cluster) ->
         **node_class.spec.tags,
         **cluster.tags,
         names.NODEPOOL: claim.metadata.labels.get(names.NODEPOOL, ""),
-        aws.EC2NODECLASS: node_class.metadata.name,
+        node_class.label: node_class.metadata.name,
         **({aws.CAPACITY_RESERVATION_SETTING: direct} if direct else {}),
     }
 
@@ -169,7 +170,8 @@ def _template(
     }
     content = json.dumps([data, tags], sort_keys=True).encode()
     number = int.from_bytes(hashlib.sha256(content).digest()[:_NAME_BYTES], "big")
-    return Template(f"{NAME_PREFIX}{number}", group.image_id, options, data, tags)
+    ownership = context.cluster.ownership
+    return Template(f"{ownership.template_prefix}{number}", group.image_id, options, data, tags, ownership)
 
 
 def _data(

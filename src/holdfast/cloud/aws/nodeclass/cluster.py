@@ -10,6 +10,7 @@ from holdfast import errors
 from holdfast.api import aws
 from holdfast.cloud.aws.catalog import families
 from holdfast.cloud.aws.nodeclass.class_checks import Problem
+from holdfast.cloud.aws.nodeclass.ownership import ALONE, Ownership
 
 OWNED: Final = "owned"
 NOT_FOUND: Final = "ClusterNotFound"
@@ -31,6 +32,7 @@ class Cluster:
     ipv6: bool = False
     is_another: bool = False  # the EKS cluster of this name is not the one that this process is connected to
     error: errors.HoldfastError | None = None  # of the last DescribeCluster call
+    ownership: Ownership = ALONE
 
     @property
     def tags(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from holdfast import errors, ports
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.client.sources import Source
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
+from holdfast.cloud.aws.nodeclass.ownership import ALONE, Ownership
 
 PERIOD_S: Final = 60.0  # between two calls, while a value is missing
 
@@ -36,6 +37,7 @@ class Given:
     connection_ca_bundle: str = ""  # the CA of this process's connection to the API server
     service_cidr: str | None = None
     dns_ip: str | None = None  # of the cluster's DNS service
+    ownership: Ownership = ALONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class Identity:
             ipv6=":" in (cidr or given.dns_ip or ""),
             is_another=eks is not None and self._is_another(eks.ca_bundle),
             error=self._error,
+            ownership=given.ownership,
         )
 
     async def read(self) -> Cluster:

@@ -3,7 +3,7 @@
 A value that is not resolved yet counts as possible, so every finding is certain.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast import names
 from holdfast.api import aws
-from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.ec2nodeclass.status import RESERVATION_TYPES
 from holdfast.api.findings import Finding, Path
 from holdfast.api.nodepool import NodePool
@@ -52,15 +52,25 @@ def problems(pool: NodePool, node_class: EC2NodeClass) -> Iterator[Finding]:
             yield finding
 
 
-def reference_problems(pool: NodePool) -> Iterator[Finding]:
-    """A finding if the NodePool refers to another kind than EC2NodeClass (C-11)."""
+def reference_problems(
+    pool: NodePool, kinds: Collection[type[EC2NodeClass]] = (EC2NodeClass, HoldfastNodeClass)
+) -> Iterator[Finding]:
+    """A finding if the NodePool refers to a class of none of these kinds (C-11). By default both are accepted: the
+    settings decide on which one Holdfast acts."""
     reference = pool.spec.template.spec.node_class_ref
-    if (reference.group, reference.kind) != (aws.GROUP, EC2NodeClass.kind):
-        yield Finding(
-            ("spec", "template", "spec", "nodeClassRef"),
-            f"{reference.kind} of {reference.group} is a class of another autoscaler; "
-            f"Holdfast leaves this NodePool alone and launches from {EC2NodeClass.kind} of {aws.GROUP}",
-        )
+    groups = [kind.api_version.partition("/")[0] for kind in kinds]
+    if reference.kind == EC2NodeClass.kind and reference.group in groups:
+        return
+    path = ("spec", "template", "spec", "nodeClassRef")
+    if (reference.group, reference.kind) == (aws.HOLDFAST_GROUP, EC2NodeClass.kind):
+        words = "Holdfast acts on this NodePool only with --beside-karpenter"
+        yield Finding(path, f"{reference.kind} of {reference.group}: {words}")
+        return
+    yield Finding(
+        path,
+        f"{reference.kind} of {reference.group} is a class of another autoscaler; "
+        f"Holdfast leaves this NodePool alone and launches from {EC2NodeClass.kind} of {' or '.join(groups)}",
+    )
 
 
 def class_problems(node_class: EC2NodeClass) -> Iterator[Finding]:

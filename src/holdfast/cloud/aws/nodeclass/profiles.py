@@ -19,6 +19,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.cloud.aws.client import answers, calls
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.client.sources import Answers
+from holdfast.cloud.aws.nodeclass.cluster import Cluster
 
 CHECK_AGAIN_S: Final = 900.0
 NO_ROLE_AGAIN_S: Final = 60.0
@@ -48,10 +49,11 @@ class _Listed:
 
 
 class Profiles:
-    def __init__(self, aws: Calls, clock: ports.Clock, cluster: str, tags: Mapping[str, str]) -> None:
+    def __init__(self, aws: Calls, clock: ports.Clock, cluster: Cluster) -> None:
         self._aws = aws
-        self._cluster = cluster
-        self._tags = tags
+        self._cluster = cluster.name
+        self._tags = cluster.tags
+        self._root = f"/{cluster.ownership.profile_root}/{aws.region}/{cluster.name}/"
         self._checked = Answers[tuple[str, str], Profile](clock)
         self._unused_s: dict[str, int] = {}  # since when it is unused, by name
 
@@ -112,10 +114,6 @@ class Profiles:
         end = f"_{digest}"
         return self._cluster[: _NAME_LONGEST - len(end)] + end
 
-    @property
-    def _root(self) -> str:
-        return f"/karpenter/{self._aws.region}/{self._cluster}/"
-
     async def _ensure(self, node_class: EC2NodeClass, role: str) -> Profile:
         name, current = self.name(node_class, role), node_class.status.instance_profile
         if current and current != name:
@@ -156,6 +154,8 @@ class Profiles:
             return None
 
     async def _create(self, node_class: EC2NodeClass, name: str) -> None:
+        # The class tag is the same for classes of either group: the IAM policy requires it, and Karpenter finds profiles
+        # by their path alone.
         tags = {
             **node_class.spec.tags,
             **self._tags,

@@ -16,9 +16,9 @@ from holdfast.runtime.cache import Caches
 
 
 class ReservationDemand:
-    def __init__(self, caches: Caches, *, reserved_capacity: bool) -> None:
-        """`reserved_capacity`: the feature gate."""
-        self._classes = caches.of(EC2NodeClass)
+    def __init__(self, caches: Caches, kind: type[EC2NodeClass], *, reserved_capacity: bool) -> None:
+        """`kind`: of our node classes. `reserved_capacity`: the feature gate."""
+        self._classes = caches.of(kind)
         self._in_blocks = caches.of(NodeClaim).index(_reservation_type)
         self._reserved_capacity = reserved_capacity
 

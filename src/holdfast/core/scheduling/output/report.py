@@ -5,6 +5,7 @@ pod that excludes all NodePools gets none: Holdfast launches no nodes for it (S-
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from holdfast import names
 from holdfast.core.scheduling.input import columns
 from holdfast.core.scheduling.input.request import MinValuesPolicy, SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
+from holdfast.model import wording
 from holdfast.model.pods import PodShape
 from holdfast.model.reasons import ReasonCode, sentences
 from holdfast.model.requirements import NO_REQUIREMENTS
@@ -23,6 +25,7 @@ FAILED_SCHEDULING: Final = "FailedScheduling"
 FLEXIBLE: Final = "flexible"
 NO_ZONE: Final = "none"
 NO_COMPATIBLE_TYPES: Final = "NoCompatibleInstanceTypes"
+_OTHERS: Final = "NodePools of another autoscaler:"
 _FILTERED: Final = "NodePool requirements filtered out all compatible available instance types"
 
 
@@ -36,8 +39,13 @@ class PodEvent:
     warning: bool = False
 
 
-def events(plan: Plan) -> tuple[PodEvent, ...]:
-    """Events on pods placed on existing nodes and on unplaced pods. Pods of a claim get theirs once it has a name."""
+def events(plan: Plan, other_pools: Sequence[str] = ()) -> tuple[PodEvent, ...]:
+    """Events on pods placed on existing nodes and on unplaced pods. Pods of a claim get theirs once it has a name.
+
+    `other_pools`: NodePools of another autoscaler. It may launch a node for an unplaced pod, so the event names them and
+    is no warning.
+    """
+    elsewhere = f"; not considered: {_OTHERS} {wording.listed(other_pools)}" if other_pools else ""
     found = [
         PodEvent(uid, NOMINATED, f"Pod should schedule on: node/{one.node}")
         for one in plan.placed
@@ -46,8 +54,10 @@ def events(plan: Plan) -> tuple[PodEvent, ...]:
     for one in plan.unplaced:
         if any(reason.code is ReasonCode.EXCLUDES_NODE_POOLS for reason in one.reasons):
             continue
-        text = sentences(one.reasons)
-        found.append(PodEvent(one.pod, FAILED_SCHEDULING, text, warning=one.waits_for is None))
+        warning = one.waits_for is None and not other_pools
+        found.append(
+            PodEvent(one.pod, FAILED_SCHEDULING, f"{sentences(one.reasons)}{elsewhere}", warning=warning)
+        )
     return tuple(sorted(found, key=lambda event: event.pod))
 
 
