@@ -31,7 +31,9 @@ ON_DEMAND = ["on-demand"]
 UNDERUSED = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10s"}
 NEVER = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
 BLOCKED = {**NEVER, "budgets": [{"nodes": "0"}]}
-REGISTRATION_S = 900  # after which a NodeClaim without a Node is deleted, by either program
+# NodePools whose NodeClaim is launched during the watch; or deleted by either program, fifteen minutes after its launch,
+# because its node does not join.
+TEMPORARY = {"launching", "unregistered"} if WATCH_S > 400 else {"launching"}
 # Pods by NodePool, each on a node of its own.
 REPLICAS = {
     "reserved": 3, "spot": 1, "block": 1, "lent": 1, "plain": 2, "drifted": 1, "terminating": 1, "second": 1,
@@ -201,7 +203,8 @@ def finish_states(fleet: Fleet) -> None:
     arena.until_running("terminating", 1)
     arena.until_settled("terminating", 1)
     ended = draining["status"]["providerID"].rpartition("/")[2]
-    assert set(ids) - set(fleet.instances()) == {ended}
+    temporary = {one.id for one in fleet.launched("unregistered")}
+    assert set(ids) - set(fleet.instances()) - temporary == {ended}
     arena.delete("Deployment", "launching")
     arena.delete("Deployment", "unregistered")
     for name in ("launching", "unregistered"):
@@ -222,16 +225,15 @@ class Moved(NamedTuple):
 
 
 def documents(fleet: Fleet) -> dict[str, Json]:
-    """All objects but those of the NodeClaim that is launched meanwhile: it gets all fields of a node."""
-    arena = fleet.arena
-    ids = {one.id for one in arena.instances("launching")}
-    nodes = {node["metadata"]["name"] for node in arena.nodes("launching")}
+    """All objects but those of NodeClaims that are launched or deleted meanwhile, by either program."""
+    ids = {one.id for name in TEMPORARY for one in fleet.launched(name)}
+    nodes = {node["metadata"]["name"] for name in TEMPORARY for node in fleet.arena.nodes(name)}
 
-    def is_launched_now(key: str) -> bool:
+    def is_temporary(key: str) -> bool:
         name = key.partition("/")[2]
-        return name in ids | nodes or name.partition("-")[0] == "launching"
+        return name in ids | nodes or name.partition("-")[0] in TEMPORARY
 
-    return {key: value for key, value in fleet.documents().items() if not is_launched_now(key)}
+    return {key: value for key, value in fleet.documents().items() if not is_temporary(key)}
 
 
 def moved(fleet: Fleet, name: str) -> Moved:
@@ -255,10 +257,10 @@ def report(name: str, found: Moved) -> str:
 
 
 def check_kept(fleet: Fleet, found: Moved) -> None:
-    """No instance, no pod and no node changed, except the node that was drained before. Either program deletes a
-    NodeClaim that is not launched or registered in time: those of two NodePools change in a long watch."""
+    """No instance, no pod and no node changed, except the node that was drained before and, in a long watch, the instance
+    that does not join."""
     observed = found.observed
-    temporary = {one.id for one in fleet.launched("unregistered")} if WATCH_S > REGISTRATION_S / 2 else set()
+    temporary = {one.id for name in TEMPORARY - {"launching"} for one in fleet.launched(name)}
     assert len(found.instances) >= 12
     assert observed.terminated <= temporary
     assert observed.launched <= temporary
