@@ -12,19 +12,19 @@ COPY requirements/wheel.txt requirements/runtime.txt requirements/
 RUN python3 -m venv /tools && /tools/bin/pip install --quiet --require-hashes --requirement requirements/wheel.txt
 RUN /tools/bin/pip install --quiet --no-compile --require-hashes --requirement requirements/runtime.txt --target /opt/holdfast
 COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md ./
-COPY scripts/build_kernel.py scripts/image_contents.py scripts/
+COPY scripts/build_kernel.py scripts/git_version.py scripts/image_contents.py scripts/
 COPY src src
+ARG VERSION=0.0.0.dev0
 # The kernel is translated to C and compiled with zig, as in the wheels.
-RUN CC="/tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu" \
+RUN CC="/tools/bin/python -m ziglang cc -target $(uname -m)-linux-gnu" HOLDFAST_VERSION="${VERSION}" \
     /tools/bin/pip install --quiet --no-compile --no-deps --no-build-isolation --target /opt/holdfast . \
     && rm -rf /opt/holdfast/bin
-ARG VERSION=0+unknown
 ARG SOURCE_DATE_EPOCH=0
 RUN python3 scripts/image_contents.py /opt/holdfast --version "${VERSION}" --time "${SOURCE_DATE_EPOCH}" \
     && python3 -m compileall -q -f -j 1 --invalidation-mode unchecked-hash /opt/holdfast
 
 FROM ${RUN_BASE}
-ARG VERSION=0+unknown
+ARG VERSION=0.0.0.dev0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="holdfast" \
       org.opencontainers.image.description="A node autoscaler for Kubernetes that fills capacity reservations first" \

@@ -27,7 +27,7 @@ $(STAMP):
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	HOLDFAST_VERSION=0.0.0.dev0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(KERNEL): scripts/build_kernel.py $(wildcard src/holdfast/core/scheduling/kernel/*.py) | $(STAMP)
@@ -103,6 +103,15 @@ wheel: $(READY) ## build wheels for Linux on x86-64 and arm64 into dist/
 
 image: $(READY) ## build the container image with buildah, podman or docker (IMAGE='--base X --run-base Y --tag Z -- more flags')
 	$(BIN)/python scripts/build_image.py $(IMAGE)
+
+charts: $(READY) ## package the charts with the version of git into dist/
+	$(BIN)/python scripts/package_charts.py
+
+release: $(READY) ## build wheels, sdist, charts, image, SBOM, checksums and signature into dist/release-VERSION (RELEASE='--help')
+	$(BIN)/python scripts/build_release.py $(RELEASE)
+
+check-release: $(READY) ## build a release twice from clones of HEAD, compare and verify (IMAGE='--base X --run-base Y' includes the image)
+	IMAGE='$(IMAGE)' $(BIN)/python -m pytest -q -p no:cacheprovider -s -o python_files=e2e_release.py tests/release
 
 peers: $(READY) ## build the real programs that tests compare with (needs Go; minutes the first time)
 	$(BIN)/python scripts/build_peers.py

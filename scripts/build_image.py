@@ -9,54 +9,81 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+import git_version
+
+ROOT: Final = git_version.ROOT
 _BUILDERS: Final = ("buildah", "podman", "docker")
 
 
+class NoBuilderError(Exception):
+    """No program that builds images is installed."""
+
+
 def main() -> int:
+    options = parser().parse_args()
+    try:
+        build(options)
+    except NoBuilderError as error:
+        print(f"make image: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", help="image with Python 3.13 and pip (default: see the Dockerfile)")
     parser.add_argument(
         "--run-base", help="image with Python 3.13, such as a distroless one (default: the base)"
     )
-    parser.add_argument("--tag", help="name of the image (default: holdfast:VERSION)")
+    parser.add_argument("--repository", default="holdfast", help="name of the image without its tag")
+    parser.add_argument("--tag", help="name of the image (default: REPOSITORY:VERSION)")
     parser.add_argument("--builder", choices=_BUILDERS, help="default: the first that is installed")
+    parser.add_argument("--archive", type=Path, help="also write the image into this file, as an OCI archive")
     parser.add_argument("flags", nargs="*", help="more flags of the builder, after --")
-    options = parser.parse_args()
-    builder = options.builder or next(filter(shutil.which, _BUILDERS), None)
-    if builder is None:
-        print(f"make image needs one of {', '.join(_BUILDERS)}, and none is installed", file=sys.stderr)
-        return 3
-    name = options.tag or f"holdfast:{version().replace('+', '-')}"
-    arguments = {"VERSION": version(), "REVISION": _git("rev-parse", "HEAD"), "SOURCE_DATE_EPOCH": _time()}
+    return parser
+
+
+def build(options: argparse.Namespace) -> str:
+    """Returns the name of the image; raises NoBuilderError."""
+    builder = options.builder or find_builder()
+    version = git_version.version()
+    name = options.tag or f"{options.repository}:{git_version.image_tag(version)}"
+    arguments = {"VERSION": version, "REVISION": _git("rev-parse", "HEAD"), "SOURCE_DATE_EPOCH": _time()}
     arguments |= {"BASE": options.base} if options.base else {}
     arguments |= {"RUN_BASE": options.run_base} if options.run_base else {}
     command = [*_command(builder), *options.flags]
     for key, value in arguments.items():
         command += ["--build-arg", f"{key}={value}"]
-    subprocess.run(  # noqa: S603 - a command of our own
-        [*command, "--tag", name, "--file", "Dockerfile", "."],
-        cwd=ROOT,
-        env={**os.environ, "SOURCE_DATE_EPOCH": _time()},
-        check=True,
-    )
-    print(name)
-    return 0
+    _run([*command, "--tag", name, "--file", "Dockerfile", "."])
+    if options.archive:
+        options.archive.unlink(missing_ok=True)
+        _run(_archive_command(builder, name, options.archive))
+    print(name, flush=True)
+    return name
 
 
-def version() -> str:
-    """The version of the project. A commit without the tag of that version has its id appended."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    number = str(project["version"])
-    dirty = ".dirty" if _git("status", "--porcelain") else ""
-    if f"v{number}" in _git("tag", "--points-at", "HEAD").split() and not dirty:
-        return number
-    return f"{number}+{_git('rev-parse', '--short=9', 'HEAD')}{dirty}"
+def find_builder() -> str:
+    found = next(filter(shutil.which, _BUILDERS), None)
+    if found is None:
+        raise NoBuilderError(f"an image needs one of {', '.join(_BUILDERS)}, and none is installed")
+    return found
+
+
+def _archive_command(builder: str, name: str, archive: Path) -> Sequence[str]:
+    if builder == "buildah":
+        return "buildah", "push", "--quiet", name, f"oci-archive:{archive}:{name}"
+    if builder == "podman":
+        return "podman", "save", "--quiet", "--format", "oci-archive", "--output", str(archive), name
+    return "docker", "save", "--output", str(archive), name  # docker 25 and newer write an OCI archive
+
+
+def _run(command: Sequence[str]) -> None:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": _time()}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)  # noqa: S603 - a command of our own
 
 
 def _command(builder: str) -> Sequence[str]:
@@ -71,8 +98,7 @@ def _time() -> str:
 
 
 def _git(*arguments: str) -> str:
-    found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
-    return found.stdout.strip()
+    return git_version.git(ROOT, *arguments)
 
 
 if __name__ == "__main__":

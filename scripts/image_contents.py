@@ -37,8 +37,8 @@ def main() -> None:
     options = parser.parse_args()
     for path in list(unused(options.folder)):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    text = json.dumps(sbom(options.folder, options.version, options.time), indent=1, sort_keys=True)
-    (options.folder / SBOM).write_text(f"{text}\n", encoding="utf-8")
+    document = sbom(options.folder, options.version, options.time)
+    (options.folder / SBOM).write_text(text(document), encoding="utf-8")
 
 
 def unused(folder: Path) -> Iterator[Path]:
@@ -73,6 +73,10 @@ def sbom(folder: Path, version: str, time_s: int) -> dict[str, Any]:
             *({"ref": component["bom-ref"]} for component in others),
         ],
     }
+
+
+def text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
 def component(found: importlib.metadata.Distribution) -> dict[str, Any]:

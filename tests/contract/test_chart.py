@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ import pytest
 
 import charts
 import generate_chart_readme
+import git_version
 from holdfast.api import documents
 from holdfast.app import program, settings
 from holdfast.runtime import metrics
@@ -94,11 +94,11 @@ def test_helm_lint_reports_no_error_and_no_warning(values: str) -> None:
     assert (done.code, "[WARNING]" in done.out, "[ERROR]" in done.out) == (0, False, False), done
 
 
-def test_versions_are_those_of_the_program() -> None:
-    version = tomllib.loads((charts.ROOT / "pyproject.toml").read_text())["project"]["version"]
+def test_versions_are_those_of_a_source_tree() -> None:
+    version = git_version.UNKNOWN
     for chart in (charts.CHART, charts.CRD_CHART):
         (found,) = charts.read((chart / "Chart.yaml").read_text())
-        assert (found["version"], found["appVersion"]) == (version, version)
+        assert (found["version"], found["appVersion"]) == (git_version.semver(version), version)
 
 
 def test_readme_lists_the_values_as_they_are() -> None:
@@ -224,7 +224,7 @@ def test_terms_without_a_label_selector_select_the_pods(karpenter: list[dict[str
 def test_image_is_a_value_with_tag_and_digest(
     defaults: list[dict[str, Any]], everything: list[dict[str, Any]]
 ) -> None:
-    assert charts.controller(defaults)["image"] == "holdfast:0.1.0"
+    assert charts.controller(defaults)["image"] == f"holdfast:{git_version.UNKNOWN}"
     image = charts.controller(everything)["image"]
     assert re.fullmatch(r"registry\.example\.com/tools/holdfast:v1@sha256:[0-9a-f]{64}", image)
 

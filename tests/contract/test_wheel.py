@@ -50,7 +50,8 @@ def test_a_wheel_contains_the_compiled_kernel(tmp_path: Path) -> None:
 
 
 def test_without_a_compiler_a_wheel_is_for_every_platform(tmp_path: Path) -> None:
-    wheel = build(tmp_path / "wheels", PATH=str(tmp_path), CC="")
+    wheel = build(tmp_path / "wheels", PATH=str(tmp_path), CC="", HOLDFAST_VERSION="1.2.3")
+    assert wheel.name.startswith("holdfast-1.2.3-")
     assert wheel.name.endswith("-py3-none-any.whl")
     assert LIBRARY not in zipfile.ZipFile(wheel).namelist()
     path, reason = loaded(wheel, tmp_path / "there")

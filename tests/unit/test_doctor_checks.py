@@ -153,6 +153,13 @@ def test_version_skew_is_read_from_the_tag(image: str, level: Level, words: str)
     assert words in found.found
 
 
+def test_development_version_is_that_of_the_image_tag_without_plus() -> None:
+    view = DeploymentView("kube-system", "holdfast", 1, 1, "holdfast:0.1.1.dev5-g01", "")
+    (same,) = cluster_checks.holdfast(reading(holdfast=(view,)), "0.1.1.dev5+g01")
+    (other,) = cluster_checks.holdfast(reading(holdfast=(view,)), "0.1.1.dev6+g02")
+    assert (same.level, other.level) == (Level.OK, Level.WARNING)
+
+
 def test_reviews_that_are_refused_are_an_info() -> None:
     refused = errors.Unauthorized("subjectaccessreviews is forbidden")
     right = Right("", "pods", "list")

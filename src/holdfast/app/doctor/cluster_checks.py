@@ -128,7 +128,7 @@ def holdfast(reading: ClusterReading, version: str) -> Iterator[CheckResult]:
     for one in reading.holdfast:
         about, tag = _named(one), _tag(one.image)
         state = f"{one.ready} of {wording.count(one.replicas, 'replica')} ready"
-        if tag.removeprefix("v") not in (version, *_UNVERSIONED):
+        if tag.removeprefix("v") not in (version.replace("+", "-"), *_UNVERSIONED):  # a tag has no `+`
             fix = f"use the holdfast command of version {tag}, or update the image"
             yield check_results.warning(
                 HOLDFAST, about, f"runs {tag}, this command is {version}; {state}", fix
