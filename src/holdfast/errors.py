@@ -41,6 +41,10 @@ class Unreachable(Retryable):
     """No response, or an incomplete one: the call may have taken effect."""
 
 
+class NotServed(Unreachable):
+    """The path is unknown (HTTP 404 without a Status): the CRD is missing, or a proxy responded."""
+
+
 class Conflict(Retryable):
     """The object changed since it was read: read it and decide again."""
 

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import pytest
+from structlog.testing import capture_logs
 
 import objects
 from holdfast import errors
 from holdfast.api.cluster import Event, Lease
+from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.kube.client import Client, ClientSettings
@@ -47,6 +50,30 @@ async def running_caches(session: Session) -> AsyncIterator[Caches]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Unserved(Object, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "no-such-group.example.com/v1"
+    kind: ClassVar[str] = "Unserved"
+    plural: ClassVar[str] = "unserveds"
+
+
+def test_missing_crd_is_logged_once_with_its_kind(server: KubeServer) -> None:
+    async def program(session: Session) -> None:
+        (cache,) = Caches((Unserved,), clock=session.clock)
+        reflector = Reflector(
+            cache, kube=session.kube, clock=session.clock, ids=session.ids, recorder=recorder(session)
+        )
+        with capture_logs() as logs:
+            task = asyncio.create_task(reflector.run())
+            await session.clock.sleep(15)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        (line,) = [one for one in logs if one["event"] == "watch failed"]
+        assert (line["log_level"], line["kind"]) == ("warning", "unserveds")
+        assert line["error"].endswith("404 page not found (is the CRD installed?)")
+
+    server.run(program)
 
 
 def test_a_cache_follows_the_watch(server: KubeServer) -> None:

@@ -41,7 +41,8 @@ THINGS = "/apis/x.dev/v1/namespaces/default/things"
 
 @each_front
 async def test_a_kind_is_served_as_soon_as_it_is_defined(line: Line) -> None:
-    assert (await line.ask("GET", NODEPOOLS)).status == 404
+    missing = await line.ask("GET", NODEPOOLS)
+    assert (missing.status, missing.body) == (404, b"404 page not found\n")
     await with_crds(line)
     crd = await line.get(f"{DEFINITIONS}/nodepools.karpenter.sh")
     conditions = {c["type"]: c["status"] for c in crd["status"]["conditions"]}

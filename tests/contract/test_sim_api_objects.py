@@ -69,19 +69,18 @@ async def test_existing_name_is_a_conflict(line: Line) -> None:
     }
 
 
-@each_front
+@each_server
 async def test_missing_objects_and_paths_are_not_found(line: Line) -> None:
     answer = await line.ask("GET", f"{DEPLOYMENTS}/nope")
     assert (answer.status, answer.message) == (404, 'deployments.apps "nope" not found')
     assert answer.value["details"] == {"name": "nope", "group": "apps", "kind": "deployments"}
-    for path in (
-        "/api/v1/foos",
-        "/apis/nope/v1/foos",
-        "/apis/apps/v1/namespaces/x/deployments/a/b/c",
-        "/nope",
-    ):
+    for path in ("/api/v1/foos", "/apis/apps/v1/namespaces/x/deployments/a/b/c", "/apis/apps/v9"):
         missing = await line.ask("GET", path)
         assert (missing.status, missing.value["reason"]) == (404, "NotFound"), path
+        assert missing.message == "the server could not find the requested resource"
+    for path in ("/apis/nope/v1/foos", "/apis/nope", "/nope"):
+        missing = await line.ask("GET", path)
+        assert (missing.status, missing.body) == (404, b"404 page not found\n"), path
     assert (
         await line.ask("POST", "/api/v1/namespaces/nowhere/pods", pod())
     ).message == 'namespaces "nowhere" not found'

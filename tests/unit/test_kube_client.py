@@ -244,8 +244,8 @@ def test_statuses_map_to_errors() -> None:
         (failure(504, "Timeout"), errors.Unreachable),
         (respond(502, b"<html>bad gateway</html>"), errors.Unreachable),
         (respond(403, b"no entry"), errors.Unauthorized),
-        (respond(404, b"404 page not found"), errors.Unreachable),  # from a proxy, so the object may exist
-        (respond(404, NODE), errors.Unreachable),
+        (respond(404, b"404 page not found"), errors.NotServed),  # maybe from a proxy: the object may exist
+        (respond(404, NODE), errors.NotServed),
         (respond(302, NODE), errors.Unreachable),
     ):
         with pytest.raises(expected) as caught:

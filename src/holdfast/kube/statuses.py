@@ -44,9 +44,11 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, doing: str) -
     answer = _status(body)
     kind = _BY_REASON.get(answer.reason) or _by_code(answer.code or status)
     if kind is errors.NotFound and answer.reason != "NotFound":
-        # Only the API server's 404 means that an object does not exist; one of a proxy must not count.
-        kind = errors.Unreachable
+        # Only a 404 with a Status means that an object does not exist: one of a proxy must not count.
+        kind = errors.NotServed
     message = f"{doing}: {(answer.message or f'HTTP {status}')[:_LONGEST_MESSAGE]}"
+    if kind is errors.NotServed:
+        message += " (is the CRD installed?)"
     if issubclass(kind, errors.Retryable):
         return kind(message, retry_after_s=_retry_after_s(headers, answer))
     return kind(message)

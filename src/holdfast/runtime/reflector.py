@@ -39,13 +39,16 @@ class Reflector:
             try:
                 if not self._version:
                     self._version = await self._list()
+                    logged = ""
                 await self._watch()
                 problem = "" if self._clock.monotonic_s() - began_s >= _TOO_SHORT_S else "watch ended at once"
             except errors.ResourceExpired as error:
                 self._version = ""
                 problem = str(error)
             except errors.Unreachable as error:
-                problem, level = str(error), "debug"  # the client logs an outage once for all watches
+                problem = str(error)
+                if not isinstance(error, errors.NotServed):
+                    level = "debug"  # the client logs an outage once for all watches
             except errors.HoldfastError as error:
                 problem = str(error)
             if problem:

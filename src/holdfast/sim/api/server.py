@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.ports import Clock, Ids
 from holdfast.sim.api.schema import kubernetes, status
 from holdfast.sim.api.schema.resources import REVIEWS
-from holdfast.sim.api.schema.status import Refused
+from holdfast.sim.api.schema.status import Refused, UnknownPathError
 from holdfast.sim.api.serving import answers, discovery, reviews, routing
 from holdfast.sim.api.serving.front import Request, Response
 from holdfast.sim.api.serving.openapi import Documents
@@ -20,7 +20,9 @@ from holdfast.sim.api.storage.registry import Registry
 from holdfast.sim.api.storage.store import WINDOW
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
-_HEALTHY: Final = Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
+_TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
+_HEALTHY: Final = Response(200, _TEXT, b"ok")
+_UNKNOWN_PATH: Final = Response(404, _TEXT, b"404 page not found\n")
 _ANYBODY: Final = User("system:admin")
 _WHOLE: Final = frozenset({"scale", "eviction", "binding", "token", "finalize"})
 
@@ -47,6 +49,8 @@ class ApiServer:
             return self._answer(request)
         except Refused as refused:
             return _refusal(refused)
+        except UnknownPathError:
+            return self._unknown_path(request.path)
         except RecursionError:
             return _refusal(status.bad_request("the request is nested too deeply"))
 
@@ -75,7 +79,7 @@ class ApiServer:
                 return answers.plain(
                     {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
                 )
-        raise status.unknown_path()
+        raise UnknownPathError
 
     def _resource(self, request: Request, user: User) -> Response:
         call = routing.understand(request, user, self.registry.resources, self._clock.now_s())
@@ -86,6 +90,14 @@ class ApiServer:
         if call.subresource in _WHOLE:
             return self._subresources.answer(call)
         return self._verbs.answer(call)
+
+    def _unknown_path(self, path: str) -> Response:
+        """A Status in the groups of built-in kinds. Elsewhere text, also if a CRD is missing."""
+        parts = routing.steps(path)
+        head, group = parts[0] if parts else "", parts[1] if len(parts) > 1 else ""
+        if head == "api" or (head == "apis" and self.registry.resources.has_built_in(group)):
+            return _refusal(status.unknown_path())
+        return _UNKNOWN_PATH
 
     def _user(self, request: Request) -> User:
         if not self._guarded:

@@ -99,6 +99,9 @@ class Resources:
     def has_group_version(self, group: str, version: str) -> bool:
         return any((r.group, r.version) == (group, version) for r in self.all())
 
+    def has_built_in(self, group: str) -> bool:
+        return any(r.group == group for r in self._built_in.values())
+
     def define(self, name: str, resources: list[Resource]) -> None:
         """Serves the resources of a CRD; an empty list removes it."""
         remaining = {

@@ -89,6 +89,10 @@ def bad_request(message: str) -> Refused:
     return Refused("BadRequest", message)
 
 
+class UnknownPathError(Exception):
+    """No resource is served at the path."""
+
+
 def unknown_path() -> Refused:
     return Refused("NotFound", "the server could not find the requested resource", details={})
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.sim.api.schema import status
 from holdfast.sim.api.schema.resources import Resource, Resources
+from holdfast.sim.api.schema.status import UnknownPathError
 from holdfast.sim.api.serving import answers
 from holdfast.sim.api.serving.front import Request, Response
 from holdfast.sim.api.storage.store import encode
@@ -36,11 +37,11 @@ def answer(request: Request, parts: list[str], resources: Resources) -> Response
         case ["apis", group]:
             found = dict(_groups(resources)).get(group) if group else None
             if found is None:
-                raise status.unknown_path()
+                raise UnknownPathError
             return _plain({"kind": "APIGroup", "apiVersion": "v1", **_group(group, found)})
         case [_, group, version]:
             return _plain(_resource_list(resources, group, version))
-    raise status.unknown_path()
+    raise UnknownPathError
 
 
 def _plain(value: Json) -> Response:
@@ -113,7 +114,7 @@ def _api_resource(resource: Resource) -> Json:
 
 def _resource_list(resources: Resources, group: str, version: str) -> Json:
     if not resources.has_group_version(group, version):
-        raise status.unknown_path()
+        raise UnknownPathError
     entries = [entry for resource in _of(resources, group, version) for entry in _entries(resource)]
     full = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": full, "resources": entries}

@@ -8,8 +8,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.sim.api.schema import kubernetes, status
+from holdfast.sim.api.schema import kubernetes
 from holdfast.sim.api.schema.resources import Resource, Resources
+from holdfast.sim.api.schema.status import UnknownPathError
 from holdfast.sim.api.serving import answers
 from holdfast.sim.api.serving.front import Response
 from holdfast.sim.api.storage.store import encode
@@ -43,7 +44,7 @@ class Documents:
                 return answers.plain({"paths": links})
             case ["openapi", "v3", *rest] if "/".join(rest) in group_versions:
                 return answers.raw(self._document("/".join(rest)))
-        raise status.unknown_path()
+        raise UnknownPathError
 
     def _document(self, group_version: str) -> bytes:
         if self._generation != self._resources.generation:

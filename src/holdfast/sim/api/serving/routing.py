@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from holdfast.sim.api.schema import status
 from holdfast.sim.api.schema.resources import Resource, Resources
+from holdfast.sim.api.schema.status import UnknownPathError
 from holdfast.sim.api.serving.front import Request
 
 _MAX_STEPS: Final = 10
@@ -71,7 +72,7 @@ def understand(request: Request, user: User, resources: Resources, now_s: int) -
     """The call of a path below /api or /apis; raises Refused."""
     parts = steps(request.path)
     if len(parts) > _MAX_STEPS:
-        raise status.unknown_path()
+        raise UnknownPathError
     group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
     version, parts = parts[0], parts[1:]
     namespace = ""
@@ -80,12 +81,12 @@ def understand(request: Request, user: User, resources: Resources, now_s: int) -
         namespace, parts = parts[1], parts[2:]
     resource = resources.get(group, version, parts[0])
     if resource is None or len(parts) > 3 or (namespace and not resource.namespaced):  # noqa: PLR2004
-        raise status.unknown_path()
+        raise UnknownPathError
     name, subresource = (*parts[1:], "", "")[:2]
     if name and resource.namespaced and not namespace:
-        raise status.unknown_path()
+        raise UnknownPathError
     if subresource and subresource not in resource.subresources:
-        raise status.unknown_path()
+        raise UnknownPathError
     verb = _verb(request, name)
     allowed = resource.subresources[subresource].verbs if subresource else resource.verbs
     if verb not in allowed or (verb == "create" and bool(name) != bool(subresource)):
