@@ -175,6 +175,31 @@ async def with_an_old_version(env: DoctorEnvironment) -> None:
     await env.node_class(capacityReservationSelectorTerms=[{"id": env.slots}])
 
 
+def old_versions(stored: str) -> Callable[[DoctorEnvironment], Awaitable[None]]:
+    """CRDs that had v1beta1 before, as Karpenter's of 1.0; objects are stored in the given version now."""
+
+    async def break_it(env: DoctorEnvironment) -> None:
+        crd = copy.deepcopy(crds.all_crds()[0])
+        (version,) = crd["spec"]["versions"]
+        crd["spec"]["versions"] = [
+            version | {"name": name, "storage": name == stored} for name in ("v1", "v1beta1")
+        ]
+        crd["status"] = {"storedVersions": ["v1beta1"]}
+        await env.replace_crd(crd)
+        await env.healthy()
+
+    return break_it
+
+
+async def deleted_crd(env: DoctorEnvironment) -> None:
+    """Its objects have finalizers, so it stays until a controller removes them."""
+    await env.healthy()
+    body = json.dumps({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}}).encode()
+    path, merge = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default", "application/merge-patch+json"
+    await env.sandbox.transport.request("PATCH", path, {}, {"content-type": merge}, body)
+    await env.delete_crd("ec2nodeclasses.karpenter.k8s.aws")
+
+
 async def karpenter_lease(env: DoctorEnvironment, age_s: int = 0) -> None:
     await env.healthy()
     renewed = dt.datetime.fromtimestamp(env.clock.now_s() - age_s, dt.UTC)
@@ -354,7 +379,20 @@ CASES = {
     ),
     "The CRDs have only v1beta1": Case(
         break_it=with_an_old_version, count=2,
-        check="crds", object="CustomResourceDefinition/nodepools.karpenter.sh", found="v1 is not served, only v1beta1", fix=APPLY,
+        check="crds", object="CustomResourceDefinition/nodepools.karpenter.sh", found="v1 is not served, only v1beta1", fix="upgrade Karpenter to 1.0.6 or newer first",
+    ),
+    "The CRDs of Karpenter 1.0 had objects of v1beta1": Case(
+        break_it=old_versions(stored="v1"),
+        check="crds", object="CustomResourceDefinition/nodepools.karpenter.sh", found="status.storedVersions has v1beta1: the API server refuses the CRD of Holdfast",
+        fix="kubectl get nodepools.v1.karpenter.sh -o json | kubectl replace -f - && kubectl patch crd nodepools.karpenter.sh --subresource=status",
+    ),
+    "The CRDs of Karpenter 0.37 store objects of v1beta1": Case(
+        break_it=old_versions(stored="v1beta1"),
+        check="crds", object="CustomResourceDefinition/nodepools.karpenter.sh", found="status.storedVersions has v1beta1", fix="upgrade Karpenter to 1.0.6 or newer first",
+    ),
+    "A CRD is being deleted": Case(
+        break_it=deleted_crd,
+        check="crds", object="CustomResourceDefinition/ec2nodeclasses.karpenter.k8s.aws", found="is being deleted, with all its objects", fix="docs/install.md#if-the-crds-are-deleted-first",
     ),
     "A CRD lacks a field of the spec, as Karpenter's CRDs do": Case(
         break_it=older_crd(2, without_spec_field), level=Level.WARNING,
@@ -579,8 +617,8 @@ async def expired_karpenter_lease(env: DoctorEnvironment) -> None:
         (beside_karpenter_with_taint, {"karpenter", "nodepool", "reservations"}),
         (denied("events:ListRuleNamesByTarget"), {"interruption-queue"}),
         (flags(interruption_queue=""), {"interruption-queue"}),
-        # Without rights to read roles, rules and Deployments, which Holdfast does not need.
-        (as_published, {"interruption-queue", "ec2nodeclass"}),
+        # Without rights to read CRDs, roles, rules and Deployments, which Holdfast does not need.
+        (as_published, {"crds", "interruption-queue", "ec2nodeclass"}),
     ],
 )
 def test_healthy_set_up_has_no_finding(

@@ -1,4 +1,4 @@
-"""Documents of the API server that are no objects: groups, OpenAPI schemas, and Deployments as far as `doctor` reads."""
+"""What `doctor` reads of the API server: groups, OpenAPI schemas, CustomResourceDefinitions, Deployments."""
 
 from typing import Any
 
@@ -41,6 +41,27 @@ class OpenApiDocument(Wire, frozen=True):
     """The response to /openapi/v3/apis/GROUP/VERSION."""
 
     components: Components = Components()
+
+
+class DefinitionVersion(Wire, frozen=True):
+    name: str
+    storage: bool = False  # objects are stored in this version
+
+
+class DefinitionSpec(Wire, frozen=True):
+    versions: tuple[DefinitionVersion, ...] = ()
+
+
+class DefinitionStatus(Wire, frozen=True):
+    stored_versions: tuple[str, ...] = ()  # objects may be stored in any of them
+
+
+class CustomResourceDefinition(Wire, frozen=True):
+    """The part that the OpenAPI documents do not have."""
+
+    metadata: ObjectMeta
+    spec: DefinitionSpec = DefinitionSpec()
+    status: DefinitionStatus = DefinitionStatus()
 
 
 class Container(Wire, frozen=True):

@@ -1,8 +1,8 @@
 """Reads from the API server what the checks need. A read that fails is a value of the reading.
 
 Called by `diagnosis`. Schemas come from the OpenAPI documents and not from the CustomResourceDefinitions: every
-authenticated user may read those, also the ServiceAccount of Holdfast. The clock is read with an Event that is created
-with `dryRun=All`, so nothing is stored.
+authenticated user may read those, also the ServiceAccount of Holdfast, which may not read the definitions. The clock is
+read with an Event that is created with `dryRun=All`, so nothing is stored.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from holdfast import errors
 from holdfast.api import discovery
 from holdfast.api.answers import Unreadable
 from holdfast.api.cluster import Lease
-from holdfast.api.discovery import Deployment, Schema
+from holdfast.api.discovery import CustomResourceDefinition, Deployment, Schema
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -37,6 +37,7 @@ from holdfast.runtime.reads import value_or_error
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _DEPLOYMENTS: Final = "/apis/apps/v1/deployments"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LISTED_MAX: Final = "50"
 
 K = TypeVar("K", bound=Object)
@@ -58,6 +59,7 @@ class KindReading:
 
     versions: Read[tuple[str, ...]]  # of the group; empty: there is no such group
     schema: Read[Schema | None] = None  # of the version that Holdfast needs; None: not served
+    definition: Read[CustomResourceDefinition | None] = None  # None: it does not exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +161,13 @@ async def _is_allowed(kube: Client, right: Right, own: str, subject: str) -> boo
 async def _kind(kube: Client, kind: type[Object]) -> KindReading:
     group, _, version = kind.api_version.partition("/")
     versions = await value_or_error(_versions(kube, group))
-    if isinstance(versions, errors.HoldfastError) or version not in versions:
+    if isinstance(versions, errors.HoldfastError):
         return KindReading(versions)
-    return KindReading(versions, await value_or_error(_schema(kube, group, version, kind.kind)))
+    definition = await value_or_error(_definition(kube, f"{kind.plural}.{group}"))
+    if version not in versions:
+        return KindReading(versions, definition=definition)
+    schema = await value_or_error(_schema(kube, group, version, kind.kind))
+    return KindReading(versions, schema, definition)
 
 
 async def _versions(kube: Client, group: str) -> tuple[str, ...]:
@@ -175,6 +181,13 @@ async def _schema(kube: Client, group: str, version: str, kind: str) -> Schema |
     document = await kube.document(f"/openapi/v3/apis/{group}/{version}", discovery.OpenApiDocument)
     wanted = {"group": group, "version": version, "kind": kind}
     return next((one for one in document.components.schemas.values() if wanted in one.kinds), None)
+
+
+async def _definition(kube: Client, name: str) -> CustomResourceDefinition | None:
+    try:
+        return await kube.document(f"{_DEFINITIONS}/{name}", CustomResourceDefinition)
+    except errors.NotFound:
+        return None
 
 
 async def _deployments(kube: Client, query: Mapping[str, str]) -> tuple[DeploymentView, ...]:
