@@ -36,6 +36,7 @@ class Environment:
     now_s: int = 1000
     running: list[ClaimView] = field(default_factory=list)  # in a slot
     terminated: list[tuple[ClaimView, int]] = field(default_factory=list)  # terminated, and when
+    releasing: int = 0  # slots that terminated instances still use
     taken: int = 0  # slots that other accounts used since the start
     created: int = 0
 
@@ -46,7 +47,7 @@ class Environment:
 
     @property
     def free(self) -> int:
-        return TOTAL - self.elsewhere - len(self.running)
+        return TOTAL - self.elsewhere - len(self.running) - self.releasing
 
     def step(self, what: str, number: int) -> None:
         getattr(self, what)(number)
@@ -65,7 +66,8 @@ class Environment:
         )
 
     def restart(self, age_s: int) -> None:
-        """A new leader has the NodeClaims and the instances, and no earlier count."""
+        """A new leader has the NodeClaims and the instances, no earlier count, and no terminated instances."""
+        self.terminated = []
         self.last_snapshot = replace(self.last_snapshot, counts_read_s=self.now_s, count_before={})
         self.read(age_s)
         self.last_snapshot = replace(self.last_snapshot, count_before={})
@@ -92,6 +94,15 @@ class Environment:
         """Terminates an instance and deletes its NodeClaim."""
         if index < len(self.running):
             self.terminated.append((self.running.pop(index), self.now_s))
+
+    def leave(self, count: int) -> None:
+        """Terminates the oldest instances. Their slots are not free yet."""
+        for _ in range(min(count, len(self.running))):
+            self.end(0)
+            self.releasing += 1
+
+    def release(self, _: int) -> None:
+        self.releasing = 0
 
     def give(self, count: int) -> None:
         self.elsewhere -= min(count, self.elsewhere)
@@ -157,5 +168,34 @@ def test_current_counts_report_every_free_slot_at_once(
         env.step("read", 0)
         env.step("launch", launched)
         env.step("wait", pause_s)
+        env.step("read", 0)
+        assert env.entry().free == env.free
+
+
+@given(
+    elsewhere=st.integers(0, TOTAL),
+    old=st.integers(0, TOTAL),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, LAG_S)), min_size=1, max_size=6
+    ),
+)
+def test_new_leader_with_current_counts_reports_every_free_slot_at_once(
+    elsewhere: int, old: int, steps: list[tuple[int, int, int]]
+) -> None:
+    """Also if older instances terminated before it started, and EC2 releases their slots later."""
+    env = Environment(elsewhere)
+    env.step("launch", old)
+    env.step("wait", 2 * LAG_S)
+    old = len(env.running)
+    for left, launched, pause_s in steps:
+        env.step("read", 0)
+        env.step("launch", launched)
+        env.step("wait", pause_s)
+        env.step("leave", min(left, old))
+        old -= min(left, old)
+        env.step("restart", 0)
+        assert env.entry().free == env.free
+        env.step("wait", pause_s)
+        env.step("release", 0)
         env.step("read", 0)
         assert env.entry().free == env.free

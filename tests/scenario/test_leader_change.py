@@ -12,6 +12,7 @@ from holdfast.runtime import lease
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.sim.api.serving import faults
 from holdfast.sim.api.serving.front import Request
+from holdfast.sim.ec2.entities import Reservation
 
 SETTINGS = dataclasses.replace(app_environment.SETTINGS, election=LeaseSettings("kube-system"))
 ONE_PER_NODE = {"cpu": "1500m"}
@@ -85,5 +86,69 @@ def test_new_leader_uses_a_slot_next_to_recent_launches(after_s: int) -> None:
         await env.scale("web", 4)
         await env.until_running(4)
         assert (env.in_reservation(slots), len(env.all_ec2_instances())) == (3, 4), "and oversells none"
+
+    app_environment.run(program)
+
+
+async def until_free(env: AppEnvironment, slots: Reservation, count: int) -> None:
+    async def free() -> bool:
+        return env.free(slots) == count
+
+    await env.until(free)
+
+
+async def until_terminated(env: AppEnvironment, count: int) -> None:
+    """Waits until EC2 lists so many instances as terminated; their slots are released later."""
+
+    async def terminated() -> bool:
+        return sum(one.state == "terminated" for one in env.all_ec2_instances()) == count
+
+    await env.until(terminated)
+
+
+def test_new_leader_uses_a_slot_that_is_released_after_its_first_count() -> None:
+    """It does not list the instance, which terminated before."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(
+            requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")]
+        )
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        await env.sleep(150)
+        await env.scale("web", 0)
+        await until_terminated(env, 1)
+        await env.restart()
+        await until_free(env, slots, 1)
+        await env.scale("web", 1)
+        await env.until_running(1)
+        assert [one.reservation_id for one in env.ec2_instances] == [slots.id]
+
+    app_environment.run(program)
+
+
+def test_new_leader_does_not_take_a_slot_that_is_being_released_for_one_of_another_cluster() -> None:
+    """Next to a recent launch, free slots are known only if it is known how many slots other clusters use."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=3)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(
+            requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")]
+        )
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        await env.sleep(150)
+        await env.deploy("new", 1, **ONE_PER_NODE)
+        await env.until_running(1, "new")
+        await env.scale("web", 1)
+        await until_terminated(env, 1)
+        await env.restart()
+        await until_free(env, slots, 1)
+        await env.scale("new", 2)
+        await env.until_running(2, "new")
+        assert [one.reservation_id for one in env.ec2_instances] == [slots.id] * 3
 
     app_environment.run(program)

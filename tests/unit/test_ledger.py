@@ -181,6 +181,24 @@ def test_instance_without_a_claim_may_still_use_its_slot() -> None:
     assert ledger(replace(snapshot, count_before=counted({"cr-1": 3})), LAG_S)["cr-1"].free == 2
 
 
+@pytest.mark.parametrize(("here", "launched_s", "elsewhere"), [(2, 1001, 0), (0, 1001, 2), (2, 890, 2)])
+def test_slots_that_our_instances_left_are_not_of_other_clusters(
+    here: int, launched_s: int, elsewhere: int
+) -> None:
+    """Four slots were free, and two had our instances. A claim was launched, and both instances terminated. A new
+    leader reads a count of 3, which includes the launch and still counts the two slots as used."""
+    counted = CountBefore(889, 4, 0, here)
+    launched = replace(claim("a", launched_s=launched_s, provider_id="i-a"), counted=counted)
+    snapshot = Snapshot(
+        1010,
+        CloudLabels(WELL_KNOWN),
+        claims=(launched,),
+        reservations=(reservation("cr-1", "m5.large", available=3, total=6),),
+        counts_read_s=1010,
+    )
+    assert count_before(snapshot, LAG_S)["cr-1"].elsewhere == elsewhere
+
+
 def test_newest_count_of_the_claims_is_used_and_memory_before_it() -> None:
     older = replace(claim("a", launched_s=1001, provider_id="i-a"), counted=CountBefore(990, 3, 3))
     newer = replace(claim("b", launched_s=1006, provider_id="i-b"), counted=CountBefore(1005, 1, 5))

@@ -15,7 +15,7 @@ from holdfast.cloud.aws.nodeclass.preflight import WELL_KNOWN_LABELS
 from holdfast.model import resources
 from holdfast.model.requirement import Operator
 from holdfast.model.selectors import LabelSelector
-from holdfast.model.snapshot import BudgetView, CloudLabels, NodeView
+from holdfast.model.snapshot import BudgetView, CloudLabels, CountBefore, NodeView
 from holdfast.state.conversion import budgets, claims, daemonsets, nodepools, nodes
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.nodes import NodeAndClaim
@@ -182,6 +182,22 @@ def test_a_claim_of_an_earlier_release_holds_its_slot() -> None:
     assert claims.view(nodeclaim("c", meta), LABELS).reservation_id == "cr-1"
     assert claims.has_slot(nodeclaim("c", meta))
     assert claims.holding("cr-2") == {names.RESERVATION_ID: "cr-2", names.RESERVATION_ID_BEFORE_0_2: None}
+
+
+@pytest.mark.parametrize(
+    ("written", "counted"),
+    [
+        ("1000 3 2 1", CountBefore(1000, 3, 2, 1)),
+        ("1000 -1 2 1", CountBefore(1000, -1, 2, 1)),
+        ("1000 3 2", CountBefore(1000, 3, 2)),  # of an earlier release
+        ("1000 3", None),
+        ("1000 3 2 -1", None),
+        ("many", None),
+    ],
+)
+def test_a_claim_has_the_count_of_its_annotation(written: str, counted: CountBefore | None) -> None:
+    meta = {"annotations": {names.SLOTS_COUNTED: written}}
+    assert claims.view(nodeclaim("c", meta), LABELS).counted == counted
 
 
 def test_capacity_of_a_launched_claim_is_held_only_during_a_reboot() -> None:

@@ -129,6 +129,7 @@ class CountBefore:
     read_s: int  # when the read began
     free: int  # slots that were certainly free
     elsewhere: int  # the most slots that other clusters and accounts used
+    here: int = 0  # how many of our instances were in slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,16 @@ at the previous count, minus our launches since, are still free. Second: all slo
 other clusters are free. If the new count is not higher than such a bound, it includes our launches. The second bound
 also holds if our own instances released slots since the previous count, as when a reservation is rolled.
 
-A claim with a slot has the count of its plan, so a new leader has a previous count too.
+A claim with a slot has the count of its plan, so a new leader has a previous count too. It also shows how many slots our
+instances used. Instances that terminated before the new leader started are not listed; their slots, which the cloud
+releases later, would look like slots of other clusters.
 
 Both bounds hold unless another cluster takes a slot between two counts. Then a slot may be counted once too often until
 a count is a lag old. The cloud refuses that launch, as always when another cluster is faster.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,7 +108,8 @@ class _Counting:
     def count_before(self, one: Reservation) -> CountBefore:
         launching = sum(self.waits_to_be_launched(claim) for claim in self.claims[one.id])
         free = self.free_when_counted(one) - launching
-        return CountBefore(self._snapshot.counts_read_s, free, self.elsewhere(one))
+        here = self._ours(one, until_s=self._snapshot.counts_read_s)
+        return CountBefore(self._snapshot.counts_read_s, free, self.elsewhere(one), here)
 
     def free_when_counted(self, one: Reservation) -> int:
         """How many slots were certainly free when the count was read, whichever of our launches it includes."""
@@ -132,19 +135,30 @@ class _Counting:
         certain = used - self._ours(one, until_s=read_s - self._lag_s + 1)
         if before is None:
             return max(0, certain)
-        gone = sum(instance.state is InstanceState.GONE for instance in self.instances[one.id])
-        shown = used - gone - self._ours(one, until_s=read_s)
+        shown = used - self._gone(one) - self._ours(one, until_s=read_s)
         return max(0, shown, min(certain, before.elsewhere))
+
+    def _gone(self, one: Reservation) -> int:
+        """How many of our instances left slots so recently that the count may not show it: those that the process
+        listed before, or those that were in slots at the count of a recently launched claim and are not listed now."""
+        listed_before = sum(instance.state is InstanceState.GONE for instance in self.instances[one.id])
+        since_s = self._snapshot.counts_read_s - self._lag_s
+        launched = [c for c in self.claims[one.id] if c.launched_s is not None and c.launched_s > since_s]
+        left = (before.here - self._ours(one, until_s=before.read_s) for before in self._counts_of(launched))
+        return max([listed_before, *left])
 
     def _before(self, one: Reservation) -> CountBefore | None:
         """The count before. A process that has read only one count, such as a new leader, uses the newest one that a
         claim has, unless it is so old that no launch since then is in doubt."""
         if one.id in self._snapshot.count_before:
             return self._snapshot.count_before[one.id]
+        return max(self._counts_of(self.claims[one.id]), key=lambda before: before.read_s, default=None)
+
+    def _counts_of(self, claims: Iterable[ClaimView]) -> set[CountBefore]:
+        """The earlier counts that claims have. The claims of one plan have the same."""
         read_s = self._snapshot.counts_read_s
-        found = [claim.counted for claim in self.claims[one.id] if claim.counted is not None]
-        recent = [before for before in found if read_s - 2 * self._lag_s < before.read_s < read_s]
-        return max(recent, key=lambda before: before.read_s, default=None)
+        found = {claim.counted for claim in claims if claim.counted is not None}
+        return {before for before in found if read_s - 2 * self._lag_s < before.read_s < read_s}
 
     def _ours(self, one: Reservation, until_s: int) -> int:
         """How many of our instances in a reservation were launched before a time. Instances of claims count even if

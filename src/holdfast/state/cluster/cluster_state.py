@@ -9,7 +9,7 @@ out of the snapshot; a NodePool that cannot be parsed keeps only itself out.
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -128,6 +128,7 @@ class ClusterState:
         self._counted = _Counted(NOT_READ)  # the last successful read
         self._listed_instances: tuple[Instance, ...] = ()  # the last successful list
         self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
+        self._first_list_s: float | None = None  # when instances were first listed
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
     # --- Public methods -------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class ClusterState:
         """The snapshot of the cluster now. Raises NotReady if a watch is silent: its cache may be stale."""
         self._caches.check_fresh()
         instances = await self._instances(await self.counts())
-        counted = await self._count(_RECOUNT_S if _leave_slots(instances) else None)
+        counted = await self._count(_RECOUNT_S if self._are_slots_released(instances) else None)
         self._supplied = await self._supply(counted.counts)
         self._nodes.use(self._supplied.of_class)
         self._pod_context.read()
@@ -287,6 +288,8 @@ class ClusterState:
             listed = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _MAX_AGE_S)
             self._miss(listed, counts)
             self._listed_instances = listed
+            if self._first_list_s is None:
+                self._first_list_s = self._clock.monotonic_s()
         return *self._listed_instances, *self._gone
 
     def _miss(self, listed: tuple[Instance, ...], counts: ReservationCounts) -> None:
@@ -303,6 +306,18 @@ class ClusterState:
             if counts.read_began_s < at_s + self._ledger_lag_s and one.provider_id not in there
         }
 
+    def _are_slots_released(self, instances: Sequence[Instance]) -> bool:
+        """Whether a slot may become free soon: its instance is terminating, or terminated so recently that counts may
+        not show the slot as free. A new leader does not list instances that terminated before. Until a lag after its
+        first list, every used slot that no listed instance has may be such a slot."""
+        ours = [one for one in instances if one.reservation_id]
+        if any(one.state in (InstanceState.ENDING, InstanceState.GONE) for one in ours):
+            return True
+        if self._first_list_s is None or self._clock.monotonic_s() - self._first_list_s >= self._ledger_lag_s:
+            return False
+        used_here = Counter(one.reservation_id for one in ours)
+        return any(one.total - one.available > used_here[one.id] for one in self._counted.counts.reservations)
+
     def _is_in_motion(self) -> bool:
         """Whether an instance starts or terminates in a slot, has no NodeClaim, or a NodeClaim waits for an instance to
         terminate. On-demand and spot instances do not count: they hold no slot."""
@@ -312,13 +327,6 @@ class ClusterState:
             one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
             for one in self._listed_instances
         )
-
-
-def _leave_slots(instances: Iterable[Instance]) -> bool:
-    """Whether an instance in a slot is terminating, or terminated so recently that counts may not show a free slot."""
-    return any(
-        one.reservation_id and one.state in (InstanceState.ENDING, InstanceState.GONE) for one in instances
-    )
 
 
 def _is_moving(claim: NodeClaim) -> tuple[str, ...]:

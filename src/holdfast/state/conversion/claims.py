@@ -24,7 +24,7 @@ from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView
 from holdfast.state.conversion import nodepools, nodes, times
 
-_COUNTED: Final = re.compile(r"([0-9]{1,12}) (-?[0-9]{1,9}) ([0-9]{1,9})")
+_COUNTED: Final = re.compile(r"([0-9]{1,12}) (-?[0-9]{1,9}) ([0-9]{1,9})(?: ([0-9]{1,9}))?")
 
 # Offerings by the requirements of claims, cheapest first; valid for one catalog.
 Offerings = dict[tuple[object, ...], list[tuple[InstanceType, Offering]]]
@@ -62,9 +62,10 @@ def view(claim: NodeClaim, labels: CloudLabels) -> ClaimView:
 
 
 def _counted(written: str) -> CountBefore | None:
-    """The annotation of `PlannedClaim.annotations`; None for anything else."""
+    """The annotation of `PlannedClaim.annotations`, of earlier releases without the last number; None for anything
+    else."""
     match = _COUNTED.fullmatch(written)
-    return CountBefore(*map(int, match.groups())) if match else None
+    return CountBefore(*map(int, match.groups("0"))) if match else None
 
 
 def in_flight_node(

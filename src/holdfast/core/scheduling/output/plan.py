@@ -39,7 +39,7 @@ class PlannedClaim(NamedTuple):
             return found | {names.PREFERRED_ZONE: self.zone}
         if self.counted is not None:
             count = self.counted
-            found[names.SLOTS_COUNTED] = f"{count.read_s} {count.free} {count.elsewhere}"
+            found[names.SLOTS_COUNTED] = f"{count.read_s} {count.free} {count.elsewhere} {count.here}"
         return found | {names.RESERVATION_ID: self.reservation_id}
 
 
