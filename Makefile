@@ -119,7 +119,7 @@ peers: $(READY) ## build the real programs that tests compare with (needs Go; mi
 e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
 
-e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from)
+e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from, or none)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/e2e_install.py $(if $(PREVIOUS),--previous $(PREVIOUS))
 
 e2e-move: $(READY) ## move a cluster from the real Karpenter to Holdfast and back, and watch both (needs Go; WATCH=900 seconds; 40 minutes)

@@ -31,6 +31,7 @@ PACKAGES: Final = {
     "ip": "iproute2",
     "conntrack": "conntrack",
     "socat": "socat",
+    "promtool": "prometheus",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
 }
 _POD_NAMESPACES: Final = Path("/run/netns")
@@ -108,8 +109,11 @@ def rewrite(api_port: int, aws_port: int) -> None:
 
 
 @contextlib.contextmanager
-def running(node: Node, *, kubelet: Path, kubeconfig: Path, images: Sequence[Path]) -> Iterator[None]:
-    """containerd with these images, and the kubelet, until the block ends."""
+def running(
+    node: Node, *, kubelet: Path, kubeconfig: Path, images: Sequence[Path], names: Mapping[str, str]
+) -> Iterator[None]:
+    """containerd with these images, and the kubelet, until the block ends. `names` are more names of images: their new
+    and their old name."""
     with contextlib.ExitStack() as stack:
         _write(node)
         stack.callback(_remove_cgroups, node)
@@ -120,6 +124,8 @@ def running(node: Node, *, kubelet: Path, kubeconfig: Path, images: Sequence[Pat
         _until(lambda: _ctr(node, "version", check=False) == 0, "containerd answers")
         for image in images:
             _ctr(node, "--namespace", "k8s.io", "images", "import", str(image))
+        for new, old in names.items():
+            _ctr(node, "--namespace", "k8s.io", "images", "tag", old, new)
         flags = {
             "config": node.folder / "kubelet.yaml",
             "kubeconfig": kubeconfig,
