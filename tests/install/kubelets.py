@@ -215,7 +215,8 @@ def _make_cgroups(node: Node) -> None:
 
 
 def _remove_cgroups(node: Node) -> None:
-    for hierarchy in _hierarchies():
+    # runc also makes cgroups in the unified hierarchy of a host with v1.
+    for hierarchy in (*_hierarchies(), _CGROUPS / "unified"):
         roots = [hierarchy / "kubepods"] if node.cgroup == "/" else [hierarchy / node.cgroup.lstrip("/")]
         for root in roots:
             for folder in sorted(root.rglob("*"), key=lambda path: -len(path.parts)):
