@@ -10,7 +10,7 @@ import app_environment
 from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.nodeclaim import NodeClaim
 
-WRITES = 56  # of `launch_and_delete` without a crash
+WRITES = 57  # of `launch_and_delete` without a crash
 KINDS = (
     *("CreateInstanceProfile", "AddRoleToInstanceProfile", "CreateLaunchTemplate", "CreateFleet"),
     *("CreateTags", "TerminateInstances"),
