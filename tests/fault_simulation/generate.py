@@ -8,6 +8,7 @@ The rules: the same seed gives the same simulation; all faults end with it; and 
 type or clearly do not, so the oracle need not know the allocatable resources of a node.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,7 +20,18 @@ LASTS_S: Final = 300
 LONG: Final = 1_000_000
 LONG_S: Final = 1800
 ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"}
-VCPUS: Final = {"m5.large": 2, "m5a.large": 2, "c5.large": 2, "m5.xlarge": 4, "c5.2xlarge": 8}
+TYPES: Final = ("m5.large", "m5a.large", "c5.large", "m5.xlarge", "c5.2xlarge")
+BLOCK_TYPE: Final = (
+    "p5.4xlarge"  # EC2 offers few types in capacity blocks; only NodePools with a block launch it
+)
+VCPUS: Final = {
+    "m5.large": 2,
+    "m5a.large": 2,
+    "c5.large": 2,
+    "m5.xlarge": 4,
+    "c5.2xlarge": 8,
+    "p5.4xlarge": 16,
+}
 CAPACITY_TYPES: Final = (
     ("reserved",),
     ("reserved", "on-demand"),
@@ -144,9 +156,10 @@ def _long(seed: int, dice: Dice) -> FaultSchedule:
 def _many_slots(dice: Dice, number: int) -> Slots:
     kind = dice.pick(("default", "default", "default", "block", "interruptible"))
     total = dice.number(2, 5)
+    instance_type = dice.pick(TYPES)
     return Slots(
         name=f"slots-{number}",
-        instance_type=dice.pick(tuple(VCPUS)),
+        instance_type=BLOCK_TYPE if kind == "block" else instance_type,
         zone=dice.pick(tuple(ZONES)),
         total=total,
         elsewhere=dice.pick((0, 0, 1, total)) if kind != "interruptible" else 0,
@@ -160,11 +173,12 @@ def _many_slots(dice: Dice, number: int) -> Slots:
 
 def _reserved_pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
     away_max, budgets = dice.pick(BUDGETS)
+    capacity_types, selected = dice.pick(CAPACITY_TYPES[:3]), dice.some(slots)
     return Pool(
         name=f"pool-{number}",
-        instance_types=tuple(VCPUS),
-        capacity_types=dice.pick(CAPACITY_TYPES[:3]),
-        slots=tuple(one.name for one in dice.some(slots)),
+        instance_types=(*TYPES, *_block_types(selected)),
+        capacity_types=capacity_types,
+        slots=tuple(one.name for one in selected),
         weight=dice.pick((0, 10)),
         vcpu_limit=None,
         tainted=False,
@@ -226,9 +240,10 @@ def _rare_fault(dice: Dice) -> Step:
 def _slots(dice: Dice, number: int) -> Slots:
     total = dice.number(1, 3)
     block = dice.chance(0.1)
+    instance_type = dice.pick(TYPES)
     made = Slots(
         name=f"slots-{number}",
-        instance_type=dice.pick(tuple(VCPUS)),
+        instance_type=BLOCK_TYPE if block else instance_type,
         zone=dice.pick(tuple(ZONES)),
         total=total,
         elsewhere=dice.number(0, total),
@@ -241,20 +256,25 @@ def _slots(dice: Dice, number: int) -> Slots:
 
 
 def _pool(dice: Dice, number: int, slots: tuple[Slots, ...]) -> Pool:
-    selected = tuple(one.name for one in dice.some(slots, 0)) if slots else ()
+    selected = dice.some(slots, 0) if slots else []
     wanted = dice.pick(CAPACITY_TYPES)
     away_max, budgets = dice.pick(BUDGETS)
+    selected = selected if "reserved" in wanted else []
     return Pool(
         name=f"pool-{number}",
-        instance_types=tuple(dice.some(tuple(VCPUS))),
+        instance_types=(*dice.some(TYPES), *_block_types(selected)),
         capacity_types=wanted,
-        slots=selected if "reserved" in wanted else (),
+        slots=tuple(one.name for one in selected),
         weight=dice.pick((0, 0, 10, 50)),
         vcpu_limit=dice.pick((None, None, None, 2, 8, 16)),
         tainted=dice.chance(0.2),
         away_max=away_max,
         budgets=budgets,
     )
+
+
+def _block_types(selected: Sequence[Slots]) -> tuple[str, ...]:
+    return (BLOCK_TYPE,) if any(one.block for one in selected) else ()
 
 
 def _app(dice: Dice, number: int) -> App:
@@ -345,7 +365,7 @@ def _ec2_fault(dice: Dice) -> ec2.Fault:
             ec2.Broken(**called),
             ec2.Denied(**called),
             ec2.Stale(**called | {"operation": ""}, lag_s=dice.number(5, 60)),
-            ec2.NoCapacity(**about, instance_type=dice.pick(("", *VCPUS)), market=dice.pick(("", "spot"))),
+            ec2.NoCapacity(**about, instance_type=dice.pick(("", *TYPES)), market=dice.pick(("", "spot"))),
             ec2.NoCapacity(**about, market="reserved"),
             ec2.Partial(**about, at_most=dice.number(0, 2)),
             ec2.NeverBoots(**about, times=dice.number(1, 2)),

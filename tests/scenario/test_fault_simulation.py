@@ -7,9 +7,11 @@ A failing seed prints the command that replays it. `make sim SEED=1 N=10000` run
 import pytest
 import structlog
 
+import aws_environment
 from fault_simulation import harness
 from fault_simulation.generate import LASTS_S, LONG, schedule
 from fault_simulation.harness import Outcome
+from holdfast.data import ec2
 
 SEEDS = 200
 LONG_SEEDS = 6
@@ -77,3 +79,15 @@ def test_long_seeds_cover_every_step_of_reservations() -> None:
     kinds = {(one.block, one.interruptible) for each in schedules for one in each.slots}
     assert kinds == {(False, False), (True, False), (False, True)}
     assert {each.replicas for each in schedules} == {1, 2}
+
+
+def test_capacity_blocks_are_of_a_type_that_ec2_offers_in_blocks() -> None:
+    types = {one.name: one for one in ec2.region(aws_environment.REGION).types}
+    schedules = [schedule(seed) for first in (1, LONG) for seed in range(first, first + 100)]
+    blocks = [(each, one) for each in schedules for one in each.slots if one.block]
+    assert blocks
+    for each, block in blocks:
+        assert "capacity-block" in types[block.instance_type].usage_classes
+        assert all(
+            block.instance_type in pool.instance_types for pool in each.pools if block.name in pool.slots
+        )
