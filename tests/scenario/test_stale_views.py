@@ -8,6 +8,7 @@ from app_environment import AppEnvironment, capacity_types, instance_types
 from disruption_environment import pool
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
+from holdfast.api.storage import StorageClass
 from holdfast.ports import Change
 from holdfast.runtime.cache import SILENT_S
 from holdfast.sim.api.serving.faults import Refuse
@@ -95,6 +96,38 @@ def test_no_nodeclaim_is_created_while_a_watch_is_silent(plural: str) -> None:
         assert env.claims_ever() == claims
         env.line.end_silence(plural)
         await env.until_running(4)
+
+    app_environment.run(program)
+
+
+def test_kind_without_any_event_needs_no_bookmark() -> None:
+    """Kubernetes 1.30 sends none until it has seen an event of the kind, or progress of etcd (ten minutes)."""
+
+    async def program(env: AppEnvironment) -> None:
+        env.line.silence("storageclasses")
+        await two_nodes(env)
+        for replicas in (3, 4, 5):
+            await env.sleep(SILENT_S + 30)
+            await env.scale("web", replicas)
+            await env.until_running(replicas, within_s=60)
+
+    app_environment.run(program)
+
+
+def test_no_nodeclaim_is_created_after_a_watch_without_any_event_missed_one() -> None:
+    async def program(env: AppEnvironment) -> None:
+        env.line.silence("storageclasses")
+        await two_nodes(env)
+        document = {"metadata": {"name": "ssd"}, "provisioner": "ebs.csi.aws.com"}
+        await env.create("/apis/storage.k8s.io/v1/storageclasses", document)
+        await env.sleep(SILENT_S + 30)
+        assert env.app.caches.of(StorageClass).get(("", "ssd"))  # from a list
+        claims = env.claims_ever()
+        await env.scale("web", 4)
+        await env.sleep(60)
+        assert env.claims_ever() == claims
+        env.line.end_silence("storageclasses")
+        await env.until_running(4, within_s=600)
 
     app_environment.run(program)
 

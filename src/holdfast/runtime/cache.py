@@ -29,6 +29,9 @@ Handler = Callable[[K | None, K | None], None]  # the object before and after; N
 
 _SLICE: Final = 500  # objects that a relist removes before it yields to other tasks
 SILENT_S: Final = 150.0  # an API server sends a bookmark every minute: two are missing
+CONFIRM_S: Final = (
+    120.0  # a watch that has delivered nothing at all is confirmed by a list, before it is silent
+)
 _ASSUMED_DELETING_S: Final = 60.0  # how long an accepted deletion is shown before the watch confirms it
 
 
@@ -139,15 +142,18 @@ class Cache(Generic[K]):
         """Stores a complete list and returns the version to watch from. It works page by page, so that the objects are
         not in memory twice, and yields in between. If the pages break off, the objects read so far are stored and
         none is removed."""
-        self._unlisted = set(self._objects)
-        try:
-            version = await self._store(pages, self._unlisted)
-        finally:
-            self._unlisted = None
-        self._watched_version = version_of(version)
+        version, _ = await self._store(pages)
         self._received_s = self._clock.monotonic_s()
         self._synced.set()
         return version
+
+    async def confirm(self, pages: AsyncIterator[Listing[K | Unreadable]]) -> bool:
+        """Stores a complete list and returns whether it was what the cache had. Then the watch has missed nothing, and
+        the cache is as fresh as after an event."""
+        _, changed = await self._store(pages)
+        if not changed:
+            self._received_s = self._clock.monotonic_s()
+        return not changed
 
     def apply(self, change: Change[K | Unreadable]) -> None:
         """One event of the watch."""
@@ -185,8 +191,20 @@ class Cache(Generic[K]):
 
     # --- Inside -------------------------------------------------------------------------------------
 
-    async def _store(self, pages: AsyncIterator[Listing[K | Unreadable]], unlisted: set[Key]) -> str:
-        version = ""
+    async def _store(self, pages: AsyncIterator[Listing[K | Unreadable]]) -> tuple[str, bool]:
+        """The version of the list, and whether the cache had something else."""
+        self._unlisted = set(self._objects)
+        try:
+            version, changed = await self._store_pages(pages, self._unlisted)
+        finally:
+            self._unlisted = None
+        self._watched_version = version_of(version)
+        return version, changed
+
+    async def _store_pages(
+        self, pages: AsyncIterator[Listing[K | Unreadable]], unlisted: set[Key]
+    ) -> tuple[str, bool]:
+        version, changed = "", False
         were_unreadable = set(self._unreadable)
         async for page in pages:
             await self._clock.sleep(0)  # decoding the page already took long
@@ -195,9 +213,9 @@ class Cache(Generic[K]):
                 unlisted.discard(key_of(obj))
                 if isinstance(obj, Unreadable):
                     were_unreadable.discard(key_of(obj))
-                    self._put_unreadable(obj)
+                    changed |= self._put_unreadable(obj)
                 else:
-                    self._put(obj)
+                    changed |= self._put(obj)
             # A page is thousands of tuples that hold nothing for the garbage collector. A collection right now untracks
             # them; otherwise one later collection would visit all of them at once and stop the event loop.
             gc.collect(0)
@@ -208,18 +226,21 @@ class Cache(Generic[K]):
                 await self._clock.sleep(0)
         for key in were_unreadable:
             self._drop_unreadable(key)
-        return version
+        return version, changed or bool(unlisted or were_unreadable)
 
-    def _put_unreadable(self, obj: Unreadable) -> None:
+    def _put_unreadable(self, obj: Unreadable) -> bool:
+        """Whether this version was unknown."""
         key = key_of(obj)
         current, known = self._objects.get(key), self._unreadable.get(key)
         version = _version(obj)
         if current is not None and version and version <= _version(current):
-            return
+            return False
         self._unreadable[key] = obj
-        if known is None or known.metadata != obj.metadata:
-            for handler in self._on_unreadable:
-                handler(obj)
+        if known is not None and known.metadata == obj.metadata:
+            return False
+        for handler in self._on_unreadable:
+            handler(obj)
+        return True
 
     def _drop_unreadable(self, key: Key) -> None:
         """The object is readable again, or deleted."""
@@ -231,13 +252,16 @@ class Cache(Generic[K]):
         """Whether the watch is past this version and the object does not exist any more."""
         return _version(obj) <= self._watched_version and key_of(obj) not in self._objects
 
-    def _put(self, obj: K) -> None:
+    def _put(self, obj: K) -> bool:
+        """Whether this version is newer than the one in the cache."""
         key = key_of(obj)
         current = self._objects.get(key)
-        if current is None or _version(obj) > _version(current):
-            if key in self._unreadable and _version(obj) >= _version(self._unreadable[key]):
-                self._drop_unreadable(key)
-            self._show(key, current, self._with_deletion(obj))
+        if current is not None and _version(obj) <= _version(current):
+            return False
+        if key in self._unreadable and _version(obj) >= _version(self._unreadable[key]):
+            self._drop_unreadable(key)
+        self._show(key, current, self._with_deletion(obj))
+        return True
 
     def _remove(self, key: Key, version: int) -> None:
         current = self._objects.get(key)
