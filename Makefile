@@ -18,7 +18,7 @@ SOME = $(filter-out tests,$(TESTS))
 .PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the targets
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 15
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 17
 
 setup: $(READY) ## create the virtual environment (every other target does this when needed)
 
@@ -46,6 +46,12 @@ check: $(READY) ## lint, types, import contracts, rules of the codebase, tests t
 
 check-aws: $(READY) ## check the CloudFormation template and the Terraform module with cfn-lint, moto, python-hcl2, Terraform
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/check_aws.py
+
+check-charts: $(READY) ## check the charts with helm lint, kubeconform, helm-unittest and promtool (needs Go and promtool)
+	$(BIN)/python scripts/check_charts.py
+
+check-workflows: $(READY) ## check the workflows of GitHub with actionlint (needs Go)
+	$(BIN)/python scripts/check_workflows.py
 
 test: $(READY) ## run the tests, without long ones and with samples of exhaustive ones (TESTS=path/to/some to run some)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SOME),,-m "not exhaustive") $(TESTS)
@@ -110,6 +116,11 @@ charts: $(READY) ## package the charts with the version of git into dist/
 release: $(READY) ## build wheels, sdist, charts, image, SBOM, checksums and signature into dist/release-VERSION (RELEASE='--help')
 	$(BIN)/python scripts/build_release.py $(RELEASE)
 
+publish: $(READY) ## create a draft release on GitHub from dist/release-VERSION (needs gh)
+	version=$$($(BIN)/python scripts/git_version.py) && folder=dist/release-$$version && \
+		gh release create "v$$version" --draft --verify-tag --title "Holdfast $$version" \
+			--notes-file "$$folder/RELEASE_NOTES.md" "$$folder"/*
+
 check-release: $(READY) ## build a release twice from clones of HEAD, compare and verify (IMAGE='--base X --run-base Y' includes the image)
 	IMAGE='$(IMAGE)' $(BIN)/python -m pytest -q -p no:cacheprovider -s -o python_files=e2e_release.py tests/release
 
@@ -118,6 +129,9 @@ peers: $(READY) ## build the real programs that tests compare with (needs Go; mi
 
 e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its scheduler, the AWS CLI (needs Go)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py
+
+e2e-oldest: $(READY) ## test with the control plane of the oldest supported Kubernetes (needs Go; builds for minutes the first time)
+	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py --oldest
 
 e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from, or none)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/e2e_install.py $(if $(PREVIOUS),--previous $(PREVIOUS))

@@ -30,12 +30,23 @@ class Peer(NamedTuple):
 
 KUBERNETES: Final = "k8s.io/kubernetes/cmd/"
 VERSION: Final = ("-ldflags=-X k8s.io/component-base/version.gitVersion=v1.36.3",)  # nodes report it
+# The oldest Kubernetes that Holdfast supports (docs/support.md). Programs have it in their name in the cache.
+OLDEST: Final = "1.30"
+OLDEST_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_BASE: Final = "k8s.io/component-base/version"
+OLDEST_VERSION: Final = (
+    f"-ldflags=-X {_BASE}.gitVersion=v1.30.14 -X {_BASE}.gitMajor=1 -X {_BASE}.gitMinor=30",
+)
 OLDER: Final = ("-modfile=karpenter-1.14.mod", "-tags=karpenter_1_14")
 ALL: Final[Mapping[str, Peer]] = {
     "etcd": Peer("control-plane", "./etcd"),
     "kube-apiserver": Peer("control-plane", KUBERNETES + "kube-apiserver"),
     "kube-controller-manager": Peer("control-plane", KUBERNETES + "kube-controller-manager"),
     "kube-scheduler": Peer("control-plane", KUBERNETES + "kube-scheduler"),
+    **{
+        f"{name}-{OLDEST}": Peer("control-plane-oldest", KUBERNETES + name, OLDEST_VERSION, default=False)
+        for name in OLDEST_PROGRAMS
+    },
     "kubelet": Peer("kubelet", KUBERNETES + "kubelet", VERSION, default=False),
     "kwok": Peer("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     "karpenter-aws": Peer("karpenter-aws", "github.com/aws/karpenter-provider-aws/cmd/controller"),
@@ -43,6 +54,7 @@ ALL: Final[Mapping[str, Peer]] = {
     "helm-unittest": Peer(
         "chart-tools", "github.com/helm-unittest/helm-unittest/cmd/helm-unittest", default=False
     ),
+    "actionlint": Peer("workflow-tools", "github.com/rhysd/actionlint/cmd/actionlint", default=False),
     "karpenter-plan-1.14": Peer("karpenter-plan", ".", OLDER, ours=True),
     "karpenter-plan-1.15": Peer("karpenter-plan", ".", ours=True),
 }

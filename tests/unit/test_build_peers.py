@@ -6,6 +6,7 @@ import pytest
 
 import build_peers
 import e2e
+from holdfast.app.doctor import cluster_checks
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +31,21 @@ def test_without_go_it_exits_with_3_and_one_line(capsys: pytest.CaptureFixture[s
     assert lines == ["etcd has to be built from peers/control-plane, and there is no go on PATH"]
 
 
-def test_without_go_the_e2e_tests_exit_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert e2e.main() == build_peers.NO_GO
+@pytest.mark.parametrize("words", [(), ("--oldest",)])
+def test_without_go_the_e2e_tests_exit_with_one_line(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert e2e.main(words) == build_peers.NO_GO
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_oldest_control_plane_is_the_oldest_version_that_doctor_accepts() -> None:
+    assert ".".join(map(str, cluster_checks.OLDEST)) == build_peers.OLDEST
+    pins = (build_peers.PEERS / "control-plane-oldest/go.mod").read_text(encoding="utf-8")
+    assert f"k8s.io/kubernetes v{build_peers.OLDEST}." in pins
+    newest = ".".join(map(str, cluster_checks.NEWEST))
+    pins = (build_peers.PEERS / "control-plane/go.mod").read_text(encoding="utf-8")
+    assert f"k8s.io/kubernetes v{newest}." in pins
 
 
 def test_program_on_path_is_used(tmp_path: Path) -> None:

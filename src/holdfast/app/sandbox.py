@@ -162,6 +162,8 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
         await install(crds.all_crds(), transport, clock)
     authority = base64.b64encode(address.authority).decode()
     about = replace(plan.setup, kube_endpoint=address.url, certificate_authority=authority)
+    if plan.control_plane is ControlPlane.REAL:
+        about = replace(about, kubernetes=await kube.version())  # EKS publishes images for its version
     cloud = Cloud(about, clock=clock, ids=ids)
     await stack.enter_async_context(cloud.running())
     aws_url = await stack.enter_async_context(aws_http.serving(cloud.endpoint, plan.aws_port))
