@@ -189,6 +189,37 @@ async def forbid_evictions(env: AppEnvironment) -> None:
     await env.forbid_evictions()
 
 
+@pytest.mark.parametrize("cause", [delete_claims, delete_nodes])
+@pytest.mark.parametrize("annotated", [True, False])
+def test_pod_next_to_one_that_is_never_evicted_does_not_wait_for_the_slot(
+    cause: Cause, *, annotated: bool
+) -> None:
+    """The drain never ends, so the slot never becomes free."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved", "on-demand")])
+        annotations = {names.DO_NOT_DISRUPT: "true"} if annotated else {}
+        await env.deploy("stays", 1, cpu="500m", annotations=annotations)
+        await env.deploy("web", 1, cpu="500m")
+        await env.until_running(1, "stays")
+        await env.until_running(1, "web")
+        if not annotated:
+            await env.forbid_evictions("stays")
+        await env.sleep(130)  # until a count shows the launch
+        (node,) = await env.nodes()
+        await cause(env)
+        await env.sleep(120)
+        (web,), (stays,) = await env.running("web"), await env.running("stays")
+        assert (web.spec["nodeName"] != node.metadata.name, stays.spec["nodeName"]) == (
+            True,
+            node.metadata.name,
+        )
+
+    app_environment.run(program)
+
+
 async def annotate_pods(env: AppEnvironment) -> None:
     for pod in await env.pods():
         await env.kube.patch(pod, {"metadata": {"annotations": {names.DO_NOT_DISRUPT: "true"}}})

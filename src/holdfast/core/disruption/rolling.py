@@ -212,9 +212,13 @@ class Rolling:
     def _drain_never_ends(self, one: Candidate, need: Need, result: SimulationResult) -> Reason | None:
         """Pods that fit on no node before the old one terminates stay pending until then. Their disruption
         budgets must allow all of them to be evicted at once, or the drain waits for the slot and the slot for
-        the drain."""
+        the drain. No other pod of the node may block the drain."""
         if one.facts.grace_period_s is not None or need.drain_bound_s is not None:
             return None
+        for pod in one.node.pods:
+            if displaced.blocks_drain(pod, self.candidate_set.cluster.snapshot.budgets):
+                text = f"the drain never ends: Pod {pod.full_name} is not evicted"
+                return Reason(BlockedCode.DRAIN_NEVER_ENDS, text, (pod.full_name,))
         without_node = {uid for claim in result.claims for uid in claim.pods}
         evictions = Counter(
             budget

@@ -34,8 +34,17 @@ def needs_new_node(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
 
 def is_evictable(pod: PodView) -> bool:
     """Whether the pod can be evicted, disregarding PodDisruptionBudgets (S-6)."""
+    return _is_drained(pod) and not pod.do_not_disrupt
+
+
+def blocks_drain(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
+    """Whether the drain of its node waits for the pod, and nothing evicts it."""
+    return _is_drained(pod) and (pod.do_not_disrupt or is_blocked(pod, budgets))
+
+
+def _is_drained(pod: PodView) -> bool:
     tolerates = any(toleration.tolerates(_DISRUPTED) for toleration in pod.shape.tolerations)
-    return not (pod.terminating or pod.mirror or pod.do_not_disrupt or tolerates)
+    return not (pod.terminating or pod.mirror or tolerates)
 
 
 def is_blocked(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
