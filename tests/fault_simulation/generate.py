@@ -1,8 +1,9 @@
 """A fault simulation from a seed: reservations, NodePools, workloads, changes by users, and faults.
 
-There are two kinds. Most are short, with many faults. Those with seeds from `LONG` on last half an hour, with few faults
+There are three kinds. Most are short, with many faults. Those with seeds from `LONG` on last half an hour, with few faults
 and many changes: nodes drift, other accounts use and release slots, the ends of capacity blocks move. So all nodes of a
-reservation are replaced, and pods are moved.
+reservation are replaced, and pods are moved. Those with seeds from `RESTARTS` on last ten minutes: workloads grow and
+shrink next to free slots, and the controller crashes at many writes.
 
 The rules: the same seed gives the same simulation; all faults end with it; and pod sizes either clearly fit an instance
 type or clearly do not, so the oracle need not know the allocatable resources of a node.
@@ -19,6 +20,8 @@ from holdfast.sim.ec2 import faults as ec2
 LASTS_S: Final = 300
 LONG: Final = 1_000_000
 LONG_S: Final = 1800
+RESTARTS: Final = 2_000_000
+RESTARTS_S: Final = 600
 ZONES: Final = {"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"}
 TYPES: Final = ("m5.large", "m5a.large", "c5.large", "m5.xlarge", "c5.2xlarge")
 BLOCK_TYPE: Final = (
@@ -115,6 +118,8 @@ class FaultSchedule:
 
 def schedule(seed: int) -> FaultSchedule:
     dice = Dice(seed)
+    if seed >= RESTARTS:
+        return _restarts(seed, dice)
     return _long(seed, dice) if seed >= LONG else _short(seed, dice)
 
 
@@ -151,6 +156,54 @@ def _long(seed: int, dice: Dice) -> FaultSchedule:
         replicas=dice.number(1, 2),
         lasts_s=LONG_S,
     )
+
+
+def _restarts(seed: int, dice: Dice) -> FaultSchedule:
+    slots = tuple(_free_slots(dice, number) for number in range(dice.number(1, 2)))
+    pools = (_reserved_pool(dice, 0, slots),)
+    apps = tuple(_long_app(dice, number) for number in range(dice.number(1, 3)))
+    steps = [_growth(dice, slots, pools, apps) for _ in range(dice.number(8, 20))]
+    steps += [_crash(dice, dice.number(5, RESTARTS_S)) for _ in range(dice.number(3, 12))]
+    return FaultSchedule(
+        seed=seed,
+        slots=slots,
+        pools=pools,
+        apps=apps,
+        steps=tuple(sorted(steps, key=lambda step: step.at_s)),
+        ec2_faults=(),
+        replicas=dice.number(1, 2),
+        lasts_s=RESTARTS_S,
+    )
+
+
+def _free_slots(dice: Dice, number: int) -> Slots:
+    return Slots(
+        name=f"slots-{number}",
+        instance_type=dice.pick(TYPES),
+        zone=dice.pick(tuple(ZONES)),
+        total=dice.number(4, 8),
+        elsewhere=dice.pick((0, 0, 1)),
+        starts_s=0,
+        open=False,
+    )
+
+
+def _growth(dice: Dice, slots: tuple[Slots, ...], pools: tuple[Pool, ...], apps: tuple[App, ...]) -> Step:
+    at_s = dice.number(5, RESTARTS_S)
+    what = dice.pick(("scale", "scale", "scale", "scale", "scale", "delete claim", "drift", "give"))
+    match what:
+        case "scale":
+            return Step(at_s, what, (dice.pick(apps).name, dice.number(0, 8)))
+        case "drift":
+            return Step(at_s, what, (dice.pick(pools).name, f"since-{at_s}"))
+        case "give":
+            return Step(at_s, what, (dice.pick(slots).name, 1))
+        case _:
+            return Step(at_s, what, (dice.number(0, 99),))
+
+
+def _crash(dice: Dice, at_s: int) -> Step:
+    return Step(at_s, "crash", (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
 
 
 def _many_slots(dice: Dice, number: int) -> Slots:
@@ -225,7 +278,7 @@ def _rare_fault(dice: Dice) -> Step:
     what = dice.pick(("crash", "crash", "cut", "down", "clock", "answer", "answer"))
     match what:
         case "crash":
-            return Step(at_s, what, (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
+            return _crash(dice, at_s)
         case "down":
             return Step(at_s, what, (dice.number(1, 200),))
         case "clock":
@@ -320,7 +373,7 @@ def _process_fault(dice: Dice) -> Step:
     what = dice.pick(("crash", "crash", "cut", "down", "request", "request", "request"))
     match what:
         case "crash":
-            return Step(at_s, what, (dice.number(0, 25), dice.chance(0.5), dice.pick((0, 1, 20))))
+            return _crash(dice, at_s)
         case "down":
             return Step(at_s, what, (dice.number(1, 40),))
         case "request":

@@ -194,7 +194,9 @@ class _Scenario:
             await self._do(step)
         await self._until(self._schedule.lasts_s)
         self._env.line.clear()
-        self._env.own_clock.jumped_s = self._env.clock.jumped_s
+        if self._env.own_clock.jumped_s != self._env.clock.jumped_s:
+            self._env.own_clock.jumped_s = self._env.clock.jumped_s
+            self.watch.jumped()
         self._env.recover()
         self._log("silence")
 
@@ -247,6 +249,7 @@ class _Scenario:
                 write, after_effect, self._down_s = about
                 env.crashing.crash_after_write(len(env.crashing.writes) + write, after_effect=after_effect)
             case "clock":
+                self.watch.jumped()
                 env.own_clock.jumped_s += about[0]
             case "cut":
                 env.line.cut()
@@ -322,8 +325,11 @@ class _Scenario:
         while clock.monotonic_s() - began_s < QUIET_S:
             await self._env.sleep(CHECK_INTERVAL_S)
             self.watch.look()
+            self._outcome.problems = self.watch.problems(self._env.writes())
+            if self._outcome.problems:
+                return  # a violation cannot recover
             scene = await self._scene()
-            self._outcome.problems = [*oracle.problems(scene), *self.watch.problems(self._env.writes())]
+            self._outcome.problems = [*oracle.problems(scene), *self.watch.unused.problems()]
             now = {instance.id for instance in scene.instances}
             if self._outcome.problems or now != instances:
                 good_s, instances = clock.monotonic_s(), now

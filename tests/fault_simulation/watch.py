@@ -3,34 +3,42 @@
 The harness runs it. The rules: no more nodes of a NodePool are disrupted at once than its budgets allow; a healthy node
 is only deleted by a DisruptionCommand; its pods fit elsewhere, or the node is terminated first and its slot is held for
 its replacement; consolidation never raises the cost and respects its cooldown; pods are evicted, within their
-PodDisruptionBudgets, unless EC2 terminates the instance; no slot is held twice; and no NodeClaim waits for a slot forever.
+PodDisruptionBudgets, unless EC2 terminates the instance; no slot is held twice; no NodeClaim waits for a slot forever; and
+nothing is launched on demand next to a free slot (`unused_slots`).
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
+import kube_servers
 from app_environment import AppEnvironment
 from fault_simulation import rules
 from fault_simulation.generate import App, FaultSchedule
 from fault_simulation.rules import ConsolidationEvictions, EvictedPod, FreeCapacity
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.sim.api.storage.store import Bucket, Change
+from holdfast.sim.api.storage.store import Change
 from holdfast.sim.cluster import amounts
 from holdfast.sim.cluster import pods as pod_words
 from holdfast.sim.cluster.kinds import Node, Pod
+from holdfast.sim.ec2 import faults as ec2
 from holdfast.sim.ec2.entities import Instance
+from unused_slots import UnusedSlots, subscribe
 
 COMMAND: Final = "holdfast.dev/disruption-command"
 SLOT: Final = "holdfast.dev/reservation-id"
 TOKEN: Final = "holdfast.dev/launch-token"
 WAITS: Final = "holdfast.dev/waits-for-instance"
 CONSOLIDATION: Final = "Underutilized"
+READS: Final = ("DescribeCapacityReservations", "DescribeInstances")  # of free slots
 COUNTED_S: Final = 150  # counts are read once a minute, and faults delay them by another minute
+# Counts are read for every plan while an instance leaves a slot. A plan takes up to 4 s and waits for others, and a fault
+# delays a write by up to 20 s.
+OWN_S: Final = 45
 SETTLES_S: Final = 60  # after a disturbance, until the controller has observed it
 WAITS_MAX_S: Final = 15 * 60  # ten minutes after the instance is terminated, and the delay by faults
 
@@ -44,6 +52,7 @@ class Watch:
         self._bound_s: dict[str, int] = {}  # pods by uid
         self._consolidation_evictions = ConsolidationEvictions()
         self._used_elsewhere_s = 0
+        self._jumped_s = 0  # when the clock of the controller last jumped
         self._disturbed_s = 0  # the last change of a node that was not made by the controller
         self._found: dict[str, None] = {}  # in the order in which they were found
         self.exempt: set[str] = set()  # NodeClaims that a user deleted
@@ -52,12 +61,14 @@ class Watch:
     def start(self, env: AppEnvironment) -> None:
         self._env = env
         store = env.server.registry.store
+        self.unused = UnusedSlots(env.clock.now_s, COUNTED_S, OWN_S, self._uncounted_s, judged=self.judged)
+        self.unused.start(store, env.ec2)
         self._claims, self._pods, self._nodes = map(
             store.bucket, ("karpenter.sh/nodeclaims", "/pods", "/nodes")
         )
-        _subscribe(self._claims, self._on_claim)
-        _subscribe(self._pods, self._on_pod)
-        _subscribe(self._nodes, self._on_node)
+        subscribe(self._claims, self._on_claim)
+        subscribe(self._pods, self._on_pod)
+        subscribe(self._nodes, self._on_node)
 
     def disturbed(self) -> None:
         """Records a change that no command could have taken into account."""
@@ -67,9 +78,23 @@ class Watch:
         """Records that another account used slots."""
         self._used_elsewhere_s = self._env.clock.now_s()
 
+    def _uncounted_s(self) -> float:
+        """When the counts of EC2 were last unreadable or stale, or the clock jumped."""
+        now_s, start_s = self._env.clock.now_s(), int(kube_servers.START.timestamp())
+        faults = [
+            min(now_s, start_s + one.until_s)
+            for one in self._schedule.ec2_faults
+            if isinstance(one, ec2.OfCall) and one.operation in ("", *READS) and start_s + one.from_s <= now_s
+        ]
+        return max([self._jumped_s, *faults])
+
+    def jumped(self) -> None:
+        """Records that the clock of the controller jumped: the ages of counts and launches are wrong for a while."""
+        self._jumped_s = self._env.clock.now_s()
+
     def problems(self, writes: list[str]) -> list[str]:
         """The violations so far, and those among the writes of the controller."""
-        return [*self._found, *self._deletions(writes)]
+        return [*self._found, *self._deletions(writes), *self.unused.violations]
 
     def _deletions(self, writes: list[str]) -> list[str]:
         """Pods may only be deleted, instead of evicted, where EC2 reclaims instances at a deadline."""
@@ -292,17 +317,6 @@ class Watch:
 
     def _app(self, pod: Pod) -> App:
         return self._apps[pod.metadata.labels["app"]]
-
-
-def _subscribe(bucket: Bucket, callback: Callable[[Change], None]) -> None:
-    """Calls `see` for each write to a bucket from now on."""
-    record = bucket.record
-
-    def recorded(change: Change) -> None:
-        record(change)
-        callback(change)
-
-    bucket.record = recorded  # type: ignore[method-assign]
 
 
 def _has_condition(claim: NodeClaim, type_: str) -> bool:

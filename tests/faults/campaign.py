@@ -145,8 +145,9 @@ class Campaign:
 
     async def work(self, worker: int) -> None:
         """Runs rounds in sandboxes of its own, until nothing is left or the time is over."""
+        slots = environment.MANY_SLOTS if worker % 2 else environment.SLOTS
         while not self.is_over:
-            async with environment.serving() as made:
+            async with environment.serving(slots=slots) as made:
                 await begin(made)
                 healthy = True
                 while healthy and not self.is_over:

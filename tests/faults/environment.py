@@ -45,7 +45,8 @@ from holdfast.sim.cluster.kinds import Deployment, Lease
 from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import setup as ec2_setup
 
-SLOTS: Final = 2
+SLOTS: Final = 2  # full from the start
+MANY_SLOTS: Final = 4  # some are free for the next nodes
 TYPE: Final = "m5.large"
 LEASE_S: Final = 15.0  # how long a standby waits after the last renewal
 LOG_MAX_BYTES: Final = 2 * 2**20  # of one process
@@ -168,7 +169,10 @@ class FaultEnvironment(process_environment.ProcessEnvironment):
             calls.of_kubernetes, number, tls=_server_tls(self._tls_files), on_call=count,
         )  # fmt: skip
         cloud = urlsplit(self.sandbox.aws_url)
-        aws = Proxy(Upstream(str(cloud.hostname), cloud.port or 0), calls.of_aws, number, on_call=count)
+        aws = Proxy(
+            Upstream(str(cloud.hostname), cloud.port or 0),
+            calls.of_aws, number, on_call=count, on_fault=self.judge.damaged,
+        )  # fmt: skip
         for proxy in (kube, aws):
             await self._stack.enter_async_context(proxy.serving())
         config = self._folder / f"kubeconfig-{number}"

@@ -8,10 +8,12 @@ test is not queried.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 import msgspec
 
+from faults.calls import Call
 from faults.proxy import REPLICA_HEADER
 from holdfast.runtime import lease
 from holdfast.sim.api.server import ApiServer
@@ -20,6 +22,7 @@ from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.aws.service import Caller, Service
 from holdfast.sim.cloud import Cloud
 from holdfast.sim.ec2.entities import Instance
+from unused_slots import UnusedSlots
 
 ACCESS_KEY: Final = "AKIAREPLICA"  # followed by the number of the replica
 OVERSOLD: Final = "ReservationCapacityExceeded"
@@ -29,6 +32,10 @@ _LEASE: Final = ("kube-system", lease.NAME)
 _LEASES: Final = "coordination.k8s.io/leases"
 _FREE: Final = ("/leases", "/events")  # resources that a replica writes without holding the Lease
 _ENDED: Final = ("Succeeded", "Failed")
+# Holdfast reads the counts of reservations once a minute, and a leader that is paused for half a minute between a plan
+# and its writes continues with the plan.
+KNOWN_S: Final = 60 + 30 + 15
+_READS_OF_SLOTS: Final = ("ec2 DescribeCapacityReservations", "ec2 DescribeInstances")
 
 Json = dict[str, Any]
 
@@ -56,6 +63,10 @@ class Judge:
     _server: ApiServer | None = None
     _cloud: Cloud | None = None
     _replicas: dict[str, int] = field(default_factory=dict)  # by the identity that is in the Lease
+    _unread_s: float = -inf  # when a read of the counts was last damaged
+
+    def __post_init__(self) -> None:
+        self.unused = UnusedSlots(self.now_s, KNOWN_S, KNOWN_S, lambda: self._unread_s, self.violations)
 
     # --- In front of the servers ------------------------------------------------------------------------
 
@@ -64,10 +75,17 @@ class Judge:
         return self
 
     def observe(self, cloud: Cloud) -> None:
+        assert self._server is not None
         self._cloud = cloud
+        self.unused.start(self._server.registry.store, cloud.ec2)
         services: Any = cloud.endpoint.services
         for name in services:
             services[name] = _Observed(name, services[name], self)
+
+    def damaged(self, call: Call) -> None:
+        """A fault is injected into a call, or ends."""
+        if call.name in _READS_OF_SLOTS:
+            self._unread_s = self.now_s()
 
     async def handle(self, request: Request) -> Response:
         assert self._server is not None
@@ -173,7 +191,12 @@ class Judge:
         return [one for one in self._cloud.ec2.region.instances if one.is_pending_or_running]
 
     def problems(self) -> list[str]:
-        return [*self._pod_problems(), *self._pair_problems(), *self._slot_problems()]
+        return [
+            *self._pod_problems(),
+            *self._pair_problems(),
+            *self._slot_problems(),
+            *self.unused.problems(),
+        ]
 
     def _pod_problems(self) -> Iterator[str]:
         pods = [pod for pod in self.objects("/pods") if pod["metadata"].get("deletionTimestamp") is None]

@@ -17,6 +17,7 @@ from faults.environment import FaultEnvironment, Process
 
 STEPS: Final = ("grow", "drift", "replace", "shrink")
 KILLS_A_STEP: Final = 4
+SLOTS: Final = (environment.SLOTS, environment.MANY_SLOTS)
 LATEST_WRITE: Final = 12
 IN_FLIGHT_S: Final = 0.5  # requests that the process has sent arrive within this time
 SETTLES_WITHIN_S: Final = 400.0
@@ -36,7 +37,7 @@ async def run(
 async def _work(results: list[dict[str, Any]], count: int, seed: int, tell: Tell, keep: Keep) -> None:
     dice = random.Random(seed)
     while _kills(results) < count:
-        async with environment.serving() as made:
+        async with environment.serving(slots=dice.choice(SLOTS)) as made:
             await campaign.begin(made)
             problems: list[str] = []
             while not problems and _kills(results) < count:
@@ -82,6 +83,9 @@ class Killer:
             await steps.STEPS[name](self._env, self._dice)
             await asyncio.sleep(1.0)
             problems = await self._env.converged(SETTLES_WITHIN_S, steady_s=2.0)
+            if not problems and steps.may_run("grow", self._env):  # next to recent launches
+                await steps.grow(self._env, self._dice)
+                problems = await self._env.converged(SETTLES_WITHIN_S)
         finally:
             restarting.cancel()
             await asyncio.gather(restarting, return_exceptions=True)

@@ -34,7 +34,7 @@ async def run(
     dice = random.Random(seed)
     results: list[dict[str, Any]] = []
     while len(results) < count:
-        async with environment.serving(slots=4) as made:
+        async with environment.serving(slots=environment.MANY_SLOTS) as made:
             await made.set_up()
             await made.app(steps.APP, steps.MIN_REPLICAS)
             await made.start_process()

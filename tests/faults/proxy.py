@@ -91,6 +91,7 @@ class Proxy:
     replica: int
     tls: ssl.SSLContext | None = None  # towards the replica
     on_call: Callable[[Call], None] = lambda _: None
+    on_fault: Callable[[Call], None] = lambda _: None  # a fault is injected into a call, or ends
     hook: Hook = (
         _continue  # called before a call is forwarded and after its answer; False drops the connection
     )
@@ -199,7 +200,11 @@ class Proxy:
             await self._watch(link, request, call, injection)
             return
         if injection is not None:
-            await self._faulty(link, request, call, injection)
+            self.on_fault(call)
+            try:
+                await self._faulty(link, request, call, injection)
+            finally:
+                self.on_fault(call)
             return
         answer = await self._forward(link, request)
         if not await self.hook(call, "after"):

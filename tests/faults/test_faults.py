@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faults import calls, campaign, damage, kills, pauses, views
+from faults import calls, campaign, damage, environment, kills, pauses, steps, views
 from faults.calls import Call
 from faults.damage import Kind
 from faults.wire import Answer, Request
@@ -51,6 +51,23 @@ def test_silent_pod_watch_terminates_no_running_pod() -> None:
 @pytest.mark.parametrize("number", [0, 3])
 def test_clock_offset_causes_no_additional_launch(number: int) -> None:
     assert not failures(asyncio.run(views.run_clocks(1, SEED, first=number)))
+
+
+def test_judge_reports_a_node_that_is_launched_next_to_a_free_slot() -> None:
+    """Without ReservedCapacity, Holdfast uses no slots."""
+
+    async def main() -> list[str]:
+        async with environment.serving() as made:
+            await made.set_up()
+            await made.app(steps.APP, 1)
+            process = await made.prepare()
+            process.environ["FEATURE_GATES"] = "ReservedCapacity=false"
+            await process.start()
+            return [*await made.converged(60), *made.broken_rules()]
+
+    found = asyncio.run(main())
+    assert any("runs on demand" in one for one in found), found
+    assert any("slots of" in one and "were unused" in one for one in found), found
 
 
 # --- The harness itself ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Random fault simulations of the whole program: at the end every pod that can run runs, and nothing is left over.
 
-A failing seed prints the command that replays it. `make sim SEED=1 N=10000` runs more seeds, and
-`make sim SEED=1000000 N=1000` runs more of the long ones.
+A failing seed prints the command that replays it. `make sim SEED=1 N=10000` runs more seeds,
+`make sim SEED=1000000 N=1000` more of the long ones, and `make sim SEED=2000000 N=1000` more of those with many restarts.
 """
 
 import pytest
@@ -9,12 +9,13 @@ import structlog
 
 import aws_environment
 from fault_simulation import harness
-from fault_simulation.generate import LASTS_S, LONG, schedule
+from fault_simulation.generate import LASTS_S, LONG, RESTARTS, schedule
 from fault_simulation.harness import Outcome
 from holdfast.data import ec2
 
 SEEDS = 200
 LONG_SEEDS = 6
+RESTARTS_SEEDS = 12
 SEEDS_PER_TEST = 5
 
 
@@ -36,6 +37,11 @@ def test_all_pods_run_and_nothing_is_left_over_after_random_faults(first: int) -
 
 @pytest.mark.parametrize("seed", range(LONG, LONG + LONG_SEEDS))
 def test_long_runs_with_reservations_break_no_rule(seed: int) -> None:
+    run(seed)
+
+
+@pytest.mark.parametrize("seed", range(RESTARTS, RESTARTS + RESTARTS_SEEDS))
+def test_runs_with_many_restarts_break_no_rule(seed: int) -> None:
     run(seed)
 
 
@@ -78,6 +84,15 @@ def test_long_seeds_cover_every_step_of_reservations() -> None:
     }
     kinds = {(one.block, one.interruptible) for each in schedules for one in each.slots}
     assert kinds == {(False, False), (True, False), (False, True)}
+    assert {each.replicas for each in schedules} == {1, 2}
+
+
+def test_restart_seeds_cover_crashes_next_to_free_slots() -> None:
+    schedules = [schedule(seed) for seed in range(RESTARTS, RESTARTS + 100)]
+    assert {step.what for each in schedules for step in each.steps} == {
+        *("scale", "delete claim", "drift", "give", "crash"),
+    }
+    assert not any(each.ec2_faults for each in schedules)
     assert {each.replicas for each in schedules} == {1, 2}
 
 

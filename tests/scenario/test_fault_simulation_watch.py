@@ -156,3 +156,28 @@ def test_checker_reports_every_forbidden_action(
         assert any(message in problem for problem in cluster.watch.problems([])), cluster.watch.problems([])
 
     app_environment.run(program)
+
+
+def test_checker_reports_a_node_that_is_launched_next_to_a_free_slot() -> None:
+    """Without ReservedCapacity, Holdfast uses no slots."""
+
+    async def program(env: AppEnvironment) -> None:
+        watch = Watch(SCHEDULE)
+        watch.start(env)
+        slots = env.reserve("m5.large", 1)
+        await env.node_class("small", capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(
+            "small",
+            requirements=[instance_types("m5.large"), capacity_types("reserved", "on-demand")],
+            nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "small"},
+        )
+        await env.deploy("web", 1, cpu="1400m")
+        await env.until_running(1, "web")
+        assert [
+            problem
+            for problem in watch.problems([])
+            if f"1 slots of {slots.id} (m5.large) were unused" in problem
+        ]
+        assert [problem for problem in watch.unused.problems() if "runs on demand (m5.large)" in problem]
+
+    app_environment.run(program, settings=app_environment.without_reserved(app_environment.SETTINGS))

@@ -16,6 +16,7 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/faults/test_faults.py::test_clock_offset_causes_no_additional_launch": 0,
     "tests/faults/test_faults.py::test_paused_leader_writes_nothing_to_the_cloud_after_another_replica_leads": 0,
     "tests/faults/test_faults.py::test_controller_recovers_from_kills_at_random_writes": 0,
+    "tests/faults/test_faults.py::test_judge_reports_a_node_that_is_launched_next_to_a_free_slot": 0,
     "tests/contract/test_run_clocks.py::test_date_header_of_ec2_deletes_no_claim": 0,
     "tests/contract/test_run_clocks.py::test_date_header_of_the_api_server_deletes_no_claim": 0,
     "tests/contract/test_run_identity.py::test_denied_describe_cluster_drifts_no_node_and_launches_none": 0,
@@ -32,6 +33,7 @@ KEPT: Final[Mapping[str, int]] = {
     # random seeds
     "tests/scenario/test_fault_simulation.py::test_all_pods_run_and_nothing_is_left_over_after_random_faults": 1,
     "tests/scenario/test_fault_simulation.py::test_long_runs_with_reservations_break_no_rule": 1,
+    "tests/scenario/test_fault_simulation.py::test_runs_with_many_restarts_break_no_rule": 1,
     "tests/fuzz/test_fuzz.py::test_plans_of_random_scenarios_violate_no_rule": 0,
     "tests/fuzz/test_samples.py::test_plans_violate_no_rule_when_packings_are_compared_on_a_sample": 0,
     "tests/fuzz/test_damage.py::test_checker_finds_damage_in_every_plan": 1,
