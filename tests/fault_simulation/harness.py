@@ -329,7 +329,7 @@ class _Scenario:
             if self._outcome.problems:
                 return  # a violation cannot recover
             scene = await self._scene()
-            self._outcome.problems = [*oracle.problems(scene), *self.watch.unused.problems()]
+            self._outcome.problems = [*oracle.problems(scene), *self.watch.unused_now()]
             now = {instance.id for instance in scene.instances}
             if self._outcome.problems or now != instances:
                 good_s, instances = clock.monotonic_s(), now

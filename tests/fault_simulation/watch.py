@@ -57,6 +57,7 @@ class Watch:
         self._found: dict[str, None] = {}  # in the order in which they were found
         self.exempt: set[str] = set()  # NodeClaims that a user deleted
         self.judged: Counter[str] = Counter()  # how often each rule was checked
+        self.unused: UnusedSlots | None = None  # from `start` on
 
     def start(self, env: AppEnvironment) -> None:
         self._env = env
@@ -88,13 +89,18 @@ class Watch:
         ]
         return max([self._jumped_s, *faults])
 
+    def unused_now(self) -> list[str]:
+        """Nodes that run on demand next to a free slot now."""
+        return list(self.unused.problems()) if self.unused is not None else []
+
     def jumped(self) -> None:
         """Records that the clock of the controller jumped: the ages of counts and launches are wrong for a while."""
         self._jumped_s = self._env.clock.now_s()
 
     def problems(self, writes: list[str]) -> list[str]:
         """The violations so far, and those among the writes of the controller."""
-        return [*self._found, *self._deletions(writes), *self.unused.violations]
+        unused = self.unused.violations if self.unused is not None else ()
+        return [*self._found, *self._deletions(writes), *unused]
 
     def _deletions(self, writes: list[str]) -> list[str]:
         """Pods may only be deleted, instead of evicted, where EC2 reclaims instances at a deadline."""

@@ -178,6 +178,6 @@ def test_checker_reports_a_node_that_is_launched_next_to_a_free_slot() -> None:
             for problem in watch.problems([])
             if f"1 slots of {slots.id} (m5.large) were unused" in problem
         ]
-        assert [problem for problem in watch.unused.problems() if "runs on demand (m5.large)" in problem]
+        assert [problem for problem in watch.unused_now() if "runs on demand (m5.large)" in problem]
 
     app_environment.run(program, settings=app_environment.without_reserved(app_environment.SETTINGS))

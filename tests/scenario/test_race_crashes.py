@@ -11,7 +11,7 @@ from holdfast.sim.ec2 import faults
 
 SLOTS = {"another is free": 2, "none is free": 1}
 WRITES = {
-    "another is free": 20,
+    "another is free": 21,
     "none is free": 24,
 }  # from the pending pod to the ready node, without a crash
 CASES = [(kind, write) for kind, writes in WRITES.items() for write in range(writes)]

@@ -35,6 +35,7 @@ from holdfast.sim.api.serving.front import Front, Request, Response
 from holdfast.sim.ids import SeededIds
 from protobuf_bytes import envelope, message, meta
 
+UNKNOWN_PATH = b"404 page not found\n"  # the text of a real API server, which is no Status
 TIMEOUT_S: Final = 5.0
 _TYPES: Final = (
     "application/json",
@@ -140,6 +141,8 @@ async def check_case(front: Front, case: Case) -> Verdict:
         return Verdict("was let through" if case.must_fail else "", answer.status)
     if not 400 <= answer.status < 500:
         return Verdict(f"answers {answer.status}", answer.status)
+    if (answer.status, body) == (404, UNKNOWN_PATH):
+        return Verdict("", answer.status)
     try:
         status = json.loads(body)
     except ValueError:
