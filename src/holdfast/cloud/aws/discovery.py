@@ -188,6 +188,10 @@ class Discovery:
 
     # --- For the part that launches, and for reports ----------------------------------------------------
 
+    def list_prices(self) -> Mapping[str, int]:
+        """The on-demand price by instance type: the account's own, or the shipped ones until they are read."""
+        return self._on_demand.last or price_list.shipped(self._aws.region)
+
     async def price_range(self) -> PriceRange:
         """The range of current prices. The near-zero prices of slots are derived from it (decision 2)."""
         return (await self._supply()).price_range
@@ -219,7 +223,7 @@ class Discovery:
                 Zone(name, zone_id) for zone_id, name in network.zone_names(self._subnets.last or ()).items()
             ),
             zones_by_type=listing.zones_by_type,
-            on_demand=self._on_demand.last or price_list.shipped(self._aws.region),
+            on_demand=self.list_prices(),
             spot=self._spot.last,
             exhausted=self.unavailable.pools.members(now_s),
             forbidden=self.unavailable.capacity_types.members(now_s),
@@ -307,8 +311,7 @@ class Discovery:
 
     async def _read_on_demand(self) -> Mapping[str, int]:
         """Keeps the known price of a type that the new list does not have."""
-        known = self._on_demand.last or price_list.shipped(self._aws.region)
-        return {**known, **await price_list.read_on_demand(self._aws)}
+        return {**self.list_prices(), **await price_list.read_on_demand(self._aws)}
 
 
 def _images(node_class: EC2NodeClass) -> frozenset[str]:

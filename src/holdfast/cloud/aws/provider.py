@@ -109,6 +109,9 @@ class Aws:
         assert isinstance(node_class, EC2NodeClass)
         return [found.message for found in preflight.problems(pool, node_class)]
 
+    def list_prices(self) -> Mapping[str, int]:
+        return self.discovery.list_prices()
+
     async def instance_types(
         self, node_class: Object, counts: ReservationCounts | None = None
     ) -> tuple[InstanceType, ...]:
