@@ -80,6 +80,7 @@ RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
 DISRUPTION_COMMAND: Final = "holdfast.dev/disruption-command"  # of a claim: the command that disrupts it
 DISRUPTION_COMMAND_BEFORE_0_2: Final = "holdfast.dev/order"  # the same, as claims of earlier releases have it
 REBOOTS: Final = "holdfast.dev/reboots"
+EXPLANATION: Final = "holdfast.dev/explanation"  # of a NodeClaim: why it was created, and why as it is
 CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consolidation last moved its pods
 
 # --- Taints and finalizers --------------------------------------------------------------------------

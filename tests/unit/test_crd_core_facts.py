@@ -78,8 +78,17 @@ def test_nodepool_printer_columns_are_karpenters() -> None:
 
 
 @pytest.mark.fact("C-6")
-def test_nodeclaim_printer_columns_are_karpenters() -> None:
-    assert column_names(crds.nodeclaim(), 0) == ["Type", "Capacity", "Zone", "Node", "Ready", "Age"]
+def test_nodeclaim_printer_columns_are_karpenters_and_the_reservation() -> None:
+    columns = column_names(crds.nodeclaim(), 0)
+    assert columns == ["Type", "Capacity", "Zone", "Node", "Reservation", "Ready", "Age"]
+    assert [one for one in columns if one != "Reservation"] == [
+        "Type",
+        "Capacity",
+        "Zone",
+        "Node",
+        "Ready",
+        "Age",
+    ]
     assert column_names(crds.nodeclaim(), 1) == ["ImageID", "ID", "NodePool", "NodeClass", "Drifted"]
 
 

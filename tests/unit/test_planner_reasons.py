@@ -11,13 +11,14 @@ from builders import ec2nodeclass_document, nodepool_document
 from holdfast import names
 from holdfast.cli.plan import plan_documents
 from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output import remedies, suitability
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodTerm, PreferredNodeTerm, Volumes
-from holdfast.model.reasons import ReasonCode
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, of
 from holdfast.model.reservations import Reservation, State
@@ -515,6 +516,7 @@ def test_every_reason_code_is_tested_here_and_documented() -> None:
         ReasonCode.INVALID,
         ReasonCode.EXCLUDES_NODE_POOLS,
         ReasonCode.SHARED_NODE,
+        ReasonCode.NOT_COMPARED,
     }
     # No known plan has Packing, and only the controllers set NotBound.
     assert shown == set(ReasonCode) - {ReasonCode.PACKING, ReasonCode.NOT_BOUND}
@@ -696,3 +698,64 @@ def test_the_reason_is_of_the_node_affinity_term_that_fails_last() -> None:
     assert sentences_of(solve_request(huge)) == [
         "NodePool default: no instance type has enough resources: cpu 100 is requested"
     ]
+
+
+# --- Of claims ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("of", "code", "sentence"), NOT_RESERVED)
+def test_a_claim_without_a_slot_has_the_reasons_of_its_pods(
+    of: SolveRequest, code: ReasonCode, sentence: str
+) -> None:
+    plan = solve(dataclasses.replace(of, explain_claims=True))
+    assert plan.not_reserved == ()
+    unreserved = [claim for claim in plan.claims if claim.reservation_id is None]
+    for claim in unreserved:
+        assert [(one.code, one.sentence) for one in claim.not_reserved] == [(code, sentence)]
+    assert unreserved or not plan.claims
+
+
+def test_the_reason_of_a_claim_is_that_of_the_pod_that_excludes_the_reservation() -> None:
+    """Two pods share a node: the reservation is full for one of them, and in a wrong zone for the other."""
+    in_z2 = shape(node_selector=of(is_in(names.ZONE, "z2")))
+    asked = request(
+        (pool("default", fake_types(9, [FULL])),), (*pods(1, shape()), *pods(1, in_z2, "z")), [FULL]
+    )
+    (claim,) = solve(dataclasses.replace(asked, explain_claims=True)).claims
+    assert [one.code for one in claim.not_reserved] == [ReasonCode.WRONG_ZONE]
+
+
+def test_claims_in_slots_and_plans_without_the_option_have_no_reasons() -> None:
+    for asked in (
+        dataclasses.replace(solve_request(reservations=[FREE]), explain_claims=True),
+        solve_request(reservations=[FULL]),
+    ):
+        (claim,) = solve(asked).claims
+        assert claim.not_reserved == ()
+
+
+def test_claims_beyond_the_bound_say_that_they_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suitability, "_EXPLAINED_MAX", 1)
+    asked = request(
+        (pool("default", fake_types(9, [FULL])),),
+        (*pods(1, shape(7_000)), *pods(1, shape(7_100), "b")),
+        [FULL],
+    )
+    claims = solve(dataclasses.replace(asked, explain_claims=True)).claims
+    found = sorted(one.code for claim in claims for one in claim.not_reserved)
+    assert found == [ReasonCode.NOT_COMPARED, ReasonCode.TOO_SMALL]
+
+
+def test_every_reason_has_a_remedy() -> None:
+    for code in ReasonCode:
+        for subjects, kind in (((), ""), (("cr-1",), "reservation"), (("default",), "NodePool")):
+            (text,) = remedies.sentences([Reason(code, "x", subjects, kind)])
+            assert text.endswith(".")
+            assert text[0].isupper()
+            assert "{}" not in text
+
+
+def test_remedies_are_not_repeated_and_name_the_reservations() -> None:
+    full = Reason(ReasonCode.FULL, "has no free slot", ("cr-1", "cr-2"), "reservation")
+    held = Reason(ReasonCode.HELD, "has no free slot", ("cr-1", "cr-2"), "reservation")
+    assert remedies.sentences([full, held]) == ("A slot of reservations cr-1, cr-2 that becomes free.",)

@@ -55,6 +55,7 @@ def nodeclaim() -> dict[str, Any]:
             ("Capacity", "string", r".metadata.labels.karpenter\.sh/capacity-type"),
             ("Zone", "string", r".metadata.labels.topology\.kubernetes\.io/zone"),
             ("Node", "string", ".status.nodeName"),
+            ("Reservation", "string", r".metadata.labels.karpenter\.k8s\.aws/capacity-reservation-id"),
             ("Ready", "string", _READY),
             _AGE,
         ),

@@ -30,10 +30,11 @@ from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import disruption_commands, disruption_input
+from holdfast.state.conversion import claim_explanations, disruption_commands, disruption_input
 from holdfast.state.conversion.disruption_input import Objects
 
 _SUFFIX: Final = 8
+_CAUSE: Final = "A node in a slot is being deleted; its slot is held for its pods."
 
 
 class SlotHolds:
@@ -48,6 +49,7 @@ class SlotHolds:
         self._pools = caches.of(NodePool)
         self._kube = ports.kube
         self._compute = ports.compute
+        self._clock = ports.clock
         self._ids = ports.ids
         self._recorder = ports.recorder
         self._labels = ports.cloud.labels
@@ -96,9 +98,10 @@ class SlotHolds:
         pool = self._pools.get(("", one.claim.node_pool))
         if pool is None:
             return None
-        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
+        pods = [pod for uid in one.claim.pods for pod in self._pods.get(uid)]
         name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
-        held = claim_writing.hold_annotations(one, pods)
+        explanation = claim_explanations.annotation(one.claim, pods, cause=_CAUSE, now_s=self._clock.now_s())
+        held = explanation | claim_writing.hold_annotations(one, pods)
         claim = claim_writing.node_claim(one.claim, pool, name, self._labels.well_known, annotations=held)
         try:
             await self._kube.create(claim)

@@ -45,6 +45,7 @@ class ReasonCode(enum.StrEnum):
     SHARED_NODE = "SharedNode"
     HEAVIER_POOL = "HeavierPool"
     PREFERENCE = "Preference"
+    NOT_COMPARED = "NotCompared"
     # of both: no constraint is in the way, and the packing chose otherwise
     PACKING = "Packing"
 

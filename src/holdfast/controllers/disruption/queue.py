@@ -22,6 +22,7 @@ from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.core.disruption.commands import DisruptionCommand, Replacement
 from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.core.scheduling.output import admission
+from holdfast.model import wording
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
@@ -29,7 +30,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import disruption_commands, times
+from holdfast.state.conversion import claim_explanations, disruption_commands, times
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
 METRICS: Final = (
@@ -75,7 +76,7 @@ class Queue:
     async def start(self, command: DisruptionCommand, candidates: tuple[NodeClaim, ...]) -> DisruptionCommand:
         """Taints the candidates and creates the replacements; without replacements, deletes the candidates. Raises
         NotReady if a replacement cannot be launched: its NodePool is deleted or at a limit, or its slot was taken."""
-        claims = [self._node_claim(one) for one in command.replacements]
+        claims = [self._node_claim(one, command) for one in command.replacements]
         started = dataclasses.replace(
             command,
             id=self._ids.token(),
@@ -122,7 +123,7 @@ class Queue:
             if pool is not None:
                 await self._kube.patch(pool, {"metadata": {"annotations": {names.CONSOLIDATED: now}}})
 
-    def _node_claim(self, one: Replacement) -> NodeClaim:
+    def _node_claim(self, one: Replacement, command: DisruptionCommand) -> NodeClaim:
         """The NodeClaim to create. Raises NotReady if its NodePool is deleted or allows no further node."""
         name = one.claim.node_pool
         pool, view = self._pools.get(("", name)), self._cluster_state.pool(name)
@@ -131,8 +132,10 @@ class Queue:
         refused = admission.why_refused(view)
         if refused is not None:
             raise errors.NotReady(f"NodePool {name}: {refused.text}")
-        pods = (pod for uid in one.claim.pods for pod in self._pods.get(uid))
-        held = claim_writing.hold_annotations(one, pods)
+        pods = [pod for uid in one.claim.pods for pod in self._pods.get(uid)]
+        cause = f"Replaces {wording.listed(command.candidates)}: {command.reason}: {command.why}"
+        explanation = claim_explanations.annotation(one.claim, pods, cause=cause, now_s=self._clock.now_s())
+        held = explanation | claim_writing.hold_annotations(one, pods)
         token = self._ids.token()[:_SUFFIX]
         return claim_writing.node_claim(
             one.claim, pool, f"{name}-{token}", self._labels.well_known, annotations=held

@@ -103,7 +103,8 @@ def registered(node: Node, draft: Draft) -> dict[str, Any]:
     return {
         "metadata": {
             "labels": draft.labels | {names.REGISTERED: "true"},
-            "annotations": draft.annotations,
+            # The explanation is about the NodeClaim, and large.
+            "annotations": {k: v for k, v in draft.annotations.items() if k != names.EXPLANATION},
             "finalizers": list(finalizers),
             "ownerReferences": [msgspec.to_builtins(one) for one in (*others, owner)],
         },

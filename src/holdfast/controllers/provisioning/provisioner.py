@@ -37,7 +37,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState, SnapshotResult
-from holdfast.state.conversion import pod_states
+from holdfast.state.conversion import claim_explanations, pod_states
 
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
@@ -65,6 +65,7 @@ _NAMED_BY: Final = {"controller": "provisioner"}
 _NAMES_TRIED: Final = 3
 _SUFFIX: Final = 8
 _CREATES_AT_ONCE: Final = 100
+_CAUSE: Final = "Pods were pending, and no node had capacity for them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,9 @@ class Provisioner:
     async def _decide(self, result: SnapshotResult) -> _Decided:
         began_s = self._clock.monotonic_s()
         decide = functools.partial(_decided, catalogs=self._catalogs)
-        decided = await self._compute.run(decide, SolveRequest(result.snapshot, self._settings))
+        decided = await self._compute.run(
+            decide, SolveRequest(result.snapshot, self._settings, explain_claims=True)
+        )
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
@@ -308,9 +311,14 @@ class Provisioner:
 
     async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
         """The created NodeClaim; None: it could not be created, or the answer was lost."""
+        explanation = claim_explanations.annotation(
+            planned, self._pods_by_uid(planned.pods), cause=_CAUSE, now_s=self._clock.now_s()
+        )
         for _ in range(_NAMES_TRIED):
             name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
-            claim = claim_writing.node_claim(planned, pool, name, self._labels.well_known)
+            claim = claim_writing.node_claim(
+                planned, pool, name, self._labels.well_known, annotations=explanation
+            )
             try:
                 return await self._kube.create(claim)
             except errors.AlreadyExists:

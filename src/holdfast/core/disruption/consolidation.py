@@ -20,7 +20,7 @@ from holdfast.core.disruption import candidates as candidates_
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
-from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method, Replacement
+from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings
@@ -211,7 +211,7 @@ class CommandBuilder:
             action=Action.REPLACE if claims else Action.DELETE,
             candidates=tuple(one.name for one in found),
             why=_explanation(found, claims, before, after),
-            replacements=tuple(Replacement(claim) for claim in claims),
+            replacements=self.simulator.replacements(result, claims),
             placed=result.placed,
             saves_nano_usd_per_hour=before.paid_nano - after.paid_nano,
             frees_nano_usd_per_hour=before.slots_nano - after.slots_nano,

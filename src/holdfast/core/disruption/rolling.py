@@ -272,7 +272,7 @@ class Rolling:
             action=Action.REPLACE if claims else Action.DELETE,
             candidates=(one.name,),
             why=f"{need.text}; replaced by {into}" if claims else f"{need.text}; its pods fit on other nodes",
-            replacements=tuple(Replacement(claim) for claim in claims),
+            replacements=self.simulator.replacements(result, claims),
             placed=result.placed,
             drain_bound_s=need.drain_bound_s,
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.core.disruption import targets
+from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.scheduling.input import columns, displaced
@@ -34,6 +35,7 @@ _SIMULATION_COST: Final = 300  # fixed cost of a simulation, as a number of node
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
+    request: SolveRequest
     plan: Plan
     movers: frozenset[str]  # uids of the candidates' pods that need another node
     stuck: Reason | None  # why a mover has no node
@@ -101,8 +103,22 @@ class Simulator:
         remaining = without(snapshot, names, consolidating=options.consolidating, avoided=avoided)
         if options.alone:
             remaining = _alone(remaining, names)
-        plan = solve(SolveRequest(remaining, self._settings.solving), self._cache)
-        return SimulationResult(plan, movers, self._stuck(plan, movers))
+        request = SolveRequest(remaining, self._settings.solving)
+        plan = solve(request, self._cache)
+        return SimulationResult(request, plan, movers, self._stuck(plan, movers))
+
+    def replacements(
+        self, result: SimulationResult, claims: Sequence[PlannedClaim]
+    ) -> tuple[Replacement, ...]:
+        """Claims of the result with the reasons why those without a slot use no reservation. The reasons need a second
+        solve, so only the claims of a command have them."""
+        reasons: dict[tuple[str, ...], tuple[Reason, ...]] = {}
+        if any(claim.reservation_id is None for claim in claims):
+            plan = solve(replace(result.request, explain_claims=True), self._cache)
+            reasons = {claim.pods: claim.not_reserved for claim in plan.claims}
+        return tuple(
+            Replacement(claim._replace(not_reserved=reasons.get(claim.pods, ()))) for claim in claims
+        )
 
     def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Reason | None:
         """Why the movers may need another node although the plan places all of them."""

@@ -50,9 +50,12 @@ def solve(
         baseline_nodes=first_fit.nodes.unreserved_count(p),
         node_cost_nano=p.settings.node_cost_nano,
     )
-    if request.explain_slots:
-        not_reserved = Suitability(p).not_reserved(plan, best.outcome, best.nodes.free)
-        return dataclasses.replace(plan, not_reserved=not_reserved)
+    if request.explain_slots or request.explain_claims:
+        suitability = Suitability(p, plan, best.outcome, best.nodes.free)
+        if request.explain_slots:
+            plan = dataclasses.replace(plan, not_reserved=suitability.not_reserved())
+        if request.explain_claims:
+            plan = dataclasses.replace(plan, claims=suitability.explained_claims())
     return plan
 
 

@@ -48,3 +48,4 @@ class SolveRequest:
     snapshot: Snapshot
     settings: Settings = field(default_factory=Settings)
     explain_slots: bool = False  # whether the plan explains for each pod why it is not in a reservation
+    explain_claims: bool = False  # the same for each claim

@@ -29,6 +29,9 @@ class PlannedClaim(NamedTuple):
     reservation_ids: tuple[str, ...] = ()  # every reservation that it can use, with `reservation_id`
     min_values_relaxed: bool = False
     counted: CountBefore | None = None  # of its reservation, in the snapshot of the plan
+    not_reserved: tuple[
+        Reason, ...
+    ] = ()  # why it uses none of the reservations; only if the request has `explain_claims`
 
     @property
     def annotations(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ group.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,15 +17,17 @@ from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.kernel.packing_state import Ints
 from holdfast.core.scheduling.output import reservation_reasons
 from holdfast.core.scheduling.output.checks import Check, Checks, without_volumes
-from holdfast.core.scheduling.output.plan import NotReserved, Plan
+from holdfast.core.scheduling.output.plan import NotReserved, Plan, PlannedClaim
 from holdfast.core.scheduling.output.reasons import UNSATISFIABLE, PlanExplainer, contradiction
 from holdfast.core.scheduling.output.reservation_reasons import CodeAndText
 from holdfast.core.scheduling.output.topology_reasons import Domains
 from holdfast.core.scheduling.search.run import Outcome
 from holdfast.model import resources, wording
-from holdfast.model.reasons import ReasonCode
+from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.taints import first_untolerated
+
+_ReservationReason = tuple[str, ReasonCode, str]  # the id, and why no pod of a class uses it
 
 # The code by the label on which a pod and a reservation are incompatible; other labels: WrongReservation.
 _CODES: Final = {
@@ -57,32 +59,94 @@ class _Best:
     term: int
 
 
+# Reasons that leave a reservation usable by a node, in their order; every other reason comes first.
+_FITS: Final = (
+    ReasonCode.NOT_STARTED,
+    ReasonCode.DRAINING,
+    ReasonCode.UNHEALTHY,
+    ReasonCode.HELD,
+    ReasonCode.FULL,
+    ReasonCode.EXISTING_NODE,
+    ReasonCode.SHARED_NODE,
+    ReasonCode.PACKING,
+)
+_CLASSES_MAX: Final = 2  # how many classes of pods of one node are explained
+_EXPLAINED_MAX: Final = 40_000  # how many times a class is compared with a reservation in one plan
+
+
+_NOT_COMPARED: Final = (
+    Reason(
+        ReasonCode.NOT_COMPARED,
+        "the plan has too many different pods to compare each of them with each reservation",
+    ),
+)
+
+
 class Suitability:
-    """Explains the reservations of one problem."""
+    """Explains the reservations of one plan."""
 
-    def __init__(self, p: Problem) -> None:
+    def __init__(self, p: Problem, plan: Plan, outcome: Outcome, free: Ints) -> None:
         self._problem = p
+        self._plan = plan
         self._checks = Checks(p)
+        used = Counter(claim.reservation_id for claim in plan.claims)
+        self._explain = _NotInSlot(self._checks, PlanExplainer(self._checks, outcome, free), used)
+        self._known: dict[tuple[int, _Node], tuple[_ReservationReason, ...]] = {}
+        self._best_of: dict[int, dict[int, _Best]] = {}
 
-    def not_reserved(self, plan: Plan, outcome: Outcome, free: Ints) -> tuple[NotReserved, ...]:
+    def not_reserved(self) -> tuple[NotReserved, ...]:
         """For each pod that is not in a reservation, the reason of each reservation; empty if reservations are not used."""
         p = self._problem
         if not p.settings.reserved_capacity or not p.ledger:
             return ()
-        nodes, in_slots = _nodes(p, plan), _in_slots(p, plan)
-        used = Counter(claim.reservation_id for claim in plan.claims)
-        explain = _NotInSlot(self._checks, PlanExplainer(self._checks, outcome, free), used)
+        nodes, in_slots = _nodes(p, self._plan), _in_slots(p, self._plan)
         found = []
         for c, pod_class in enumerate(p.classes):
             by_node: dict[_Node, list[str]] = {}
             for pod in pod_class.pods:
                 if pod.uid not in in_slots:
                     by_node.setdefault(nodes.get(pod.uid, _Node()), []).append(pod.uid)
-            best = self._best(c) if by_node else {}
             for node, uids in by_node.items():
-                reasons = reservation_reasons.group_by_cause(p, explain.reasons(c, node, best))
+                reasons = reservation_reasons.group_by_cause(p, self._reasons(c, node))
                 found += [NotReserved(uid, reasons) for uid in uids]
         return tuple(sorted(found, key=lambda one: one.pod))
+
+    def explained_claims(self) -> tuple[PlannedClaim, ...]:
+        """The claims of the plan. Those without a slot have the reason of each reservation: that of the pods that
+        exclude it, if their pods have different ones. The work is bounded: claims beyond the bound have
+        the reason NotCompared."""
+        p = self._problem
+        if not p.settings.reserved_capacity or not p.ledger:
+            return self._plan.claims
+        class_of = {pod.uid: c for c, pod_class in enumerate(p.classes) for pod in pod_class.pods}
+        known: dict[tuple[tuple[int, ...], _Node], tuple[Reason, ...]] = {}
+        found = []
+        for claim in self._plan.claims:
+            if claim.reservation_id is None:
+                counted = Counter(class_of[uid] for uid in claim.pods)
+                classes = tuple(sorted(c for c, _ in counted.most_common(_CLASSES_MAX)))
+                key = classes, _node_of(p, claim)
+                if key not in known and len(self._known) * len(p.ledger) < _EXPLAINED_MAX:
+                    known[key] = self._of_all(*key)
+                claim = claim._replace(not_reserved=known.get(key, _NOT_COMPARED))  # noqa: PLW2901
+            found.append(claim)
+        return tuple(found)
+
+    def _of_all(self, classes: Iterable[int], node: _Node) -> tuple[Reason, ...]:
+        by_class = list({self._reasons(c, node): None for c in classes})
+        hardest = (
+            by_class[0]
+            if len(by_class) == 1
+            else (min(of_one, key=_hardness) for of_one in zip(*by_class, strict=True))
+        )
+        return reservation_reasons.group_by_cause(self._problem, hardest)
+
+    def _reasons(self, c: int, node: _Node) -> tuple[_ReservationReason, ...]:
+        if (c, node) not in self._known:
+            if c not in self._best_of:
+                self._best_of[c] = self._best(c)
+            self._known[c, node] = tuple(self._explain.reasons(c, node, self._best_of[c]))
+        return self._known[c, node]
 
     def _best(self, c: int) -> dict[int, _Best]:
         """By reservation, the offering that passes the most checks; of equal ones, that of the first NodePool."""
@@ -108,8 +172,9 @@ class _NotInSlot:
         self._checks = checks
         self._explain = explain
         self._used = used
+        self._no_slot: dict[tuple[str, bool], CodeAndText | None] = {}
 
-    def reasons(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[tuple[str, ReasonCode, str]]:
+    def reasons(self, c: int, node: _Node, best: dict[int, _Best]) -> Iterator[_ReservationReason]:
         known: dict[object, CodeAndText] = {}
         largest = self._largest(c, best)
         for i, id_ in enumerate(self._checks.reservation_ids):
@@ -212,8 +277,7 @@ class _NotInSlot:
         """Why a pod that fits a reservation is not in it."""
         p, checks = self._checks.problem, self._checks
         here = checks.offers(one.pool)
-        offering = here.rows.offering(one.row)
-        no_slot = reservation_reasons.why_no_slot(p, id_, healthy=offering.healthy, used=self._used[id_])
+        no_slot = self._why_no_slot(id_, healthy=here.rows.offering(one.row).healthy)
         if no_slot is not None:
             return no_slot
         if node.name is not None:
@@ -249,6 +313,15 @@ class _NotInSlot:
             )
         return ReasonCode.PACKING, "has a free slot, and the packing uses other capacity"
 
+    def _why_no_slot(self, id_: str, *, healthy: bool) -> CodeAndText | None:
+        """Equal for all pods of the plan, so it is computed once."""
+        if (id_, healthy) not in self._no_slot:
+            found = reservation_reasons.why_no_slot(
+                self._checks.problem, id_, healthy=healthy, used=self._used[id_]
+            )
+            self._no_slot[id_, healthy] = found
+        return self._no_slot[id_, healthy]
+
     def _preferred(self, c: int, one: _Best, row: Mask, inside: Domains) -> str:
         """What the pod prefers that a node in the reservation does not have; empty: nothing."""
         checks = self._checks
@@ -275,10 +348,18 @@ def _nodes(p: Problem, plan: Plan) -> dict[str, _Node]:
         node = _Node(name=placed.node, labels=_certain(p, dict(labels.get(placed.node, ()))))
         found.update(dict.fromkeys(placed.pods, node))
     for claim in plan.claims:
-        shared = len(claim.pods) > 1
-        node = _Node(pool=claim.node_pool, shared=shared, labels=_certain(p, _single(claim.requirements)))
-        found.update(dict.fromkeys(claim.pods, node))
+        found.update(dict.fromkeys(claim.pods, _node_of(p, claim)))
     return found
+
+
+def _node_of(p: Problem, claim: PlannedClaim) -> _Node:
+    shared = len(claim.pods) > 1
+    return _Node(pool=claim.node_pool, shared=shared, labels=_certain(p, _single(claim.requirements)))
+
+
+def _hardness(reason: _ReservationReason) -> int:
+    """0 if a node with the pod cannot use the reservation at all."""
+    return _FITS.index(reason[1]) + 1 if reason[1] in _FITS else 0
 
 
 def _certain(p: Problem, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
