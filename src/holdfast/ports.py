@@ -250,10 +250,13 @@ class Compute(Protocol):
 
 
 class Recorder(Protocol):
-    """Events and metrics. Never raises or blocks: a lost event must not stop a reconcile."""
+    """Events, recent decisions and metrics. Never raises or blocks: a lost event must not stop a reconcile."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
         """Emits an event on an object; equal events within two minutes are sent once."""
+
+    def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
+        """Adds to the list of recent decisions, after a decision was carried out. `type_`: model.decisions.DecisionType."""
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         """Adds to a counter."""

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from holdfast.api.meta import Object
 
@@ -49,10 +49,15 @@ class CollectingRecorder:
         self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self.observed: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
         self.events: list[tuple[str, str, str]] = []
+        self.decisions: list[tuple[str, str, str]] = []
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
         del warning
         self.events.append((about.metadata.name, reason, message))
+
+    def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
+        del reasons
+        self.decisions.append((type_, about.metadata.name, text))
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         self.counts[metric, tuple(sorted(labels.items()))] += int(by)

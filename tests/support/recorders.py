@@ -1,7 +1,7 @@
 """A Recorder that collects events and metrics, for tests without an API server."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from holdfast.api.meta import Object
 
@@ -11,6 +11,7 @@ class KeepingRecorder:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
+        self.decisions: list[tuple[str, str, str]] = []
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.gauges: dict[tuple[str, ...], float] = {}
         self.observed: dict[tuple[str, ...], list[float]] = {}
@@ -18,6 +19,10 @@ class KeepingRecorder:
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
         del warning
         self.events.append((about.metadata.name, reason, message))
+
+    def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
+        del reasons
+        self.decisions.append((type_, about.metadata.name, text))
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         self.counts[metric, *labels.values()] += int(by)

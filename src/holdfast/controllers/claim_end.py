@@ -9,6 +9,7 @@ from typing import Final
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.core.reservations import deadlines
+from holdfast.model.decisions import DecisionType
 from holdfast.ports import Clock, Kube, Recorder
 from holdfast.runtime.metrics import Metric
 from holdfast.state.conversion import times
@@ -30,8 +31,9 @@ class ClaimEnd:
         self._clock = clock
         self._recorder = recorder
 
-    async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None) -> bool:
-        """Returns whether this call deleted the NodeClaim. `until_s`: when the cloud terminates the instance."""
+    async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None, why: str = "") -> bool:
+        """Returns whether this call deleted the NodeClaim. `reason` is the label of the metric, `why` a sentence.
+        `until_s`: when the cloud terminates the instance."""
         try:
             if until_s is not None:
                 claim = await self._limited(claim, until_s)
@@ -41,6 +43,8 @@ class ClaimEnd:
         except errors.NotFound:
             return False
         self.count(claim, reason)
+        name = claim.metadata.name
+        self._recorder.decision(DecisionType.REMOVAL, claim, f"Deleted NodeClaim {name}: {why or reason}")
         return True
 
     def count(self, claim: NodeClaim, reason: str) -> None:

@@ -16,7 +16,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.scheduling.output.plan import PlannedClaim
-from holdfast.model import label_rules, resources
+from holdfast.model import label_rules, prices, resources, wording
 from holdfast.model.requirements import Requirements
 from holdfast.ports import Recorder
 from holdfast.runtime.metrics import Metric
@@ -78,6 +78,23 @@ def hold_annotations(one: Replacement, pods: Iterable[Pod]) -> dict[str, str]:
     if one.waits_for_instance is None:
         return {}
     return {names.WAITS_FOR_INSTANCE: one.waits_for_instance, names.HELD_FOR: pod_states.makers(pods)}
+
+
+def created_text(planned: PlannedClaim, claim: NodeClaim) -> str:
+    """One sentence: the NodeClaim, its pods and the offering that the plan counts on."""
+    paid = (
+        f"reserved in {planned.reservation_id}"
+        if planned.reservation_id
+        else f"{planned.capacity_type}, {_usd(planned.price_nano_usd_per_hour)}"
+    )
+    return (
+        f"Created NodeClaim {claim.metadata.name} for {wording.count(len(planned.pods), 'pod')}: "
+        f"{planned.instance_type} in {planned.zone}, {paid}"
+    )
+
+
+def _usd(price_nano: int | None) -> str:
+    return "price unknown" if price_nano is None else f"${prices.text(price_nano)} an hour"
 
 
 def count(recorder: Recorder, claim: NodeClaim, reason: str) -> None:

@@ -83,7 +83,7 @@ class InstanceStatuses:
         if since_s is not None and now_s - since_s < _PATIENCE_S:
             return False
         until_s = None if since_s is None else now_s
-        if not await self._claim_end.end(claim, status.category, until_s=until_s):
+        if not await self._claim_end.end(claim, status.category, until_s=until_s, why=status.message):
             return False
         since = f", since {times.text(since_s)}" if since_s is not None else ""
         for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):

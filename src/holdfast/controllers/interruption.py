@@ -15,6 +15,7 @@ from holdfast import errors
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.model.decisions import DecisionType
 from holdfast.model.notices import Notice
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
@@ -97,9 +98,10 @@ class Interruption:
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:
             self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
+        self._recorder.decision(DecisionType.INTERRUPTION, claim, f"{notice.message}{by}")
         if not notice.terminates_instances:
             return False
-        ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s)
+        ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s, why=notice.message)
         for obj in objects:
             message = f"Interruption triggered termination for the {obj.kind}"
             self._recorder.event(obj, "TerminatingOnInterruption", message, warning=True)

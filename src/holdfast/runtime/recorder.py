@@ -6,7 +6,7 @@ controller cannot flood the API server. While the API server is unreachable, eve
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from holdfast.api.cluster import Event, EventSource
 from holdfast.api.meta import Object, ObjectMeta
 from holdfast.api.pods import ObjectReference
 from holdfast.ports import Clock, Ids, Kube
+from holdfast.runtime.decision_log import DecisionLog
 from holdfast.runtime.metrics import Metrics
 
 _SAME_WITHIN_S: Final = 120.0
@@ -35,6 +36,7 @@ class KubeRecorder:
         self._metrics = metrics
         self._clock = clock
         self._ids = ids
+        self.decisions = DecisionLog(clock)
         self._sent_s: OrderedDict[tuple[str, ...], float] = OrderedDict()
         self._queue: deque[Event] = deque()
         self._filled = asyncio.Event()
@@ -73,6 +75,9 @@ class KubeRecorder:
             )
         )
         self._filled.set()
+
+    def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
+        self.decisions.add(type_, about, text, reasons)
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         self._metrics.count(metric, labels, by)

@@ -30,6 +30,8 @@ from holdfast.core.disruption.commands import Action, Decision, DecisionCache, D
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
 from holdfast.core.scheduling.input import columns
+from holdfast.model import prices
+from holdfast.model.decisions import DecisionType
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
@@ -143,6 +145,7 @@ class Disruption:
             due_s = self._clock.monotonic_s() + _VALIDATION_S
             self._pending = _Pending(decision.command, due_s, self._cache.moves)
         self._cache = decision.cache
+        self._cluster_state.reasons.decided(decision, self._clock.now_s())
         self._reporter.decided(decision, self._clock.monotonic_s() - began_s)
         return decision
 
@@ -177,8 +180,20 @@ class Disruption:
             self._log.info("abandoning disruption attempt", error=str(error), command=command.why)
             return RequeueAfter(_EVERY_S, f"the command was not started: {error}")
         self._reporter.started(command, claims)
+        self._report_started(command, claims)
         did = f"disrupting node(s) {', '.join(command.candidates)}: {command.reason}/{command.action}: {command.why}"
         return RequeueAfter(_AGAIN_S, "next decision", did)
+
+    def _report_started(self, command: DisruptionCommand, claims: tuple[NodeClaim, ...]) -> None:
+        saved = command.saves_nano_usd_per_hour
+        savings = [f"It saves ${prices.text(saved)} an hour."] if saved > 0 else []
+        into = [
+            f"Replacement: {one.claim.instance_type} in {one.claim.zone}, {one.claim.capacity_type}"
+            for one in command.replacements
+        ]
+        for claim in claims:
+            text = f"{command.action.title()} node {claim.status.node_name}: {command.reason}: {command.why}"
+            self._recorder.decision(DecisionType.DISRUPTION, claim, text, [*savings, *into])
 
     async def _check_pods(self, claims: tuple[NodeClaim, ...], cluster: DisruptionInput) -> None:
         """Raises NotReady if a candidate has, or is nominated for, a pod that was not in the decision's snapshot: the
@@ -236,4 +251,4 @@ class Disruption:
             claim = self._claims.get(("", one.claim))
             if claim is not None:
                 self._recorder.event(claim, "SlotTaken", one.why, warning=True)
-                await self._end.end(claim, "insufficient_capacity")
+                await self._end.end(claim, "insufficient_capacity", why=one.why)

@@ -171,7 +171,7 @@ class Queue:
         about = f"{command.reason}/{command.action.title()}: {command.why}"
         for claim in candidates:
             self._report(claim, "DisruptionTerminating", "Disrupting {}: " + about)
-            await self._end.end(claim, command.reason.lower(), until_s=until_s)
+            await self._end.end(claim, command.reason.lower(), until_s=until_s, why=about)
 
     async def _roll_back(self, command: DisruptionCommand, candidates: list[NodeClaim], why: str) -> Done:
         """Replacements with an instance are kept: emptiness deletes them if no pod uses them (D-47)."""

@@ -23,6 +23,7 @@ from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.core.disruption import waiting_replacements
 from holdfast.model import prices
+from holdfast.model.decisions import DecisionType
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.snapshot import CloudLabels
@@ -60,6 +61,7 @@ class Launch:
         self._kube = ports.kube
         self._clock = ports.clock
         self._ids = ports.ids
+        self._recorder = ports.recorder
         self._moving = asyncio.Lock()  # two claims must not move to one slot
         self._failures: dict[str, _Failures] = {}  # by uid
         self._suitable = _Suitable(ports.cloud.labels)
@@ -135,6 +137,11 @@ class Launch:
             case RequeueAfter() | Delete():
                 return outcome
             case _Failed(error):
+                self._recorder.decision(
+                    DecisionType.LAUNCH_FAILED,
+                    draft.claim,
+                    f"Launch of NodeClaim {draft.name} failed: {error}",
+                )
                 draft.conditions.put(
                     claim_conditions.LAUNCHED, conditions.UNKNOWN, "LaunchFailed", str(error)
                 )
@@ -143,6 +150,7 @@ class Launch:
     def _launched_with(self, draft: Draft, instance: Instance, types: tuple[InstanceType, ...]) -> None:
         offering = launched_claim.fill(draft, instance, types, self._cloud.labels.well_known)
         price = offering.price_nano_usd_per_hour if offering is not None else None
+        self._report_launched(draft, instance)
         self._log.info(
             "launched nodeclaim",
             nodeclaim=draft.name,
@@ -153,6 +161,14 @@ class Launch:
             capacity_type=instance.capacity_type,
             reservation=instance.reservation_id,
             price_usd_per_hour=prices.text(price) if price is not None else None,
+        )
+
+    def _report_launched(self, draft: Draft, instance: Instance) -> None:
+        where = f"{instance.instance_type} in {instance.zone}"
+        paid = f"reserved in {instance.reservation_id}" if instance.reservation_id else instance.capacity_type
+        id_ = instance.provider_id.rpartition("/")[2]
+        self._recorder.decision(
+            DecisionType.LAUNCHED, draft.claim, f"Launched {id_} for NodeClaim {draft.name}: {where}, {paid}"
         )
 
     def _failed(self, uid: str) -> float:

@@ -17,6 +17,7 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.nodeclaim.subreconciler import Delete, SubReconciler
 from holdfast.controllers.nodeclaim.termination import Termination
+from holdfast.model.decisions import DecisionType
 from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, key_of
@@ -140,11 +141,12 @@ class Lifecycle:
         if end.reason == "insufficient_capacity":
             message = f"NodeClaim {draft.name} event: {end.message}"
             self._recorder.event(claim, "InsufficientCapacityError", message, warning=True)
+            self._recorder.decision(DecisionType.LAUNCH_FAILED, claim, f"Launch failed: {end.message}")
             nominated = frozenset(self._cluster_state.nominations.pods_of(draft.name))
             for pod in self._pods:
                 if pod.metadata.uid in nominated:
                     self._recorder.event(pod, "InsufficientCapacityError", message, warning=True)
-        await self._claim_end.end(claim, end.reason)
+        await self._claim_end.end(claim, end.reason, why=end.message)
         if end.reason in _REPLANNED:
             self._trigger()
 

@@ -29,6 +29,7 @@ from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output import admission, report
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.solve import solve
+from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
@@ -303,6 +304,12 @@ class Provisioner:
             planned.pods, written.metadata.name, ready=False, written=True
         )
         claim_writing.count(self._recorder, written, "provisioned")
+        self._recorder.decision(
+            DecisionType.LAUNCH,
+            written,
+            claim_writing.created_text(planned, written),
+            [*(reason.sentence for reason in planned.not_reserved)],
+        )
         for pod in self._pods_by_uid(planned.pods):
             self._recorder.event(
                 pod, report.NOMINATED, f"Pod should schedule on: nodeclaim/{written.metadata.name}"
@@ -369,6 +376,9 @@ class Provisioner:
         for one in events:
             if one.pod in by_uid:
                 self._recorder.event(by_uid[one.pod], one.event, one.text, warning=one.warning)
+        self._cluster_state.reasons.planned(
+            plan, result.rejected, (*result.unserved, *decided.unusable), self._clock.now_s()
+        )
         self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced))
         self._recorder.gauge(IGNORED, {}, len(result.rejected))
         for zone in self._zones | set(decided.by_zone):

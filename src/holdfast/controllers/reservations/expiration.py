@@ -69,14 +69,14 @@ class Expiration:
         return planned or labels.get(self._label or "", "")
 
     async def _end(self, claim: NodeClaim, deadline: Deadline) -> bool:
-        if not await self._claim_end.end(claim, REASON, until_s=deadline.until_s):
-            return False
         now_s = self._clock.now_s()
         ends, taken = (wording.moment(at_s, now_s) for at_s in (deadline.ends_s, deadline.until_s))
         text = (
             f"block {deadline.reservation_id} ends at {ends}, and its instances are terminated from {taken} on (UTC): "
             "the node is drained until then, whatever disruption budgets allow"
         )
+        if not await self._claim_end.end(claim, REASON, until_s=deadline.until_s, why=text):
+            return False
         for obj in (claim, *self._nodes.get(claim.status.provider_id or "")):
             self._recorder.event(obj, "ReservationEnding", text, warning=True)
         return True

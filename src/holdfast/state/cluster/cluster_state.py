@@ -34,6 +34,7 @@ from holdfast.runtime.cache import Caches
 from holdfast.state.cluster import held_capacity
 from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import Nominations
+from holdfast.state.cluster.recent_reasons import RecentReasons
 from holdfast.state.cluster.watched_claims import WatchedClaims
 from holdfast.state.cluster.watched_nodes import WatchedNodes
 from holdfast.state.cluster.watched_pod_context import WatchedPodContext
@@ -112,6 +113,7 @@ class ClusterState:
         self._ours = (self._terms.kind.api_version.partition("/")[0], self._terms.kind.kind)
         self._ledger_lag_s = ledger_lag_s
         self.nominations = Nominations(clock)
+        self.reasons = RecentReasons()
         rules = LabelRules(cloud.labels.well_known, key_aliases)
         self._pods = WatchedPods(caches.of(Pod), rules, clock=clock)
         self._pod_context = WatchedPodContext(caches, self._pods, spreads)

@@ -5,7 +5,7 @@ has a fence that lets no write pass; only `dry_runs` has one without, and sends 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -194,6 +194,9 @@ class _NoRecorder:
     """The Recorder port without metrics and events."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        pass
+
+    def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
         pass
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:

@@ -1,0 +1,52 @@
+"""The reasons of the last plan and the last disruption decision: why pods are not placed, why nodes are not disrupted.
+
+The provisioner and disruption replace them with each decision; `app.explanations` reads them. They are not
+stored: after a restart the first plan replaces them, and events have the texts.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.core.disruption.commands import Blocker, Decision
+from holdfast.core.scheduling.output.plan import Plan, Unplaced
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReasons:
+    at_s: int
+    unplaced: Mapping[str, Unplaced]  # by uid of the pod
+    price_nano_usd_per_hour: int
+    baseline_nano_usd_per_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionReasons:
+    at_s: int
+    blockers: Mapping[str, tuple[Blocker, ...]]  # by node
+    command: str = ""  # why nodes are disrupted, if they are
+
+
+@dataclass(slots=True)
+class RecentReasons:
+    plan: PlanReasons | None = None  # None: no plan was made yet
+    disruption: DisruptionReasons | None = None
+    unserved: Mapping[str, str] = field(default_factory=dict)  # by NodePool: why no plan uses it
+
+    def planned(
+        self,
+        plan: Plan,
+        rejected: Iterable[Unplaced],
+        unserved: Iterable[tuple[str, str]],
+        at_s: int,
+    ) -> None:
+        unplaced = {one.pod: one for one in (*plan.unplaced, *rejected)}
+        self.plan = PlanReasons(at_s, unplaced, plan.price_nano_usd_per_hour, plan.baseline_nano_usd_per_hour)
+        self.unserved = dict(unserved)
+
+    def decided(self, decision: Decision, at_s: int) -> None:
+        command = decision.command
+        self.disruption = DisruptionReasons(
+            at_s,
+            {one.node: one.blockers for one in decision.undisrupted},
+            "" if command is None else f"{command.reason}: {command.why}",
+        )
