@@ -23,6 +23,9 @@ ELSEWHERE: Final[Mapping[str, str | None]] = {
     "log-format": "logFormat",
     "metrics-port": "controller.metrics.port",
     "health-probe-port": "controller.healthProbe.port",
+    "api-port": "controller.api.port",
+    "api-bind-address": None,  # `controller.api.enabled` sets it
+    "dashboard": "controller.api.dashboard",
     "kubeconfig": None,  # the pod uses its service account
     "context": None,
     "bind-address": None,  # the kubelet must reach the probes
@@ -194,6 +197,7 @@ def test_container_has_no_privileges_and_karpenters_probes(objects: list[dict[st
         }
     ports = {port["name"]: str(port["containerPort"]) for port in container["ports"]}
     environment = charts.environment(objects)
+    assert ports.pop("http-api", environment["API_PORT"]) == environment["API_PORT"]
     assert ports == {"http-metrics": environment["METRICS_PORT"], "http": environment["HEALTH_PROBE_PORT"]}
     assert container["args"] == ["run"]
 
@@ -239,7 +243,17 @@ def test_default_values_are_the_defaults_of_the_settings(defaults: list[dict[str
         if setting.name == "feature-gates":
             continue
         assert text(value(values, name)) == setting.default, name
-    assert settings.read({}, charts.environment(defaults)) == settings.read({}, CLUSTER)
+    environment = charts.environment(defaults)
+    assert environment.pop("API_BIND_ADDRESS") == "all"
+    assert settings.read({}, environment) == settings.read({}, CLUSTER)
+
+
+def test_json_api_is_reachable_only_if_enabled(defaults: list[dict[str, Any]]) -> None:
+    disabled = charts.render("defaults", "--set", "controller.api.enabled=false")
+    for objects, bind_address, names in ((defaults, "all", {"http-api"}), (disabled, "127.0.0.1", set())):
+        (service,) = [one for one in objects if one["kind"] == "Service"]
+        assert {port["name"] for port in service["spec"]["ports"]} - {"http-metrics"} == names
+        assert charts.environment(objects)["API_BIND_ADDRESS"] == bind_address
 
 
 @pytest.mark.fact("aws-10.1.4")

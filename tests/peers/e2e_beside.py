@@ -170,7 +170,7 @@ class Cluster:
             token = self.arena.token_of(account, NAMESPACE)
             kubeconfig.write_text(self.arena.sandbox.address.kubeconfig(token), encoding="utf-8")
             metrics, health = next(ports), next(ports)
-            where = {"METRICS_PORT": str(metrics), "HEALTH_PROBE_PORT": str(health)}
+            where = {"METRICS_PORT": str(metrics), "HEALTH_PROBE_PORT": str(health), "API_PORT": "0"}
             environ = common | more | where | {"KUBECONFIG": str(kubeconfig)}
             self.arena.start(name, *flags, environ=environ, port=health)
 

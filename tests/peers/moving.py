@@ -58,6 +58,7 @@ class Fleet:
             "LEADER_ELECTION_NAMESPACE": NAMESPACE,
             "METRICS_PORT": str(metrics),
             "HEALTH_PROBE_PORT": str(health),
+            "API_PORT": "0",
             "HOME": str(home),
         }
         self._running = Processes(home, RealClock(), _program)

@@ -243,6 +243,7 @@ def _environ(env: sandbox.Sandbox) -> dict[str, str]:
         "BIND_ADDRESS": "127.0.0.1",
         "METRICS_PORT": "0",
         "HEALTH_PROBE_PORT": "0",
+        "API_PORT": "0",
         "BATCH_IDLE_DURATION": "0s",
         "LOG_FORMAT": "json",
     }

@@ -68,6 +68,9 @@ subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
   "LOG_LEVEL" (ternary "warning" .Values.logLevel (eq "warn" (default "" .Values.logLevel)))
   "METRICS_PORT" (toJson .Values.controller.metrics.port)
   "HEALTH_PROBE_PORT" (toJson .Values.controller.healthProbe.port)
+  "API_PORT" (toJson .Values.controller.api.port)
+  "API_BIND_ADDRESS" (ternary "all" "127.0.0.1" .Values.controller.api.enabled)
+  "DASHBOARD" (toJson .Values.controller.api.dashboard)
   "FEATURE_GATES" (include "holdfast.featureGates" .)
 -}}
 {{- range $name, $variable := include "holdfast.variables" . | fromYaml -}}

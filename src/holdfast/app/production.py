@@ -16,7 +16,7 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.cluster import Service
-from holdfast.app import rights
+from holdfast.app import explaining, rights
 from holdfast.app.karpenter import Detector
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Program, Settings
@@ -186,11 +186,18 @@ async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
         async with (
             health.serve(probes, host=host, port=program.health_probe_port) as health_port,
             health.serve(page, host=host, port=program.metrics_port) as metrics_port,
+            explaining.serving(
+                explaining.explain(app),
+                app,
+                host=program.api_bind_address,
+                port=program.api_port,
+                page=program.dashboard,
+            ) as api_port,
         ):
-            yield {"health_probe_port": health_port, "metrics_port": metrics_port}
+            yield {"health_probe_port": health_port, "metrics_port": metrics_port, "api_port": api_port}
     except OSError as error:
         raise errors.InvalidInput(
-            f"--metrics-port, --health-probe-port: cannot listen: {error.strerror}"
+            f"--metrics-port, --health-probe-port, --api-port: cannot listen: {error.strerror}"
         ) from error
 
 

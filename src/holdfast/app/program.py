@@ -170,7 +170,7 @@ class App:
         reader = Client(transport=adapters.transport, clock=clock, ids=ids, settings=once, outage=outage)
         self._server_time = ServerTime(reader, clock)
         self._election = _election(settings, adapters, outage)
-        leads = self._election.leads if self._election is not None else fence.always
+        self.leads = leads = self._election.leads if self._election is not None else fence.always
         client = Client(
             transport=adapters.transport,
             clock=clock,
@@ -413,5 +413,5 @@ def _election(settings: Settings, adapters: Adapters, outage: Outage) -> Electio
         clock=adapters.clock,
         ids=adapters.ids,
         settings=settings.election,
-        identity=adapters.ids.token(),
+        identity="_".join(filter(None, (settings.replica, adapters.ids.token()))),
     )

@@ -10,7 +10,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -85,6 +85,7 @@ class Settings:
     client: ClientSettings = field(default_factory=ClientSettings)
     election: LeaseSettings | None = None  # None: no leader election
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
+    replica: str = ""  # the name of the pod that this process runs in, if any
     ownership: Ownership = ALONE  # which NodePools, and so which objects, are ours
     strict: bool = False  # an unexpected error ends the program: for simulations and CI
 
@@ -100,6 +101,9 @@ class Program:
     bind_address: str = ""  # empty: all addresses
     metrics_port: int = 8080
     health_probe_port: int = 8081
+    api_port: int = 8082
+    api_bind_address: str = "127.0.0.1"  # empty: all addresses
+    dashboard: bool = False
     log_level: logs.Level = "info"
     log_format: str = "auto"
     beside_karpenter: bool = False
@@ -182,6 +186,11 @@ def _address(written: str) -> str:
         return str(ipaddress.ip_address(written))
     except ValueError:
         raise ValueError("is not an IP address") from None
+
+
+def _listening(written: str) -> str:
+    """Empty: all addresses."""
+    return "" if written == "all" else _address(written)
 
 
 def _ca_bundle(written: str) -> str:
@@ -294,6 +303,9 @@ TABLE: Final = (
     Setting("metrics-port", "8080", "Port of /metrics.", _number(0, _PORTS - 1)),
     Setting("health-probe-port", "8081", "Port of /healthz and /readyz.", _number(0, _PORTS - 1)),
     Setting("bind-address", "", "Address of both ports. Default: all addresses.", _address),
+    Setting("api-port", "8082", "Port of the JSON API that explains decisions.", _number(0, _PORTS - 1)),
+    Setting("api-bind-address", "127.0.0.1", "Address of the JSON API; all: all addresses. It has no authentication.", _listening),
+    Setting("dashboard", "false", "Serve the web page on the port of the JSON API.", _flag),
     Setting("scheduler-config", "", "Default topology spread constraints of kube-scheduler, as YAML or JSON.", _scheduler),
     Setting("log-level", "info", "Minimum level of log lines.", _word(tuple(logs.LEVELS), str)),
     Setting("log-format", "auto", "json, text, or auto: text on a terminal, else json.", _word(("auto", "json", "text"), str)),
@@ -334,13 +346,16 @@ def read(flags: Mapping[str, str], environ: Mapping[str, str]) -> Program:
         if variable.startswith(_ENDPOINT_VARIABLE) and environ[variable]:
             _read(_url, variable, environ[variable])
     return Program(
-        app=_app(found),
+        app=replace(_app(found), replica=environ.get("POD_NAME") or environ.get("HOSTNAME", "")),
         kubeconfig=found["kubeconfig"],
         context=found["context"],
         region=found["aws-region"],
         bind_address=found["bind-address"],
         metrics_port=found["metrics-port"],
         health_probe_port=found["health-probe-port"],
+        api_port=found["api-port"],
+        api_bind_address=found["api-bind-address"],
+        dashboard=found["dashboard"],
         log_level=found["log-level"],
         log_format=found["log-format"],
         beside_karpenter=found["beside-karpenter"],

@@ -22,10 +22,17 @@ class DecisionLog:
         self._clock = clock
         self._kept: deque[Decision] = deque(maxlen=MAX)
         self._last_id = 0
+        self._began_s = clock.now_s()
 
     @property
     def last_id(self) -> int:
         return self._last_id
+
+    @property
+    def since_s(self) -> int:
+        """No decision before this time is kept."""
+        first_s = self._kept[0].at_s if len(self._kept) == MAX else self._began_s
+        return max(first_s, self._clock.now_s() - AGE_S)
 
     def add(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
         self._last_id += 1

@@ -40,7 +40,8 @@ class Manager:
         supervisor: Supervisor,
     ) -> None:
         self._supervisor = supervisor
-        self._is_controlling = False
+        self.is_controlling = False
+        self.leading_since_s: int | None = None
         self._may_release = True
         self._caches = caches
         self._controllers = controllers
@@ -67,7 +68,7 @@ class Manager:
 
     def stuck(self) -> str:
         """Which controllers make no progress, and why; empty while this replica does not lead."""
-        if not self._is_controlling:
+        if not self.is_controlling:
             return ""
         found = ((controller.name, controller.stuck()) for controller in self._controllers)
         return "; ".join(f"{name}: {why}" for name, why in found if why)
@@ -119,12 +120,12 @@ class Manager:
             if renewal is not None:
                 await _before(stopping, self._catch_up())
             running += [asyncio.create_task(c.run()) for c in self._controllers]
-            self._is_controlling = True
+            self.is_controlling, self.leading_since_s = True, self._clock.now_s()
             await asyncio.wait(
                 {stopping, *running, *([renewal] if renewal else [])}, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            self._is_controlling = False
+            self.is_controlling, self.leading_since_s = False, None
             for task in running:
                 task.cancel()
             ended = await asyncio.gather(*(c.stop(grace_s=_GRACE_S) for c in self._controllers))

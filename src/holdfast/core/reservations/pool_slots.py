@@ -26,13 +26,20 @@ def of_pool(
 ) -> PoolSlots:
     """`pool`: the requirements of the NodePool's template. `types`: the instance types of its class. `upcoming`: the
     reservations that have not started."""
-    free = {
+    free = free_slots(pool, types, well_known)
+    started = [slots for id_, slots in free.items() if id_ not in upcoming]
+    return PoolSlots(len(started), sum(started))
+
+
+def free_slots(
+    pool: Requirements, types: Iterable[InstanceType], well_known: AbstractSet[str]
+) -> dict[str, int]:
+    """The reservations that the NodePool may use, with their free slots."""
+    return {
         offering.reservation_id: offering.available
         for known in types
         for offering in known.offerings
         if offering.reservation_id is not None
-        and offering.reservation_id not in upcoming
         and pool.compatible(offering.requirements, well_known)
         and pool.intersects(known.requirements)
     }
-    return PoolSlots(len(free), sum(free.values()))

@@ -176,12 +176,21 @@ class ClusterState:
         await self._claims.see_changed()
         return self._bare(counted, await self._instances(counted.counts))
 
+    def last_slots(self) -> Snapshot:
+        """The same from the last readings, without a call to the cloud: for reports."""
+        return self._bare(self._counted, (*self._listed_instances, *self._gone))
+
+    @property
+    def types(self) -> Mapping[str, tuple[InstanceType, ...]]:
+        """The instance types of the last snapshot, by name of node class."""
+        return self._supplied.of_class
+
     @contextlib.contextmanager
     def holding(self, wanted: Counter[str]) -> Iterator[Counter[str]]:
         """Yields how many of the wanted slots are free now, by reservation, and holds them while the caller writes the
         NodeClaims. Provisioning and disruption plan at the same time, so a slot that is free in one's snapshot may
         already be held by the other."""
-        bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
+        bare = self.last_slots()
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
         found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), self._ledger_lag_s)
         granted = Counter(

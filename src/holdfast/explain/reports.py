@@ -1,0 +1,388 @@
+"""Builds the documents that list things: status, reservations, nodes, pending pods, decisions, the plan, search results.
+
+No document calls AWS or the API server: it is built from the caches and the last readings. Long loops yield to the event
+loop. `answers` builds the explanations of single objects.
+"""
+
+import functools
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import names
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.reports import (
+    Costs,
+    DecisionRow,
+    DecisionsReport,
+    LastHour,
+    NodeGroup,
+    NodeRow,
+    NodesReport,
+    PendingGroup,
+    PendingReport,
+    PlannedNode,
+    PlanReport,
+    ReservationRow,
+    ReservationsReport,
+    SearchHit,
+    SearchReport,
+    SlotsReport,
+    StatusReport,
+)
+from holdfast.core.reservations import ledger
+from holdfast.core.reservations.ledger import Entry
+from holdfast.explain import claims, inventory, pods, reservations
+from holdfast.explain.idle_history import IdleHistory
+from holdfast.explain.inventory import Inventory, Prices, usd
+from holdfast.explain.pods import PodInput
+from holdfast.explain.sources import Sources
+from holdfast.model.decisions import Decision, DecisionType
+from holdfast.model.snapshot import Snapshot
+from holdfast.runtime import decision_log, indexes
+from holdfast.state.conversion import times
+
+GROUPS_MAX: Final = 500
+_PENDING_GROUPS_MAX: Final = 100
+_STATUS_GROUPS_MAX: Final = 10
+_EXAMPLES_MAX: Final = 5
+_LAUNCHING_MAX: Final = 100
+_SEARCHED_AT_ONCE: Final = 5_000
+_GROUPED_AT_ONCE: Final = 1_000
+_HITS_MAX: Final = 50
+_RESERVATIONS_AGE_S: Final = 2.0  # how long a list of reservations is reused
+_HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeQuery:
+    search: str = ""
+    capacity_type: str = ""
+    zone: str = ""
+    node_pool: str = ""
+    reservation: str = ""
+    state: str = ""
+    limit: int = 100
+    offset: int = 0
+
+    def matches(self, row: NodeRow) -> bool:
+        wanted = (
+            (self.capacity_type, row.capacity_type),
+            (self.zone, row.zone),
+            (self.node_pool, row.node_pool),
+            (self.reservation, row.reservation),
+            (self.state, row.state),
+        )
+        if any(value and value != has for value, has in wanted):
+            return False
+        return not self.search or any(
+            self.search in text for text in (row.name, row.node_claim, row.instance_type, row.reservation)
+        )
+
+
+class Reports:
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._caches = sources.caches
+        self._cluster_state = sources.cluster_state
+        self._clock = sources.clock
+        self.inventory = Inventory(sources.caches, sources.cloud.labels.reservation_id, sources.clock)
+        self.idle = IdleHistory()
+        self._pods_by_uid = sources.caches.of(Pod).index(indexes.by_uid)
+        self._listed: tuple[float, ReservationsReport] | None = None  # when it was built
+        self._prices: tuple[object, Prices] | None = None
+
+    # --- Reservations -----------------------------------------------------------------------------------
+
+    async def reservations(self) -> ReservationsReport:
+        now = self._clock.monotonic_s()
+        if self._listed is None or now - self._listed[0] >= _RESERVATIONS_AGE_S:
+            self._listed = (now, await self._reservations())
+        return self._listed[1]
+
+    async def _reservations(self) -> ReservationsReport:
+        snapshot, now_s = self._cluster_state.last_slots(), self._clock.now_s()
+        entries = await self._ledger(snapshot)
+        rows = reservations.rows(entries, self._selected_by(), self.prices(), now_s)
+        nano = sum(round((row.idle_usd_per_hour or 0) * 1e9) for row in rows)
+        return ReservationsReport(
+            at=now_s,
+            counted_at=snapshot.counts_read_s,
+            items=rows,
+            idle_usd_per_hour=usd(nano),
+            without_price=sum(row.idle_usd_per_hour is None for row in rows),
+            idle_usd_day=usd(self.idle.nano_usd),
+            idle_since=self.idle.since_s,
+        )
+
+    async def sample(self) -> None:
+        """Adds what idle slots cost now to the history."""
+        report = await self.reservations()
+        self.idle.add(report.at, round(report.idle_usd_per_hour * 1e9))
+
+    async def _ledger(self, snapshot: Snapshot) -> Mapping[str, Entry]:
+        """In the worker thread: with many reservations it takes long."""
+        count = functools.partial(ledger.ledger, lag_s=self._sources.planning.ledger_lag_s)
+        return await self._sources.compute.run(count, snapshot)
+
+    def _selected_by(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for node_class in self._caches.of(self._sources.cloud.node_classes.kind):
+            for id_ in self._sources.selected(node_class):
+                found[id_].append(node_class.metadata.name)
+        return {id_: sorted(classes) for id_, classes in found.items()}
+
+    async def slots(self, ids: Iterable[str]) -> SlotsReport:
+        await self.inventory.see_changed()
+        snapshot = self._cluster_state.last_slots()
+        by_instance = {one.provider_id: one.name for one in snapshot.claims if one.provider_id}
+        uses = reservations.uses(frozenset(ids), snapshot.instances, self.inventory.rows(), by_instance)
+        return SlotsReport(at=self._clock.now_s(), items=uses)
+
+    # --- Nodes ------------------------------------------------------------------------------------------
+
+    def prices(self) -> Prices:
+        """Built again when the catalog or the prices change."""
+        types, list_prices = self._cluster_state.types, self._sources.cloud.list_prices()
+        key = (tuple(map(id, types.values())), list_prices)
+        if self._prices is None or self._prices[0] != key:
+            self._prices = (key, Prices(types.values(), list_prices))
+        return self._prices[1]
+
+    async def nodes(self, query: NodeQuery) -> NodesReport:
+        await self.inventory.see_changed()
+        found = [row for row in self.inventory.rows() if query.matches(row)]
+        page = found[query.offset : query.offset + query.limit]
+        items = tuple(self.inventory.shown(page, self.prices()))
+        return NodesReport(at=self._clock.now_s(), total=len(found), items=items)
+
+    # --- Pods -------------------------------------------------------------------------------------------
+
+    def pod_input(self, pod: Pod) -> PodInput:
+        """What the caches and the last plan have about a pod."""
+        plan, uid = self._cluster_state.reasons.plan, pod.metadata.uid
+        target = self._cluster_state.nominations.target_of(uid) or ""
+        claim = self._claim_of(pod.spec.node_name or target)
+        return PodInput(
+            pod=pod,
+            now_s=self._clock.now_s(),
+            unplaced=plan.unplaced.get(uid) if plan is not None else None,
+            planned_s=plan.at_s if plan is not None else None,
+            target=target,
+            claim=claim,
+            row=self.inventory.of_claim(claim.metadata.name) if claim is not None else None,
+        )
+
+    def _claim_of(self, target: str) -> NodeClaim | None:
+        """Of the name of a Node or a NodeClaim."""
+        if not target:
+            return None
+        found = self._caches.of(NodeClaim).get(("", target))
+        return found if found is not None else self.inventory.claim_of_node(target)
+
+    def pod_names(self, uid: str) -> list[str]:
+        """namespace/name; empty if the pod is deleted."""
+        return [_full_name(pod) for pod in self._pods_by_uid.get(uid)]
+
+    async def pending(self) -> PendingReport:
+        await self.inventory.see_changed()
+        found: dict[tuple[str, str], list[Pod]] = {}
+        waiting = list(self.inventory.waiting())
+        plan, nominations = self._cluster_state.reasons.plan, self._cluster_state.nominations
+        now_s = self._clock.now_s()
+        for number, pod in enumerate(waiting, start=1):
+            uid = pod.metadata.uid
+            unplaced = plan.unplaced.get(uid) if plan is not None else None
+            known = PodInput(pod, now_s, unplaced, target=nominations.target_of(uid) or "")
+            found.setdefault(pods.group(known), []).append(pod)
+            if number % _GROUPED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+        largest = heapq.nlargest(_PENDING_GROUPS_MAX, found.items(), key=lambda one: (len(one[1]), one[0]))
+        return PendingReport(
+            at=now_s, total=len(waiting), groups=tuple(_group(*key, of) for key, of in largest)
+        )
+
+    # --- The rest ---------------------------------------------------------------------------------------
+
+    async def status(self) -> StatusReport:
+        await self.inventory.see_changed()
+        process, plan = self._sources.process, self._cluster_state.reasons.plan
+        listed, pending = await self.reservations(), await self.pending()
+        rows, prices = self.inventory.rows(), self.prices()
+        states = Counter(row.state for row in rows if row.node_claim)
+        return StatusReport(
+            at=self._clock.now_s(),
+            version=process.version,
+            cluster=process.cluster,
+            kubernetes_version=process.kubernetes_version(),
+            leader=process.name,
+            leading_since=process.leading_since_s(),
+            problem=process.problem(),
+            nodes=len(self._caches.of(Node)),
+            launching=states[inventory.LAUNCHING] + states[inventory.STARTING],
+            draining=states[inventory.DRAINING],
+            groups=tuple(_node_groups(rows, prices)),
+            pods=len(self._caches.of(Pod)),
+            pending=pending.total,
+            pending_groups=pending.groups[:_STATUS_GROUPS_MAX],
+            costs=_costs(rows, prices, listed),
+            last_hour=self._last_hour(),
+            failing=process.failing(),
+            planned_at=plan.at_s if plan is not None else None,
+            reservations=len(listed.items),
+            slots=sum(row.total for row in listed.items if row.window != "ended"),
+            slots_used=sum(row.here for row in listed.items),
+            slots_free=sum(row.free for row in listed.items),
+        )
+
+    def _last_hour(self) -> LastHour:
+        count = functools.partial(self._sources.decisions.count, within_s=_HOUR_S)
+        return LastHour(
+            launches=count(DecisionType.LAUNCHED),
+            launch_failures=count(DecisionType.LAUNCH_FAILED),
+            disruptions=count(DecisionType.DISRUPTION),
+            removals=count(DecisionType.REMOVAL),
+            interruptions=count(DecisionType.INTERRUPTION),
+        )
+
+    def decisions(self, *, after: int = 0, limit: int = 100, search: str = "") -> DecisionsReport:
+        now_s = self._clock.now_s()
+        kept = self._sources.decisions.newest(decision_log.MAX if search else limit, after)
+        found = (one for one in kept if search in one.text or search in one.name)
+        items = tuple(row(one) for _, one in zip(range(limit), found, strict=False))
+        return DecisionsReport(at=now_s, since=self._sources.decisions.since_s, items=items)
+
+    async def plan(self) -> PlanReport:
+        await self.inventory.see_changed()
+        plan, nominations = self._cluster_state.reasons.plan, self._cluster_state.nominations
+        by_target: defaultdict[str, list[str]] = defaultdict(list)
+        for uid, target in nominations:
+            by_target[target].append(uid)
+        launching = [
+            one for one in self.inventory.rows() if one.state in (inventory.LAUNCHING, inventory.STARTING)
+        ]
+        shown = tuple(self._planned(one, by_target[one.node_claim]) for one in launching[:_LAUNCHING_MAX])
+        return PlanReport(
+            at=self._clock.now_s(),
+            planned_at=plan.at_s if plan is not None else None,
+            usd_per_hour=usd(plan.price_nano_usd_per_hour) if plan is not None else 0.0,
+            first_fit_usd_per_hour=usd(plan.baseline_nano_usd_per_hour) if plan is not None else 0.0,
+            launching=shown,
+            more_launching=len(launching) - len(shown),
+            nominated=len(nominations),
+        )
+
+    def _planned(self, one: NodeRow, uids: list[str]) -> PlannedNode:
+        found = [name for uid in uids[:_EXAMPLES_MAX] for name in self.pod_names(uid)]
+        return PlannedNode(
+            node_claim=one.node_claim,
+            pods=tuple(found),
+            pod_count=len(uids),
+            text=claims.offering(one, self._caches.of(NodeClaim).get(("", one.node_claim))),
+        )
+
+    async def search(self, text: str) -> SearchReport:
+        await self.inventory.see_changed()
+        hits: list[SearchHit] = []
+        for looked, hit in enumerate(self._searched(text.lower()), start=1):
+            if hit is not None:
+                hits.append(hit)
+            if len(hits) > _HITS_MAX:
+                break
+            if looked % _SEARCHED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+        return SearchReport(at=self._clock.now_s(), items=tuple(hits[:_HITS_MAX]), more=len(hits) > _HITS_MAX)
+
+    def _searched(self, text: str) -> Iterator[SearchHit | None]:
+        """One value for each object: a hit, or None."""
+        for one in self._cluster_state.last_slots().reservations:
+            about = f"{one.instance_type} in {one.zone}"
+            yield SearchHit(kind="reservation", name=one.id, text=about) if text in one.id else None
+        for pool in list(self._caches.of(NodePool)):
+            name = pool.metadata.name
+            yield SearchHit(kind="nodepool", name=name) if text in name.lower() else None
+        for row_ in self.inventory.rows():
+            is_hit = text in row_.name.lower() or text in row_.node_claim.lower()
+            kind = "node" if row_.name != row_.node_claim else "nodeclaim"
+            yield SearchHit(kind=kind, name=row_.name, text=claims.offering(row_)) if is_hit else None
+        for pod in list(self._caches.of(Pod)):
+            meta = pod.metadata
+            is_hit = text in f"{meta.namespace}/{meta.name}".lower()
+            about = pod.spec.node_name or "pending"
+            hit = SearchHit(kind="pod", namespace=meta.namespace, name=meta.name, text=about)
+            yield hit if is_hit else None
+
+
+def row(one: Decision) -> DecisionRow:
+    return DecisionRow(
+        id=one.id,
+        at=one.at_s,
+        type=one.type,
+        kind=one.kind,
+        namespace=one.namespace,
+        name=one.name,
+        text=one.text,
+        reasons=one.reasons,
+    )
+
+
+def _full_name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _group(code: str, text: str, of: list[Pod]) -> PendingGroup:
+    created = [times.epoch_s_or_none(pod.metadata.creation_timestamp) for pod in of]
+    return PendingGroup(
+        code=code,
+        text=text,
+        pods=len(of),
+        examples=tuple(sorted(map(_full_name, of[:_EXAMPLES_MAX]))),
+        oldest=min((at for at in created if at is not None), default=None),
+    )
+
+
+def _node_groups(rows: Iterable[NodeRow], prices: Prices) -> Iterator[NodeGroup]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    nano: Counter[tuple[str, str, str]] = Counter()
+    for one in rows:
+        if one.node_claim and one.capacity_type:
+            key = (one.capacity_type, one.zone, one.node_pool)
+            counts[key] += 1
+            nano[key] += prices.nano(one) or 0
+    for key in sorted(counts)[:GROUPS_MAX]:
+        capacity_type, zone, pool = key
+        yield NodeGroup(
+            capacity_type=capacity_type,
+            zone=zone,
+            node_pool=pool,
+            nodes=counts[key],
+            usd_per_hour=usd(nano[key]),
+        )
+
+
+def _costs(rows: Iterable[NodeRow], prices: Prices, listed: ReservationsReport) -> Costs:
+    nano: Counter[str] = Counter()
+    unknown = 0
+    for one in rows:
+        if not one.node_claim or not one.capacity_type:
+            continue
+        is_reserved = one.capacity_type == names.RESERVED
+        price = prices.list_price_nano(one.instance_type) if is_reserved else prices.nano(one)
+        nano[one.capacity_type] += price or 0
+        unknown += price is None
+    return Costs(
+        on_demand=usd(nano[names.ON_DEMAND]),
+        spot=usd(nano[names.SPOT]),
+        reserved=usd(nano[names.RESERVED]),
+        idle=listed.idle_usd_per_hour,
+        unknown_nodes=unknown,
+    )
+
+
+def reservation_row(report: ReservationsReport, id_: str) -> ReservationRow | None:
+    return next((one for one in report.items if one.id == id_), None)
