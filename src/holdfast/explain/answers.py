@@ -18,12 +18,13 @@ from holdfast.api.reports import DecisionRow, Explanation, NodeRow
 from holdfast.core.reservations import pool_slots
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
-from holdfast.explain import jobs, nodepools, nodes, pods, reports, slots
+from holdfast.explain import inventory, jobs, nodepools, nodes, pods, reports, slots
 from holdfast.explain.nodepools import PoolInput
 from holdfast.explain.nodes import NodeInput
 from holdfast.explain.reports import Reports, reservation_row
 from holdfast.explain.slots import ReservationInput
 from holdfast.explain.sources import Sources
+from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason
 from holdfast.model.snapshot import Snapshot
 from holdfast.state.conversion import disruption_commands, times
@@ -85,7 +86,13 @@ class Answers:
             raise errors.NotFound(f'pods "{name}" not found in namespace "{namespace}"')
         known = self._reports.pod_input(pod)
         if known.unplaced is not None and not pod.spec.node_name:
-            known = replace(known, not_reserved=await self._not_reserved(pod.metadata.uid))
+            named = {id_ for reason in known.unplaced.reasons for id_ in reason.subjects}
+            listed = (await self._reports.reservations()).items
+            known = replace(
+                known,
+                not_reserved=await self._not_reserved(pod.metadata.uid),
+                reservations=[row for row in listed if row.id in named][:_PENDING_MAX],
+            )
         return pods.explain(known)
 
     async def _not_reserved(self, uid: str) -> tuple[Reason, ...]:
@@ -139,9 +146,15 @@ class Answers:
                 blockers=decided.blockers.get(row.name, ()) if decided is not None else (),
                 decided_s=decided.at_s if decided is not None else None,
                 command=f"{command.reason}: {command.why}" if command is not None else "",
+                removed=self._removed(claim) if row.state == inventory.DRAINING else "",
                 expires_s=_expires_s(claim) if claim is not None else None,
             )
         )
+
+    def _removed(self, claim: NodeClaim | None) -> str:
+        """Why a NodeClaim was deleted; empty: an earlier leader or a user deleted it."""
+        found = self._sources.decisions.of("NodeClaim", claim.metadata.name) if claim is not None else []
+        return next((one.text for one in found if one.type is DecisionType.REMOVAL), "")
 
     async def _pool(self, _: str, name: str) -> Explanation:
         pool = self._caches.of(NodePool).get(("", name))

@@ -7,7 +7,7 @@ from holdfast import names
 from holdfast.api import claim_conditions, conditions
 from holdfast.api.conditions import Condition
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.reports import Considered, Fact, NodeRow
+from holdfast.api.reports import Considered, Fact, NodeRow, ReservationRow
 from holdfast.core.scheduling.output import remedies
 from holdfast.model import wording
 from holdfast.model.reasons import Reason
@@ -46,7 +46,7 @@ def why(claim: NodeClaim) -> tuple[str, ...]:
     pods = ""
     if found.pod_count:
         shown = wording.listed(found.pods, found.pod_count - len(found.pods))
-        pods = f"It was created for {wording.count(found.pod_count, 'pod')}: {shown}."
+        pods = f"The NodeClaim was created for {wording.count(found.pod_count, 'pod')}: {shown}."
     return tuple(filter(None, (found.cause, pods)))
 
 
@@ -105,6 +105,13 @@ def facts(claim: NodeClaim, row: NodeRow) -> list[Fact]:
             text = f"since {since}" + (f": {condition.message}" if condition.message else "")
             found.append(Fact(name=type_, value=text))
     return [fact for fact in found if fact.value]
+
+
+def counts(row: ReservationRow) -> str:
+    return (
+        f"{row.free} of {wording.count(row.total, 'slot')} free now: {row.here} used here, {row.elsewhere} by another "
+        f"cluster or account, {row.held} held"
+    )
 
 
 def price(usd_per_hour: float | None, capacity_type: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from holdfast.api import conditions
 from holdfast.api.nodepool import NodePool
 from holdfast.api.reports import Considered, Explanation, Fact, NodeRow, ReservationRow
+from holdfast.explain import claims
 from holdfast.model import wording
 from holdfast.state.conversion import times
 
@@ -37,7 +38,7 @@ def explain(known: PoolInput) -> Explanation:
     why = [
         f"{one.type} is {one.status}: {one.message or one.reason or 'without a message'}"
         for one in pool.status.conditions
-        if one.status != conditions.TRUE and one.type != conditions.READY
+        if one.status == conditions.FALSE and one.type != conditions.READY
     ]
     return Explanation(
         at=known.now_s,
@@ -66,10 +67,7 @@ def explain(known: PoolInput) -> Explanation:
 
 
 def _reservation(row: ReservationRow) -> Considered:
-    text = (
-        f"{row.free} of {row.total} slots free, {row.here} used here, {row.elsewhere} elsewhere; {row.window}"
-    )
-    return Considered(subject=f"reservation {row.id}", text=text)
+    return Considered(subject=f"reservation {row.id}", text=f"{claims.counts(row)}; {row.window}")
 
 
 def _amounts(amounts: "dict[str, str | int]") -> str:

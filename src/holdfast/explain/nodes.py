@@ -1,7 +1,7 @@
 """Explains one node or NodeClaim: why it was launched, why it is reserved, on demand or on spot, and why it is or is not
 disrupted. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,13 +10,23 @@ from holdfast.api.reports import Considered, Explanation, Fact, NodeRow
 from holdfast.core.disruption.commands import Blocker
 from holdfast.explain import claims, inventory
 from holdfast.model import reservations, wording
-from holdfast.model.reasons import BlockedCode
+from holdfast.model.reasons import BlockedCode, ReasonCode
 from holdfast.model.reservations import Reservation
 from holdfast.state.conversion import times
 
 NODE: Final = "node"
 CLAIM: Final = "nodeclaim"
 _BLOCKERS_MAX: Final = 8
+_DELETED: Final = "Its NodeClaim was deleted; the events of the NodeClaim have the cause."
+# What would let a node be disrupted, where a user can change it.
+_REMEDIES: Final[Mapping[ReasonCode | BlockedCode, str]] = {
+    BlockedCode.DO_NOT_DISRUPT: "The node is disrupted only without its do-not-disrupt annotation.",
+    BlockedCode.POD_DO_NOT_DISRUPT: "The node is disrupted only without pods that have the do-not-disrupt annotation.",
+    BlockedCode.BUDGET_OF_PODS: "The node is disrupted once the PodDisruptionBudget allows an eviction.",
+    BlockedCode.BUDGET: "The node is disrupted once a budget of its NodePool allows it.",
+    BlockedCode.CONSOLIDATION_OFF: "consolidateAfter: Never in its NodePool turns consolidation off.",
+    BlockedCode.COOLING_DOWN: "The node is considered again when --consolidation-cooldown has passed.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,7 @@ class NodeInput:
     reservation: Reservation | None = None  # whose slot it uses
     blockers: Sequence[Blocker] = ()  # of the last disruption decision
     decided_s: int | None = None  # when that was
+    removed: str = ""  # why its NodeClaim was deleted
     command: str = ""  # the reason of the DisruptionCommand that disrupts it
     expires_s: int | None = None
 
@@ -55,7 +66,7 @@ def explain(known: NodeInput) -> Explanation:
         since=row.created,
         why=(*claims.why(claim), *_disruption(known)),
         considered=(*claims.considered(claim), *_blockers(known)),
-        changes=claims.changes(claim),
+        changes=_changes(known, claim),
         next=_next(known),
         facts=_facts(known),
     )
@@ -76,6 +87,8 @@ def _what(known: NodeInput, claim: NodeClaim) -> str:
 
 
 def _disruption(known: NodeInput) -> list[str]:
+    if known.row.state == inventory.DRAINING:
+        return [f"{known.removed}." if known.removed else _DELETED]
     found = [f"It is being disrupted: {known.command}."] if known.command else []
     one = known.reservation
     if one is not None and one.end_s is not None and one.drain_lead_s:
@@ -92,15 +105,27 @@ def _disruption(known: NodeInput) -> list[str]:
     return found
 
 
+def _changes(known: NodeInput, claim: NodeClaim) -> tuple[str, ...]:
+    if known.row.state == inventory.DRAINING:
+        return ()
+    found = [_REMEDIES[one.reason.code] for one in known.blockers if one.reason.code in _REMEDIES]
+    return (*claims.changes(claim), *dict.fromkeys(found))
+
+
 def _blockers(known: NodeInput) -> tuple[Considered, ...]:
     """Why it is not disrupted, by method."""
+    if known.row.state == inventory.DRAINING:
+        return ()
     shown = [one for one in known.blockers if one.reason.code is not BlockedCode.NOTHING_TO_DO]
     return tuple(
-        Considered(subject=one.method or "disruption", text=one.reason.text) for one in shown[:_BLOCKERS_MAX]
+        Considered(subject=f"disruption ({one.method})" if one.method else "disruption", text=one.reason.text)
+        for one in shown[:_BLOCKERS_MAX]
     )
 
 
 def _next(known: NodeInput) -> str:
+    if known.row.state == inventory.DRAINING:
+        return "Its instance is terminated when its pods are evicted or its termination grace period ends."
     parts = []
     if known.decided_s is not None:
         at = wording.moment(known.decided_s, known.now_s)

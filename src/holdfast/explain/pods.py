@@ -1,14 +1,14 @@
 """Explains one pod: which node it is on or waits for, and why. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
-from holdfast.api.reports import Explanation, Fact, NodeRow
+from holdfast.api.reports import Considered, Explanation, Fact, NodeRow, ReservationRow
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.explain import claims
 from holdfast.model import wording
@@ -47,7 +47,8 @@ class PodInput:
     target: str = ""  # the node or NodeClaim that it is nominated to
     claim: NodeClaim | None = None  # of the node that it runs on or is nominated to
     row: NodeRow | None = None  # of that node
-    not_reserved: Sequence[Reason] = field(default_factory=tuple)  # by a plan for this pod alone
+    not_reserved: Sequence[Reason] = ()  # by a plan for this pod alone
+    reservations: Sequence[ReservationRow] = ()  # that the reasons of the last plan name
 
 
 def explain(known: PodInput) -> Explanation:
@@ -142,14 +143,14 @@ def _unplaced(known: PodInput, answer: Explanation) -> Explanation:
     elif known.unplaced.waits_for is not None:
         what = f"The pod is pending: it waits for a slot of {known.unplaced.waits_for}."
     else:
-        what = "The pod is pending: no node that Holdfast could launch suits it."
+        what = "The pod is pending: Holdfast can launch no node for it now."
     named = {id_ for reason in reasons for id_ in reason.subjects}
     others = [one for one in known.not_reserved if not named.issuperset(one.subjects)]
     return replace(
         answer,
         what=what,
         why=tuple(f"{_upper(reason.sentence)}." for reason in reasons),
-        considered=claims.of_reasons(others),
+        considered=(*map(_counts, known.reservations), *claims.of_reasons(others)),
         changes=claims.changes_of(reasons),
         next=_next(known),
     )
@@ -203,6 +204,10 @@ def _not_planned(known: PodInput, answer: Explanation) -> Explanation:
         why=("Pods that arrive together are planned together, after the batch window.",),
         next="The next plan includes it.",
     )
+
+
+def _counts(row: ReservationRow) -> Considered:
+    return Considered(subject=f"reservation {row.id}", text=claims.counts(row))
 
 
 # --- Parts ------------------------------------------------------------------------------------------

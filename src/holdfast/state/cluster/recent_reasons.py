@@ -6,9 +6,13 @@ stored: after a restart the first plan replaces them, and events have the texts.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.core.disruption.commands import Blocker, Decision
 from holdfast.core.scheduling.output.plan import Plan, Unplaced
+from holdfast.model.reasons import BlockedCode
+
+_NOT_SIMULATED: Final = (BlockedCode.UNCHANGED, BlockedCode.NOT_REACHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,20 @@ class RecentReasons:
 
     def decided(self, decision: Decision, at_s: int) -> None:
         command = decision.command
+        before = self.disruption.blockers if self.disruption is not None else {}
         self.disruption = DisruptionReasons(
             at_s,
-            {one.node: one.blockers for one in decision.undisrupted},
+            {one.node: _known(one.blockers, before.get(one.node, ())) for one in decision.undisrupted},
             "" if command is None else f"{command.reason}: {command.why}",
         )
+
+
+def _known(blockers: tuple[Blocker, ...], before: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
+    """A pass does not simulate a node again if nothing changed. Then the reasons of the last simulation still hold."""
+    found: dict[Blocker, None] = {}
+    for one in blockers:
+        same = (
+            [old for old in before if old.method == one.method] if one.reason.code in _NOT_SIMULATED else []
+        )
+        found |= dict.fromkeys(same or [one])
+    return tuple(found)

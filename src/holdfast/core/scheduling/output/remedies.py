@@ -10,6 +10,7 @@ from holdfast.model import wording
 from holdfast.model.reasons import NODE_POOL, Reason, ReasonCode
 
 _MAX: Final = 5
+_POOL_SELECTS_NOTHING: Final = "A reservation that the node class of {} selects."
 # `{}` is what the reason is about: reservations or a NodePool.
 _TEXTS: Final[Mapping[ReasonCode, str]] = {
     ReasonCode.NO_NODE_POOL: "A NodePool that is Ready.",
@@ -24,7 +25,7 @@ _TEXTS: Final[Mapping[ReasonCode, str]] = {
     ReasonCode.VOLUMES: "Volumes that can be attached to the instance types and in the zones of {}.",
     ReasonCode.LIMITS: "Higher limits, or fewer nodes, of {}.",
     ReasonCode.MIN_VALUES: "More instance types that are compatible, or lower minValues of {}.",
-    ReasonCode.WAITS_FOR_SLOT: "A slot that becomes free, or the end of the wait.",
+    ReasonCode.WAITS_FOR_SLOT: "A slot of {} that becomes free.",
     ReasonCode.NOT_BOUND: "The cause for which kube-scheduler does not bind the pod; its events name it.",
     ReasonCode.EXCLUDES_NODE_POOLS: "A pod that does not exclude nodes of NodePools.",
     ReasonCode.EXCLUDES_RESERVED: "A pod that allows the capacity type reserved.",
@@ -57,7 +58,9 @@ def sentences(reasons: Iterable[Reason]) -> tuple[str, ...]:
 
 def _sentence(reason: Reason) -> str:
     assert isinstance(reason.code, ReasonCode)
-    text = _TEXTS[reason.code].replace("{}", _about(reason))
+    is_of_pool = reason.code is ReasonCode.NO_RESERVATION_SELECTED and reason.kind == NODE_POOL
+    template = _POOL_SELECTS_NOTHING if is_of_pool else _TEXTS[reason.code]
+    text = template.replace("{}", _about(reason))
     return text[0].upper() + text[1:]
 
 
