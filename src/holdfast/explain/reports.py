@@ -108,7 +108,7 @@ class Reports:
     async def _reservations(self) -> ReservationsReport:
         snapshot, now_s = self._cluster_state.last_slots(), self._clock.now_s()
         entries = await self._ledger(snapshot)
-        rows = reservations.rows(entries, self._selected_by(), self.prices(), now_s)
+        rows = reservations.rows(entries, snapshot, self._selected_by(), self.prices())
         nano = sum(round((row.idle_usd_per_hour or 0) * 1e9) for row in rows)
         return ReservationsReport(
             at=now_s,

@@ -1,6 +1,6 @@
 """Rows of reservations from the ledger, and who uses their slots. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -8,10 +8,12 @@ from typing import Final
 from holdfast.api.reports import NodeRow, ReservationRow, SlotUse
 from holdfast.core.reservations import idle_cost
 from holdfast.core.reservations.ledger import Entry
+from holdfast.explain import inventory
 from holdfast.explain.inventory import Prices, usd
 from holdfast.model import reservations
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Draining, Ended, Reclaiming, Reservation, Upcoming
+from holdfast.model.snapshot import Snapshot
 
 _WINDOWS: Final[Mapping[type[object], str]] = {
     Upcoming: "upcoming",
@@ -27,18 +29,33 @@ USES_MAX: Final = 200
 
 
 def rows(
-    ledger: Mapping[str, Entry], classes: Mapping[str, Sequence[str]], prices: Prices, now_s: int
+    ledger: Mapping[str, Entry], snapshot: Snapshot, classes: Mapping[str, Sequence[str]], prices: Prices
 ) -> tuple[ReservationRow, ...]:
     """`classes`: the node classes that select a reservation, by its id."""
-    return tuple(_row(entry, classes.get(id_, ()), prices, now_s) for id_, entry in ledger.items())
+    unlisted = _launched_and_not_listed(snapshot)
+    return tuple(
+        _row(entry, unlisted[id_], classes.get(id_, ()), prices, snapshot.taken_s)
+        for id_, entry in ledger.items()
+    )
+
+
+def _launched_and_not_listed(snapshot: Snapshot) -> Counter[str]:
+    """How many NodeClaims have an instance that the list of instances does not include yet, by reservation. The ledger
+    counts them as held; for a user the slot is used."""
+    listed = {one.provider_id for one in snapshot.instances}
+    return Counter(
+        claim.reservation_id
+        for claim in snapshot.claims
+        if claim.reservation_id is not None and claim.provider_id and claim.provider_id not in listed
+    )
 
 
 def window(one: Reservation, now_s: int) -> str:
     return _WINDOWS[type(reservations.window(one, now_s))]
 
 
-def _row(entry: Entry, classes: Sequence[str], prices: Prices, now_s: int) -> ReservationRow:
-    one = entry.reservation
+def _row(entry: Entry, unlisted: int, classes: Sequence[str], prices: Prices, now_s: int) -> ReservationRow:
+    one, unlisted = entry.reservation, min(unlisted, entry.held)
     idle_nano = idle_cost.idle_nano_usd_per_hour(entry, prices.list_price_nano(one.instance_type), now_s)
     return ReservationRow(
         id=one.id,
@@ -49,9 +66,9 @@ def _row(entry: Entry, classes: Sequence[str], prices: Prices, now_s: int) -> Re
         state=one.state_name or one.state,
         window=window(one, now_s),
         total=one.total,
-        here=entry.used_here,
+        here=entry.used_here + unlisted,
         elsewhere=entry.used_elsewhere,
-        held=entry.held,
+        held=entry.held - unlisted,
         releasing=entry.releasing,
         free=entry.free,
         idle=idle_cost.idle_slots(entry, now_s),
@@ -83,8 +100,9 @@ def uses(
             row = rows_.pop(by_instance.get(one.provider_id, ""), None)
             found[one.reservation_id].append(_use(one, row))
     for row in rows_.values():
+        state = LAUNCHING if row.state == inventory.LAUNCHING else RUNNING
         found[row.reservation].append(
-            SlotUse(node=_node(row), node_claim=row.node_claim, state=LAUNCHING, since=row.created)
+            SlotUse(node=_node(row), node_claim=row.node_claim, state=state, since=row.created)
         )
     return {id_: tuple(_sorted(found[id_]))[:USES_MAX] for id_ in sorted(ids)}
 

@@ -273,7 +273,7 @@ class _Updates:
 async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Checks the Host header, and turns errors into JSON with the status that they mean."""
     try:
-        if not _is_local(request.host):
+        if not is_local(request.host):
             return _error(421, "the Host header names another site")
         return await handler(request)
     except errors.InvalidInput as error:
@@ -287,7 +287,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _error(error.status, error.reason, allowed)
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
     """An IP address, localhost, a Service of the cluster, or a name without a dot. A public name is not."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     name = name.strip("[]").rstrip(".").lower()
