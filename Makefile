@@ -85,6 +85,7 @@ bench: $(READY) ## measure; prints tables, asserts nothing
 	$(BIN)/python tests/bench/bench_cli.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_state_pods.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_cluster_state.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_explain.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_packing.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_disruption.py

@@ -14,7 +14,6 @@ from app_environment import AppEnvironment
 from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.app.program import App
-from holdfast.ports import Change
 from holdfast.runtime import process
 
 NODES: Final = 5_000
@@ -100,7 +99,7 @@ def disk(number: int, version: int = 1) -> Object:
 
 
 def put(app: App, obj: Object) -> None:
-    app.caches.of(type(obj)).apply(Change("ADDED", obj))
+    objects.store(app.caches, obj)
 
 
 if __name__ == "__main__":

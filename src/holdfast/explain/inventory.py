@@ -48,13 +48,13 @@ class Prices:
     def list_price_nano(self, instance_type: str) -> int | None:
         return self._list_prices.get(instance_type)
 
-    def nano(self, row: NodeRow) -> int | None:
+    def nano(self, capacity_type: str, instance_type: str, zone: str) -> int | None:
         """0 in a slot: the reservation is paid for anyway. None: unknown."""
-        if row.capacity_type == names.RESERVED:
+        if capacity_type == names.RESERVED:
             return 0
-        if row.capacity_type == names.SPOT:
-            return self._spot_nano(row.instance_type, row.zone)
-        return self._list_prices.get(row.instance_type)
+        if capacity_type == names.SPOT:
+            return self._spot_nano(instance_type, zone)
+        return self._list_prices.get(instance_type)
 
     def _spot_nano(self, instance_type: str, zone: str) -> int | None:
         key = (instance_type, zone)
@@ -132,7 +132,7 @@ class Inventory:
     def shown(self, rows: Iterable[NodeRow], prices: Prices) -> Iterator[NodeRow]:
         """The rows with their pods and prices."""
         for row in rows:
-            nano = prices.nano(row)
+            nano = prices.nano(row.capacity_type, row.instance_type, row.zone)
             yield msgspec.structs.replace(
                 row, pods=len(self.pods_on(row.name)), usd_per_hour=None if nano is None else usd(nano)
             )

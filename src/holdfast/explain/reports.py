@@ -52,11 +52,14 @@ _PENDING_GROUPS_MAX: Final = 100
 _STATUS_GROUPS_MAX: Final = 10
 _EXAMPLES_MAX: Final = 5
 _LAUNCHING_MAX: Final = 100
-_SEARCHED_AT_ONCE: Final = 5_000
-_GROUPED_AT_ONCE: Final = 1_000
+_SEARCHED_AT_ONCE: Final = 2_000
+_GROUPED_AT_ONCE: Final = 500
 _HITS_MAX: Final = 50
 _RESERVATIONS_AGE_S: Final = 2.0  # how long a list of reservations is reused
 _HOUR_S: Final = 3600
+
+# How many nodes have the same capacity type, zone, NodePool and instance type.
+_Kinds = Counter[tuple[str, str, str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +73,21 @@ class NodeQuery:
     limit: int = 100
     offset: int = 0
 
-    def matches(self, row: NodeRow) -> bool:
-        wanted = (
-            (self.capacity_type, row.capacity_type),
-            (self.zone, row.zone),
-            (self.node_pool, row.node_pool),
-            (self.reservation, row.reservation),
-            (self.state, row.state),
-        )
-        if any(value and value != has for value, has in wanted):
-            return False
-        return not self.search or any(
-            self.search in text for text in (row.name, row.node_claim, row.instance_type, row.reservation)
-        )
+    def select(self, rows: Iterable[NodeRow]) -> list[NodeRow]:
+        found = list(rows)
+        for name in ("capacity_type", "zone", "node_pool", "reservation", "state"):
+            if wanted := getattr(self, name):
+                found = [row for row in found if getattr(row, name) == wanted]
+        if text := self.search:
+            found = [
+                row
+                for row in found
+                if text in row.name
+                or text in row.node_claim
+                or text in row.instance_type
+                or text in row.reservation
+            ]
+        return found
 
 
 class Reports:
@@ -156,7 +161,7 @@ class Reports:
 
     async def nodes(self, query: NodeQuery) -> NodesReport:
         await self.inventory.see_changed()
-        found = [row for row in self.inventory.rows() if query.matches(row)]
+        found = query.select(self.inventory.rows())
         page = found[query.offset : query.offset + query.limit]
         items = tuple(self.inventory.shown(page, self.prices()))
         return NodesReport(at=self._clock.now_s(), total=len(found), items=items)
@@ -214,6 +219,7 @@ class Reports:
         process, plan = self._sources.process, self._cluster_state.reasons.plan
         listed, pending = await self.reservations(), await self.pending()
         rows, prices = self.inventory.rows(), self.prices()
+        kinds = _kinds(rows)
         states = Counter(row.state for row in rows if row.node_claim)
         return StatusReport(
             at=self._clock.now_s(),
@@ -226,11 +232,11 @@ class Reports:
             nodes=len(self._caches.of(Node)),
             launching=states[inventory.LAUNCHING] + states[inventory.STARTING],
             draining=states[inventory.DRAINING],
-            groups=tuple(_node_groups(rows, prices)),
+            groups=tuple(_node_groups(kinds, prices)),
             pods=len(self._caches.of(Pod)),
             pending=pending.total,
             pending_groups=pending.groups[:_STATUS_GROUPS_MAX],
-            costs=_costs(rows, prices, listed),
+            costs=_costs(kinds, prices, listed),
             last_hour=self._last_hour(),
             failing=process.failing(),
             planned_at=plan.at_s if plan is not None else None,
@@ -299,23 +305,24 @@ class Reports:
         return SearchReport(at=self._clock.now_s(), items=tuple(hits[:_HITS_MAX]), more=len(hits) > _HITS_MAX)
 
     def _searched(self, text: str) -> Iterator[SearchHit | None]:
-        """One value for each object: a hit, or None."""
+        """One value for each object: a hit, or None. Names of objects are lower case."""
         for one in self._cluster_state.last_slots().reservations:
             about = f"{one.instance_type} in {one.zone}"
             yield SearchHit(kind="reservation", name=one.id, text=about) if text in one.id else None
         for pool in list(self._caches.of(NodePool)):
             name = pool.metadata.name
-            yield SearchHit(kind="nodepool", name=name) if text in name.lower() else None
+            yield SearchHit(kind="nodepool", name=name) if text in name else None
         for row_ in self.inventory.rows():
-            is_hit = text in row_.name.lower() or text in row_.node_claim.lower()
+            is_hit = text in row_.name or text in row_.node_claim
             kind = "node" if row_.name != row_.node_claim else "nodeclaim"
             yield SearchHit(kind=kind, name=row_.name, text=claims.offering(row_)) if is_hit else None
         for pod in list(self._caches.of(Pod)):
             meta = pod.metadata
-            is_hit = text in f"{meta.namespace}/{meta.name}".lower()
+            if text not in meta.name and text not in f"{meta.namespace}/{meta.name}":
+                yield None
+                continue
             about = pod.spec.node_name or "pending"
-            hit = SearchHit(kind="pod", namespace=meta.namespace, name=meta.name, text=about)
-            yield hit if is_hit else None
+            yield SearchHit(kind="pod", namespace=meta.namespace, name=meta.name, text=about)
 
 
 def row(one: Decision) -> DecisionRow:
@@ -346,14 +353,21 @@ def _group(code: str, text: str, of: list[Pod]) -> PendingGroup:
     )
 
 
-def _node_groups(rows: Iterable[NodeRow], prices: Prices) -> Iterator[NodeGroup]:
+def _kinds(rows: Iterable[NodeRow]) -> _Kinds:
+    return Counter(
+        (row.capacity_type, row.zone, row.node_pool, row.instance_type)
+        for row in rows
+        if row.node_claim and row.capacity_type
+    )
+
+
+def _node_groups(kinds: _Kinds, prices: Prices) -> Iterator[NodeGroup]:
     counts: Counter[tuple[str, str, str]] = Counter()
     nano: Counter[tuple[str, str, str]] = Counter()
-    for one in rows:
-        if one.node_claim and one.capacity_type:
-            key = (one.capacity_type, one.zone, one.node_pool)
-            counts[key] += 1
-            nano[key] += prices.nano(one) or 0
+    for (capacity_type, zone, pool, instance_type), number in kinds.items():
+        key = (capacity_type, zone, pool)
+        counts[key] += number
+        nano[key] += number * (prices.nano(capacity_type, instance_type, zone) or 0)
     for key in sorted(counts)[:GROUPS_MAX]:
         capacity_type, zone, pool = key
         yield NodeGroup(
@@ -365,16 +379,16 @@ def _node_groups(rows: Iterable[NodeRow], prices: Prices) -> Iterator[NodeGroup]
         )
 
 
-def _costs(rows: Iterable[NodeRow], prices: Prices, listed: ReservationsReport) -> Costs:
+def _costs(kinds: _Kinds, prices: Prices, listed: ReservationsReport) -> Costs:
     nano: Counter[str] = Counter()
     unknown = 0
-    for one in rows:
-        if not one.node_claim or not one.capacity_type:
-            continue
-        is_reserved = one.capacity_type == names.RESERVED
-        price = prices.list_price_nano(one.instance_type) if is_reserved else prices.nano(one)
-        nano[one.capacity_type] += price or 0
-        unknown += price is None
+    for (capacity_type, zone, _, instance_type), number in kinds.items():
+        if capacity_type == names.RESERVED:
+            price = prices.list_price_nano(instance_type)
+        else:
+            price = prices.nano(capacity_type, instance_type, zone)
+        nano[capacity_type] += number * (price or 0)
+        unknown += number if price is None else 0
     return Costs(
         on_demand=usd(nano[names.ON_DEMAND]),
         spot=usd(nano[names.SPOT]),
