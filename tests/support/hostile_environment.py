@@ -7,10 +7,19 @@ strict mode, so an unexpected exception ends the run.
 
 from random import Random
 
+import msgspec
+
 import app_environment
 import hostile
 from app_environment import AppEnvironment
-from holdfast.api.meta import Object
+from holdfast.api.meta import Object, Wire
+from holdfast.api.nodeclaim import NodeClaim
+from holdfast.api.nodepool import NodePool
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.app import explaining
+from holdfast.explain.reports import NodeQuery
+from holdfast.runtime.cache import key_of
 
 HOSTILE = "hostile-"
 OBJECTS = 40
@@ -30,6 +39,7 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
         for number in range(objects):
             write(env, dice.choice(hostile.kinds()), number, dice)
         await env.sleep(30)
+        await explain_everything(env)
         await env.deploy("late", 1, cpu="1500m")
         await env.until_running(1, "late")
         await env.scale("web", 0)
@@ -39,8 +49,33 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
 
         await env.until(one_is_left, within_s=600)
         await env.until_running(1, "late")
+        await explain_everything(env)
 
     app_environment.run(program, seed=seed)
+
+
+async def explain_everything(env: AppEnvironment) -> None:
+    """Every document can be made and written as JSON, whatever the objects have."""
+    explain = explaining.explain(env.app)
+    reports, caches = explain.reports, env.app.caches
+    documents: list[Wire] = [
+        await reports.status(),
+        await reports.reservations(),
+        await reports.nodes(NodeQuery()),
+        await reports.pending(),
+        await reports.plan(),
+        await reports.search(""),
+        reports.decisions(),
+    ]
+    asked: list[tuple[str, Object]] = [("pod", pod) for pod in caches.of(Pod)]
+    asked += [("node", node) for node in caches.of(Node)]
+    asked += [("nodeclaim", claim) for claim in caches.of(NodeClaim)]
+    asked += [("nodepool", pool) for pool in caches.of(NodePool)]
+    for kind, obj in asked:
+        namespace, name = key_of(obj)
+        documents.append(await explain.answers.explain(kind, namespace, name))
+    for document in documents:
+        msgspec.json.encode(document)
 
 
 def write(env: AppEnvironment, kind: str, number: int, dice: Random) -> None:
