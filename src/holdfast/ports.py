@@ -6,12 +6,11 @@ controllers make. Every call may raise the errors of `holdfast.errors`, and no o
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from holdfast.api.answers import Unreadable
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClassReference
-from holdfast.core.disruption.repair import RepairPolicy
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
 from holdfast.model.notices import Notice
@@ -19,6 +18,9 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CloudLabels
+
+if TYPE_CHECKING:  # it imports the planner, which commands that only ask the API server do not need
+    from holdfast.core.disruption.repair import RepairPolicy
 
 K = TypeVar("K", bound=Object)
 K_co = TypeVar("K_co", bound=Object, covariant=True)
@@ -163,7 +165,7 @@ class Cloud(Protocol):
         """Its kind of node class; constant."""
 
     @property
-    def repair_policies(self) -> tuple[RepairPolicy, ...]:
+    def repair_policies(self) -> "tuple[RepairPolicy, ...]":
         """The repair policies for unhealthy nodes; constant."""
 
     def fingerprint(self, node_class: Object) -> str:

@@ -24,7 +24,7 @@ from holdfast.api.kubeconfig import (
     NamedUser,
     UserEntry,
 )
-from holdfast.kube import credentials, eks
+from holdfast.kube import credentials
 from holdfast.kube.connection import Connection, Server, checked_url, proxy_for
 from holdfast.kube.credentials import Credential, Credentials
 from holdfast.ports import Clock
@@ -194,6 +194,8 @@ class _Identity:
             install_hint=entry.install_hint,
             cluster_info=cluster_info if entry.provide_cluster_info else None,
         )
+        from holdfast.kube import eks  # noqa: PLC0415 - botocore is slow to import
+
         cluster = eks.cluster_of(program, environ)
         if cluster is not None:
             return eks.tokens(cluster, clock=clock)
