@@ -25,7 +25,7 @@ from holdfast.cloud.aws.client import credentials
 from holdfast.cloud.aws.client.calls import Calls, Clients, Threads
 from holdfast.cloud.aws.nodeclass import identity
 from holdfast.core.scheduling.kernel import compiled
-from holdfast.kube import incluster, kubeconfig
+from holdfast.kube import cluster_access
 from holdfast.kube.client import Client
 from holdfast.kube.connection import Connection
 from holdfast.kube.http import HttpTransport
@@ -101,11 +101,13 @@ async def _adapters(program: Program, connection: Connection, clock: Clock) -> A
 
 def connect(program: Program, environ: Mapping[str, str], clock: Clock) -> Connection:
     """From --kubeconfig, else from the pod's service account, else from the file that kubectl would read."""
-    if not program.kubeconfig and not program.context and incluster.is_in_pod(environ):
-        return incluster.load(environ=environ, clock=clock)
-    files = kubeconfig.files(environ, program.kubeconfig)
-    found = kubeconfig.load(files, environ=environ, clock=clock, context=program.context)
-    return dataclasses.replace(found, namespace=rights.SYSTEM_NAMESPACE)
+    return cluster_access.connection(
+        file=program.kubeconfig,
+        context=program.context,
+        environ=environ,
+        clock=clock,
+        namespace=rights.SYSTEM_NAMESPACE,
+    )
 
 
 def aws_clients(region: str) -> Clients:

@@ -23,12 +23,10 @@ from holdfast.kube.credentials import Credential
 
 _CONNECTIONS: Final = 256  # each watch uses one
 _CONNECT_S: Final = 10
-_ANSWER_S: Final = 60
 _CLOSING_S: Final = 0.1
 _CHUNK: Final = 256 * 1024
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
-_BODY_MAX: Final = 256 * 1024 * 1024
 # aiohttp's exceptions for malformed or incomplete responses: not all are ClientErrors.
 _BROKEN: Final = (
     aiohttp.ClientError,
@@ -37,6 +35,14 @@ _BROKEN: Final = (
     LookupError,
     TypeError,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How long one response may take, and how large it may be."""
+
+    answer_s: float = 60
+    body_bytes: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,9 @@ class _FencedConnector(aiohttp.TCPConnector):
 
 
 class HttpTransport:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008 - frozen
         self._server = connection.server
+        self._limits = limits
         self._credentials = connection.credentials
         self._secure = connection.server.url.startswith("https:")
         self._tls: tuple[Credential, ssl.SSLContext] | None = None
@@ -89,7 +96,7 @@ class HttpTransport:
         sent = {**headers, **self._identity(credential)}
         is_watch = query.get("watch") == "true"
         timeout = aiohttp.ClientTimeout(
-            total=float(query.get("timeoutSeconds", "0")) + _ANSWER_S, sock_connect=_CONNECT_S
+            total=float(query.get("timeoutSeconds", "0")) + self._limits.answer_s, sock_connect=_CONNECT_S
         )
         url = URL(self._server.url + path, encoded=True).with_query(dict(query))
         try:
@@ -108,7 +115,7 @@ class HttpTransport:
             if is_watch and response.status == _OK:
                 return HttpAnswer(response.status, answered, _chunks(response))
             async with response:
-                return HttpAnswer(response.status, answered, await _whole(response))
+                return HttpAnswer(response.status, answered, await _whole(response, self._limits.body_bytes))
         except _BROKEN as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
@@ -185,12 +192,12 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
         response.close()
 
 
-async def _whole(response: aiohttp.ClientResponse) -> bytes:
+async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
     found = bytearray()
     async for chunk in response.content.iter_any():
         found += chunk
-        if len(found) > _BODY_MAX:
-            raise ConnectionError(f"a response of more than {_BODY_MAX:,} bytes")
+        if len(found) > most:
+            raise ConnectionError(f"a response of more than {most:,} bytes")
     return bytes(found)
 
 

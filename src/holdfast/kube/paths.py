@@ -28,12 +28,12 @@ def to_create(obj: Object) -> str:
     kind, meta = type(obj), obj.metadata
     if kind in _SUBRESOURCES:
         group, subresource = _SUBRESOURCES[kind]
-        return f"{group}{_namespace(kind, meta.namespace)}/{subresource.format(name=_segment(meta.name))}"
+        return f"{group}{_namespace(kind, meta.namespace)}/{subresource.format(name=segment(meta.name))}"
     return f"{_group(kind)}{_namespace(kind, meta.namespace)}/{kind.plural}"
 
 
 def one(kind: type[Object], namespace: str, name: str, *, status: bool = False) -> str:
-    path = f"{_group(kind)}{_namespace(kind, namespace)}/{kind.plural}/{_segment(name)}"
+    path = f"{_group(kind)}{_namespace(kind, namespace)}/{kind.plural}/{segment(name)}"
     return f"{path}/status" if status else path
 
 
@@ -46,10 +46,16 @@ def _group(kind: type[Object]) -> str:
 
 
 def _namespace(kind: type[Object], namespace: str) -> str:
-    return f"/namespaces/{_segment(namespace)}" if kind.namespaced else ""
+    return f"/namespaces/{segment(namespace)}" if kind.namespaced else ""
 
 
-def _segment(name: str) -> str:
+def service_proxy(namespace: str, service: str, port: str) -> str:
+    """Where the API server forwards requests to a port of a Service, with the rights of the caller."""
+    return f"/api/v1/namespaces/{segment(namespace)}/services/{segment(service)}:{port}/proxy"
+
+
+def segment(name: str) -> str:
+    """The name of an object, as one part of a path."""
     if not name or name in {".", ".."} or any(c in "/%?#" or not c.isprintable() for c in name):
         raise errors.InvalidInput(f"{name!r} cannot be the name of an object")
     return name
