@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from holdfast.cli import columns
 from holdfast.model import wording
 from holdfast.model.reasons import sentence
 
@@ -50,11 +51,7 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     if not rows:
         return
     yield title
-    table = [head, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
+    yield from (f"  {line}" for line in columns.aligned([head, *rows]))
     yield ""
 
 
