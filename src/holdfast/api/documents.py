@@ -123,6 +123,22 @@ def read(data: bytes) -> Iterator[Document | Broken]:
             yield from _open_list(Document(value, line, chunk))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that `read`, kubectl or another reader of YAML 1.1 could take for another value."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        is_plain = text not in _NULL and text not in _BOOLEANS and text[0] not in "-+.=0123456789"
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def text(value: Any) -> str:
+    """Plain JSON values as YAML. Characters outside of ASCII are escaped, so that no terminal interprets them."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=1_000))
+
+
 class _Twice(Exception):
     """A JSON object has a key twice."""
 
