@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
@@ -363,6 +364,20 @@ def test_json_and_yaml_are_the_document(server: LeaderServer) -> None:
         as_json = json.loads(ask(server, command, "-o", "json").stdout)
         assert as_json["at"] == documents.NOW
         assert yaml.safe_load(ask(server, command, "-o", "yaml").stdout) == as_json
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_hostile_texts_are_escaped_in_documents(server: LeaderServer, form: str) -> None:
+    hostile = "\x1b]0;a\x07[red]\u202e\x9b\x7f"
+    found = msgspec.structs.replace(documents.POD, what=hostile)
+
+    async def respond(_request: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(found))
+
+    server.next_responses.append(respond)
+    text = explain_pod(server, "-o", form).stdout
+    assert all(line.isascii() and line.isprintable() for line in text.splitlines())
+    assert yaml.safe_load(text)["what"] == hostile
 
 
 def test_wide_shows_all_decisions(server: LeaderServer) -> None:

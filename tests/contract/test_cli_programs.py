@@ -15,7 +15,7 @@ import pytest
 
 import fetch_kubectl
 import report_documents as documents
-from leader_server import LeaderServer, serving
+from leader_server import PROXY, LeaderServer, serving
 
 PROGRAMS = Path(sys.executable).parent
 TEXTS = Path(__file__).resolve().parents[1] / "unit/data/cli"
@@ -96,6 +96,21 @@ def test_kubectl_runs_the_plugin(server: LeaderServer) -> None:
     ]
     usage = call(env, kubectl, "holdfast", "explain", "--help")
     assert usage.stdout.startswith("Usage: kubectl holdfast explain [OPTIONS] KIND [NAME]\n")
+
+
+def test_the_leader_is_asked_through_kubectl_proxy(server: LeaderServer, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(server.kubeconfig, encoding="utf-8")
+    kubectl, env = fetch_kubectl.kubectl(), environment(server, KUBECONFIG=str(tmp_path / "config"))
+    command = [str(kubectl), "proxy", "--port=0"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as proxy:  # noqa: S603
+        try:
+            assert proxy.stdout
+            address = proxy.stdout.readline().split()[-1]  # Starting to serve on 127.0.0.1:39321
+            done = call(env, PROGRAMS / "holdfast", "status", "--server", f"http://{address}{PROXY}")
+        finally:
+            proxy.terminate()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (TEXTS / "status-plain.txt").read_text(encoding="utf-8")
 
 
 def test_kubectl_completes_the_plugin(server: LeaderServer) -> None:
