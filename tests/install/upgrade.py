@@ -5,7 +5,10 @@ slot. The leader hands its Lease over when it is stopped, and its Lease expires 
 """
 
 import asyncio
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import builders
@@ -61,6 +64,8 @@ async def run(cluster: Installation, first: Version, second: Version) -> None:
         more = {"podAnnotations.step": "upgraded"}
         await _replace(it, second, lambda: it.install(second, **more), "upgrade")
     instances.expect_new(2)
+    with timed("holdfast status and explain, through the service proxy"):
+        await asyncio.to_thread(_ask, it)
     with timed("helm rollback --wait, two pods pending meanwhile"):
         rollback = ("rollback", "holdfast", "--wait", "--timeout", "180s")
         await _replace(it, first, lambda: it.helm(*rollback), "rollback")
@@ -109,6 +114,17 @@ async def _replace(it: Installation, version: Version, act: Callable[[], object]
     print(f"|   of that no replica leads | {longest:.1f} s at most, {len(handovers)} times |", flush=True)
     assert it.leader()["spec"]["containers"][0]["image"] == version.image
     assert it.pods("web") == web, "the pods of web were not moved or restarted"
+
+
+def _ask(it: Installation) -> None:
+    """The command line reads the JSON API of the leader with the kubeconfig alone."""
+    holdfast = Path(sys.executable).with_name("holdfast")
+    where = ("--holdfast-namespace", it.namespace, "-o", "json")
+    status = json.loads(it.tool(holdfast, "status", *where))
+    assert status["leader"] == it.leader()["metadata"]["name"], status
+    name = it.get("pods", "-l", "app=web")["items"][0]["metadata"]["name"]
+    answer = json.loads(it.tool(holdfast, "explain", "pod", name, "-n", "default", *where))
+    assert f"reserved in {installation.SLOTS}" in answer["what"], answer
 
 
 async def _uninstall(it: Installation) -> None:
