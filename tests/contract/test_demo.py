@@ -67,7 +67,7 @@ async def environment(running: Demo) -> dict[str, str]:
     """The variables of the file that the demo tells the user to source."""
     env = (await running.until(r"In another terminal +source (\S+)"))[1]
     lines = (await asyncio.to_thread(Path(env).read_text)).splitlines()
-    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines if line.startswith("export "))
 
 
 async def nodes(config: Path) -> list[Node]:

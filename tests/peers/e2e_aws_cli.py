@@ -132,6 +132,25 @@ def test_cli_joins_all_pages(sandbox: Sandbox) -> None:
     assert len({each["InstanceType"] for each in types}) == len(types) > 1000
 
 
+def test_cli_of_a_shell_that_sourced_env_ignores_the_settings_of_the_user(sandbox: Sandbox) -> None:
+    settings = {
+        "PATH": "/usr/bin:/bin",
+        "AWS_PROFILE": "work",
+        "AWS_USE_FIPS_ENDPOINT": "true",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+        "AWS_ENDPOINT_URL_STS": "http://127.0.0.1:9",
+        "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z",
+        "http_proxy": "http://127.0.0.1:9",
+    }
+    command = (
+        f". {sandbox.env_file}; {fetch_awscli.aws()} sts get-caller-identity --query Account --output text"
+    )
+    done = subprocess.run(  # noqa: S603 - a command of ours
+        ["/bin/sh", "-c", command], env=settings, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("111122223333\n", "")
+
+
 def test_other_services_have_the_same_endpoint(sandbox: Sandbox) -> None:
     assert aws(sandbox, "sts", "get-caller-identity")["Account"] == "111122223333"
     assert aws(sandbox, "eks", "describe-cluster", "--name", "holdfast")["cluster"]["status"] == "ACTIVE"

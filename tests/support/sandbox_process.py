@@ -38,8 +38,9 @@ class Sandbox:
             raise AssertionError(process.stderr.read() if process.stderr else "")
         source = next(line for line in self.output if line.strip().startswith("source "))
         self.env_file = Path(shlex.split(source)[1])
-        words = shlex.split(self.env_file.read_text())
-        self.environ = dict(word.split("=", 1) for word in words if word != "export")
+        lines = self.env_file.read_text().splitlines()
+        words = [shlex.split(line)[1] for line in lines if line.startswith("export ")]
+        self.environ = dict(word.split("=", 1) for word in words)
 
     def kubectl(self, *arguments: str) -> str:
         command = [str(fetch_kubectl.kubectl()), *arguments]

@@ -8,7 +8,6 @@ and kubelets are simulated. All files are in one folder. All processes and socke
 import base64
 import contextlib
 import enum
-import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api import crds
+from holdfast.app import shell_environment
 from holdfast.kube import credentials, statuses
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.connection import Connection, Server
@@ -105,8 +105,8 @@ class Sandbox:
     def write_env(self) -> Path:
         """Writes the file `env`, next to the kubeconfig; a shell that sources it has the environment variables."""
         env = self.kubeconfig.with_name("env")
-        lines = (f"export {name}={shlex.quote(value)}\n" for name, value in self.environment().items())
-        env.write_text("".join(lines), encoding="utf-8")
+        variables = self.environment() | shell_environment.cli_settings(env.parent)
+        env.write_text(shell_environment.script(variables), encoding="utf-8")
         return env
 
     def check(self) -> None:
