@@ -16,20 +16,22 @@ import subprocess
 import sys
 import termios
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = ROOT / "docs/images/demo.svg"
-COLUMNS, LINES = 102, 37
+COLUMNS, LINES = 102, 42
 DEMO: Final = (sys.executable, "-m", "holdfast", "demo", "--for", "6m", "--folder", "/tmp/holdfast-demo")  # noqa: S108 - shown
-CLEAR: Final = "\x1b[H\x1b[J"
+UPDATED: Final = "\x1b[?2026l"  # the end of each update of the screen
+CLEAR: Final = "\x1b[2J"
+ROW: Final = re.compile(r"\x1b\[(\d+);1H\x1b\[K")
 CODE: Final = re.compile(r"\x1b\[([0-9;?]*)([a-zA-Z])")
 SLOTS: Final = re.compile(r"(\d) of (\d) in use")
 SPOT_NODE: Final = re.compile(r" spot .* ready ")
-PODS: Final = re.compile(r"(\d) of (\d) run$", re.MULTILINE)
+PODS: Final = re.compile(r"(\d) of (\d) run\b")
 
 WIDTH, HEIGHT, BASELINE, MARGIN = 8.4, 18, 13, 16  # of a character; in pixels
 CLASSES: Final = {"1": "b", "2": "d", "32": "r", "33": "s", "35": "o"}
@@ -80,13 +82,24 @@ def _parts(line: str) -> Iterator[tuple[int, str, str]]:
             style, start = CLASSES.get(code[1], ""), code.end()
 
 
-def _screens(terminal: int) -> Iterator[str]:
-    """Every complete screen that the demo draws, until it ends."""
-    decoder, written = codecs.getincrementaldecoder("utf-8")(), ""
+def screens(chunks: Iterable[bytes]) -> Iterator[str]:
+    """The screen after every update that the demo writes."""
+    decoder, written = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    rows: dict[int, str] = {}
+    for chunk in chunks:
+        *updates, written = (written + decoder.decode(chunk)).split(UPDATED)
+        for update in updates:
+            if CLEAR in update:
+                rows.clear()
+            _, *changed = ROW.split(update)
+            rows.update(zip(map(int, changed[::2]), changed[1::2], strict=True))
+            yield "\n".join(rows.get(row, "") for row in range(1, max(rows, default=0) + 1)).rstrip("\n")
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
     with contextlib.suppress(OSError):  # raised when the demo has ended
         while chunk := os.read(terminal, 65536):
-            *complete, written = (written + decoder.decode(chunk)).split(CLEAR)
-            yield from complete
+            yield chunk
 
 
 def main() -> None:
@@ -94,10 +107,10 @@ def main() -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     with subprocess.Popen(DEMO, stdin=theirs, stdout=theirs) as demo:  # noqa: S603 - ourselves
         os.close(theirs)
-        screens = _screens(ours)
-        screen = next(filter(is_wanted, screens), None)
+        drawn = screens(_chunks(ours))
+        screen = next(filter(is_wanted, drawn), None)
         demo.send_signal(signal.SIGINT)
-        deque(screens, maxlen=0)  # the demo ends when its output is read
+        deque(drawn, maxlen=0)  # the demo ends when its output is read
     if screen is None:
         raise SystemExit("the demo did not show a ready spot node while all slots were in use; try again")
     PICTURE.write_text(drawing(screen), encoding="utf-8")

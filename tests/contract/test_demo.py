@@ -1,14 +1,11 @@
 """`holdfast demo` as a process: its output, its addresses, and that it removes everything."""
 
 import asyncio
-import os
-import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -24,7 +21,6 @@ from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 
 WITHIN_S = 90  # on a busy computer
-CLEAR = "\x1b[H\x1b[J"
 DEMO = (sys.executable, "-m", "holdfast", "demo", "--speed", "30")
 
 
@@ -174,46 +170,3 @@ def test_demo_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert refused.stderr == f"{tmp_path} is not empty\n"
     assert (tmp_path / "mine").exists()
-
-
-# What the screen shows while nodes for all pods of `web` run, or after that, until the capacity block ends.
-SHOWN = (
-    r"cr-\w+ +m5.xlarge +us-west-2a +targeted +\S+ +3 of 3 in use",
-    r"general-\w+ +m5.xlarge +us-west-2a +reserved +- +(ready|joined) +web +uses a free slot",
-    r"capacity block +\S+ +\d of 1 in use +ends in 0:",
-)
-
-
-def test_demo_draws_the_status_on_a_terminal_and_restores_the_screen() -> None:
-    controlling_end, terminal = pty.openpty()
-    size = {"COLUMNS": "102", "LINES": "50"}
-    with subprocess.Popen(DEMO, stdout=terminal, env=os.environ | size) as process:  # noqa: S603 - ourselves
-        os.close(terminal)
-        try:
-            frames = drawn(controlling_end, until=SHOWN)
-        finally:
-            process.send_signal(signal.SIGINT)
-            rest = drawn(controlling_end, until=())
-        assert process.wait(WITHIN_S) == 0
-    os.close(controlling_end)
-    assert "\x1b[?1049h" in frames[0]
-    assert "\x1b[?1049l" in rest[-1]
-    assert max(len(line) for line in text(frames[-1]).splitlines()) <= 102
-
-
-def drawn(terminal: int, until: tuple[str, ...]) -> list[str]:
-    """The complete frames up to the first with all of `until`; without it, all until the demo ends."""
-    written, ends = b"", time.monotonic() + WITHIN_S
-    with suppress(OSError):  # raised when the program on the other end has exited
-        while time.monotonic() < ends and (chunk := os.read(terminal, 65536)):
-            written += chunk
-            *frames, _ = written.decode(errors="replace").split(CLEAR)
-            if until and frames and all(re.search(shown, text(frames[-1])) for shown in until):
-                return frames
-    frames = written.decode(errors="replace").split(CLEAR)
-    assert not until, f"{until} are not in one frame; the last is\n{text(frames[-1])}"
-    return frames
-
-
-def text(frame: str) -> str:
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", frame)

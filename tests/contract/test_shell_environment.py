@@ -13,7 +13,7 @@ SET_BY_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_", "HOME", "LOGNAME")
 PROXY = "proxy.example"
 BEFORE = {
     "PATH": "/usr/bin:/bin",
-    "KUBECONFIG": "/home/user/my config",
+    "KUBECONFIG": "/etc/my config",
     "AWS_PROFILE": "work",
     "AWS_ENDPOINT_URL_EC2": "https://ec2.example",
     "AWS_PAGER": "less -R",

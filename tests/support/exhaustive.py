@@ -61,6 +61,8 @@ KEPT: Final[Mapping[str, int]] = {
     "tests/contract/test_doctor.py::test_healthy_set_up_has_no_finding": 2,
     # files with many tests that take seconds each
     "tests/contract/test_demo.py": 2,
+    "tests/contract/test_demo_screen.py": 1,
+    "tests/contract/test_demo_story.py": 2,
     "tests/contract/test_run.py": 3,
     "tests/contract/test_rights.py": 1,
     "tests/contract/test_sandbox.py": 5,

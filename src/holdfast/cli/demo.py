@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import io
 import shlex
-import shutil
 import sys
 from collections import deque
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Final
 import click
 
 from holdfast import errors
-from holdfast.cli import options, signals
+from holdfast.cli import options, screen, signals
+from holdfast.cli.screen import Output, Screen
 from holdfast.cli.work_folder import work_folder
-from holdfast.demo import changes, environment, status, view
+from holdfast.demo import changes, environment, layout, view
 from holdfast.demo.environment import Environment
-from holdfast.demo.status import Status
+from holdfast.demo.status import Status, StatusReader
 from holdfast.demo.story import Story
 from holdfast.demo.view import Frame
 from holdfast.ports import Clock
@@ -25,7 +26,7 @@ from holdfast.runtime.clock import RealClock, ScaledClock
 from holdfast.runtime.ids import RealIds
 
 _FRAME_S: Final = 0.25  # of real time
-_LOG_LINES: Final = 8
+_LOG_LINES: Final = 200
 _SUMMARY_S: Final = 60.0  # of the demo's time, when the output is not a terminal
 _TIPS: Final = (
     "kubectl get nodeclaims -o wide",
@@ -33,8 +34,12 @@ _TIPS: Final = (
     "kubectl get events --field-selector type=Warning",
     "aws ec2 describe-capacity-reservations",
 )
-_CLEAR: Final = "\x1b[H\x1b[J"
-_ALTERNATE_SCREEN, _MAIN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_TIPS_WITHOUT_STORY: Final = (
+    "kubectl scale deployment web --replicas=3     # three slots are reserved",
+    "kubectl scale deployment api --replicas=2     # two slots are reserved",
+    "kubectl scale deployment train --replicas=1   # 8 GPUs, in a capacity block",
+    *_TIPS,
+)
 
 
 @click.command
@@ -62,64 +67,80 @@ _ALTERNATE_SCREEN, _MAIN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 def command(*, speed: float, for_s: int | None, folder: Path | None, story: bool, plain: bool) -> None:
     """Run the controllers on a simulated cluster and a simulated EC2 with reservations, in this process.
 
-    Needs no AWS account and no cluster. Ctrl-C stops it and removes its files.
+    Needs no AWS account and no cluster. q or Ctrl-C stops it and removes its files.
     """
-    drawn = not plain and sys.stdout.isatty()
+    drawn = not plain and screen.is_drawable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8
     try:
         with (
             work_folder(folder, "holdfast-demo-") as path,
             (path / "holdfast.log").open("w", encoding="utf-8") as log,
         ):
-            clock = ScaledClock(RealClock(), speed)
+            real = RealClock()
+            clock = ScaledClock(real, speed)
             logs.configure(clock=clock, as_json=False, to=log)
-            asyncio.run(_Demo(path, clock, speed, for_s, story=story, drawn=drawn).run())
+            demo = _Demo(path, clock, real, speed, for_s, story=story, drawn=drawn)
+            asyncio.run(demo.run())
     except errors.InvalidInput as error:
         click.echo(str(error), err=True)
         sys.exit(1)
+    demo.output.write("The demo has stopped; all its files are removed.\n")
 
 
 class _Demo:
     def __init__(
-        self, folder: Path, clock: Clock, speed: float, for_s: int | None, *, story: bool, drawn: bool
+        self,
+        folder: Path,
+        clock: Clock,
+        real: Clock,
+        speed: float,
+        for_s: int | None,
+        *,
+        story: bool,
+        drawn: bool,
     ) -> None:
         self._folder = folder
         self._clock = clock
+        self._real = real
         self._speed = speed
         self._for_s = for_s
         self._has_story = story
-        self._drawn = drawn
+        self._tips = _TIPS if story else _TIPS_WITHOUT_STORY
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._began_s: float | None = None  # when all NodePools were Ready
         self._summary_s = 0.0
         self._stop = asyncio.Event()
+        self.output = Output(self._stop.set)
+        self._screen = Screen(self.output, self._stop.set) if drawn else None
 
     async def run(self) -> None:
         signals.on_stop(self._stop.set)
-        async with environment.start(self._folder, clock=self._clock, ids=RealIds()) as env:
+        async with environment.start(self._folder, clock=self._clock, real=self._real, ids=RealIds()) as env:
             env.sandbox.write_env()
-            self._print_header(env)
-            story = Story(env, self._print_change)
-            await story.start()
-            try:
+            with self._screen.active() if self._screen else contextlib.nullcontext():
+                self._print_header(env)
+                story = Story(env, self._print_change)
+                await story.start()
                 await self._watch(env, story)
-            finally:
-                if self._drawn:
-                    _write(_MAIN_SCREEN)
-        _write("The demo has stopped; all its files are removed.\n")
+            self.output.write("Stopping the demo\n")
 
     @property
     def _elapsed_s(self) -> float:
         return self._clock.monotonic_s() - self._began_s if self._began_s is not None else 0.0
 
     async def _watch(self, env: Environment, story: Story) -> None:
-        before = await status.read(env, self._elapsed_s)
+        status = StatusReader(env)
+        before = await status.read(self._elapsed_s)
         while not self._stop.is_set():
             env.check()
             if self._began_s is None and story.is_ready:
                 self._began_s = self._clock.monotonic_s()
+                if not self._has_story:
+                    self._print_change("All NodePools are ready; scale the workloads with kubectl")
             if self._began_s is not None and self._has_story:
                 await story.advance(self._elapsed_s)
-            after = await status.read(env, self._elapsed_s)
+            after = await status.read(self._elapsed_s)
             for sentence in changes.describe(before, after):
                 self._print_change(sentence)
             before = after
@@ -133,32 +154,31 @@ class _Demo:
     # --- Output ---------------------------------------------------------------------------------------
 
     def _print_header(self, env: Environment) -> None:
-        if self._drawn:
-            _write(_ALTERNATE_SCREEN)
+        if self._screen:
             return
-        _write(f"{self._title()}\n")
+        self.output.write(f"{self._title()}\n")
         for name, value in _addresses(env):
-            _write(f"{name}  {value}\n")
-        for tip in _TIPS:
-            _write(f"try: {tip}\n")
+            self.output.write(f"{name}  {value}\n")
+        for tip in self._tips:
+            self.output.write(f"try: {tip}\n")
 
     def _show(self, env: Environment, now: Status) -> None:
-        if self._drawn:
-            size = shutil.get_terminal_size()
-            frame = Frame(self._title(), _addresses(env), _TIPS, size.columns, color=True)
-            _write(_CLEAR + "\n".join(view.draw(now, self._log, frame)[: size.lines]))
+        if self._screen:
+            size = self._screen.size
+            frame = Frame(self._title(), _addresses(env), self._tips, *size, color=screen.has_color())
+            self._screen.draw(view.draw(now, self._log, frame), size)
         elif now.elapsed_s >= self._summary_s:
             self._summary_s = now.elapsed_s + _SUMMARY_S
-            _write(f"{view.clock(now.elapsed_s)}  {view.summary(now)}\n")
+            self.output.write(f"{view.clock(now.elapsed_s)}  {view.summary(now)}\n")
 
     def _title(self) -> str:
         return f"Holdfast demo at {self._speed:g}x speed"
 
     def _print_change(self, sentence: str) -> None:
-        line = f"{view.clock(self._elapsed_s)}  {sentence}"
+        line = layout.clean(f"{view.clock(self._elapsed_s)}  {sentence}")
         self._log.append(line)
-        if not self._drawn:
-            _write(f"{line}\n")
+        if not self._screen:
+            self.output.write(f"{line}\n")
 
 
 def _addresses(env: Environment) -> tuple[tuple[str, str], ...]:
@@ -166,8 +186,3 @@ def _addresses(env: Environment) -> tuple[tuple[str, str], ...]:
         ("In another terminal", f"source {shlex.quote(str(env.sandbox.kubeconfig.with_name('env')))}"),
         ("Controller log", str(env.sandbox.kubeconfig.with_name("holdfast.log"))),
     )
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

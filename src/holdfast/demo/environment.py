@@ -16,6 +16,7 @@ from holdfast.app.sandbox import Plan, Sandbox, running
 from holdfast.app.settings import Settings
 from holdfast.cloud.aws.client.calls import Clients, Threads
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
+from holdfast.demo.event_times import EventTimes
 from holdfast.kube.client import ClientSettings
 from holdfast.ports import Clock, Ids
 from holdfast.runtime.compute import ThreadCompute
@@ -45,9 +46,14 @@ class Environment:
 
 
 @contextlib.asynccontextmanager
-async def start(folder: Path, *, clock: Clock, ids: Ids) -> AsyncIterator[Environment]:
-    """Runs the sandbox and the controllers until the block ends, and removes all of it."""
-    plan = Plan(folder=folder, setup=_setup(clock.now_s()), timings=_TIMINGS)
+async def start(folder: Path, *, clock: Clock, real: Clock, ids: Ids) -> AsyncIterator[Environment]:
+    """Runs the sandbox and the controllers until the block ends, and removes all of it. `real`: the clock of the user."""
+    plan = Plan(
+        folder=folder,
+        setup=_setup(clock.now_s()),
+        timings=_TIMINGS,
+        around=lambda front: EventTimes(front, clock, real),
+    )
     async with running(plan, clock=clock, ids=ids) as sandbox:
         threads, compute = Threads(), ThreadCompute()
         clients = Clients(REGION, lambda: _Session(sandbox.aws_url, access_key(sandbox.cloud.about.account)))

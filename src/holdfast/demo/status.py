@@ -14,7 +14,8 @@ from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.demo.environment import Environment
-from holdfast.sim.ec2 import prices
+from holdfast.demo.money import Cost, Meter
+from holdfast.sim.cluster.kinds import Deployment
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation
 
 _FAILED_SCHEDULING: Final = "FailedScheduling"
@@ -56,47 +57,52 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class HourlyCost:
-    """Nano-USD per hour."""
-
-    reservations: int  # used or not
-    used: int  # the part of the reservations that instances use
-    unreserved: int  # spot and on-demand instances
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
     elapsed_s: float
     reservations: tuple[ReservationStatus, ...]
     nodes: tuple[NodeStatus, ...]
     running: Mapping[str, int]  # by workload
-    replicas: Mapping[str, int]
+    replicas: Mapping[str, int]  # by workload; Deployments without replicas are included
     pending: Mapping[str, str]  # pods without a node, with the message of their FailedScheduling event
-    cost: HourlyCost
+    cost: Cost  # per hour
+    total: Cost  # since the story began
 
 
-async def read(env: Environment, elapsed_s: float) -> Status:
-    ec2 = env.sandbox.cloud.ec2.region
-    env.sandbox.cloud.ec2.advance()
-    caches = env.app.caches
-    pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
-    on_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for pod in pods:
-        on_node[pod.spec.node_name or ""][_workload(pod)] += 1
-    instances = {one.id: one for one in ec2.instances if one.is_pending_or_running}
-    nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
-    running = [one for one in instances.values() if one.state == "running"]
-    return Status(
-        elapsed_s=elapsed_s,
-        reservations=tuple(_reservation(env, one) for one in ec2.reservations),
-        nodes=tuple(
-            sorted(nodes, key=lambda one: (one.capacity != names.RESERVED, one.reservation_id, one.claim))
-        ),
-        running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
-        replicas=Counter(_workload(pod) for pod in pods),
-        pending={pod.metadata.name: why for pod, why in await _pending(env, pods)},
-        cost=_cost(env, running),
-    )
+class StatusReader:
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._meter = Meter(env.sandbox.cloud.ec2.region)
+
+    async def read(self, elapsed_s: float) -> Status:
+        env, now_s = self._env, self._env.clock.now_s()
+        ec2 = env.sandbox.cloud.ec2.region
+        env.sandbox.cloud.ec2.advance()
+        caches = env.app.caches
+        pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
+        on_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for pod in pods:
+            on_node[pod.spec.node_name or ""][_workload(pod)] += 1
+        instances = {one.id: one for one in ec2.instances if one.is_pending_or_running}
+        nodes = [_node(env, claim, instances, on_node) for claim in caches.of(NodeClaim)]
+        return Status(
+            elapsed_s=elapsed_s,
+            reservations=tuple(_reservation(env, one) for one in ec2.reservations),
+            nodes=tuple(
+                sorted(nodes, key=lambda one: (one.capacity != names.RESERVED, one.reservation_id, one.claim))
+            ),
+            running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
+            replicas=await _replicas(env, pods),
+            pending={pod.metadata.name: why for pod, why in await _pending(env, pods)},
+            cost=self._meter.per_hour(),
+            total=self._meter.total(now_s - int(elapsed_s), now_s),
+        )
+
+
+async def _replicas(env: Environment, pods: list[Pod]) -> dict[str, int]:
+    deployments = (await env.sandbox.kube.list(Deployment)).items
+    requested = {one.metadata.name: int(one.spec.get("replicas") or 0) for one in deployments}
+    existing = Counter(_workload(pod) for pod in pods)
+    return {name: max(existing[name], requested.get(name, 0)) for name in {*existing, *requested}}
 
 
 def _reservation(env: Environment, one: Reservation) -> ReservationStatus:
@@ -156,18 +162,6 @@ def _is_ready(pod: Pod) -> bool:
 
 def _workload(pod: Pod) -> str:
     return pod.metadata.labels.get("app", pod.metadata.name)
-
-
-def _cost(env: Environment, running: list[Instance]) -> HourlyCost:
-    ec2 = env.sandbox.cloud.ec2.region
-    charges = list(ec2.ledger.open.values())
-    return HourlyCost(
-        reservations=sum(c.nano_usd_per_hour for c in charges if c.kind in ("reservation", CAPACITY_BLOCK)),
-        used=sum(
-            prices.on_demand(ec2.setup, one.instance_type) or 0 for one in running if one.reservation_id
-        ),
-        unreserved=sum(c.nano_usd_per_hour for c in charges if c.kind in ("spot", "on-demand")),
-    )
 
 
 def _zone(env: Environment, zone_id: str) -> str:

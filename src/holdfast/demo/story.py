@@ -1,12 +1,14 @@
 """The story: scales workloads step by step and interrupts a spot instance, in the demo's time.
 
-It deletes no nodes: Holdfast consolidates the empty ones.
+It deletes no nodes: Holdfast consolidates the empty ones. It never undoes what a user did: a Deployment whose spec
+another client has changed, or that was deleted, is not scaled any more.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast import errors
 from holdfast.api import conditions
 from holdfast.api.nodepool import NodePool
 from holdfast.demo.environment import TAG, Environment
@@ -19,6 +21,10 @@ SPOT: Final = "spot"
 
 _DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
 _POOLS: Final = 2
+_WAIT_S: Final = (
+    600  # for a step that cannot be run, such as the interruption of an instance that never exists
+)
+_NAMESPACE: Final = "default"
 _GPU: Final = "nvidia.com/gpu"
 
 
@@ -26,23 +32,28 @@ _GPU: Final = "nvidia.com/gpu"
 class Step:
     at_s: float
     message: str
-    replicas: Mapping[str, int]
+    workload: str
+    replicas: int | None = None  # None: not scaled
     interrupts: str = ""  # the lifecycle of an instance that EC2 interrupts
 
 
 STEPS: Final = (
-    Step(1, "scale web to 3 pods; three m5.xlarge slots are reserved", {"web": 3}),
-    Step(75, "scale api to 2 pods of 6 vCPUs; two c5.2xlarge slots are reserved", {"api": 2}),
-    Step(140, "scale train to 1 pod of 8 GPUs; a capacity block has them until it ends", {"train": 1}),
-    Step(220, "peak: scale web to 5 pods, two more than there are slots", {"web": 5}),
-    Step(285, "EC2 interrupts a spot instance in two minutes; its node is drained first", {}, SPOT),
-    Step(330, "off-peak: scale web to 1 pod; empty nodes are consolidated", {"web": 1}),
-    Step(520, "peak: scale web to 4 pods; free slots are used first", {"web": 4}),
-    Step(640, "off-peak: scale web to 2 pods", {"web": 2}),
+    Step(1, "scale web to 3 pods; three m5.xlarge slots are reserved", "web", 3),
+    Step(75, "scale api to 2 pods of 6 vCPUs; two c5.2xlarge slots are reserved", "api", 2),
+    Step(140, "scale train to 1 pod of 8 GPUs; a capacity block has them until it ends", "train", 1),
+    Step(220, "peak: scale web to 5 pods, two more than there are slots", "web", 5),
+    Step(
+        285,
+        "EC2 interrupts a spot instance in two minutes; its node is drained first",
+        "web",
+        interrupts=SPOT,
+    ),
+    Step(330, "off-peak: scale web to 1 pod; empty nodes are consolidated", "web", 1),
+    Step(520, "peak: scale web to 4 pods; free slots are used first", "web", 4),
+    Step(640, "off-peak: scale web to 2 pods", "web", 2),
 )
 EVERY_S: Final = 300  # after the last step: peak and off-peak alternate
-PEAK: Final = {"web": 5}
-OFF_PEAK: Final = {"web": 2}
+PEAK, OFF_PEAK = 5, 2  # replicas of web
 
 
 class Story:
@@ -51,6 +62,9 @@ class Story:
         self._report = report
         self._done = 0  # steps
         self._repeats = 0
+        # uid and generation of each Deployment after the last write of the story. The API server increments the
+        # generation with every change of the spec.
+        self._written: dict[str, tuple[str, int]] = {}
 
     async def start(self) -> None:
         """Creates the NodePools and the workloads, with no replicas yet."""
@@ -58,47 +72,86 @@ class Story:
             await self._env.sandbox.create(document)
         for name, pod in _WORKLOADS.items():
             await self._env.sandbox.create(_deployment(name, pod))
+        found = await self._deployments()
+        self._written = {name: _version(found[name]) for name in _WORKLOADS}
         self._report("Loading instance types, prices and images from EC2")
 
     @property
     def is_ready(self) -> bool:
         """Whether all NodePools are Ready, so that nodes can be launched."""
-        return sum(_is_ready(pool) for pool in self._env.app.caches.of(NodePool)) == _POOLS
+        return sum(_is_ready(pool) for pool in self._env.app.caches.of(NodePool)) >= _POOLS
 
     async def advance(self, elapsed_s: float) -> None:
-        """Runs the steps that are due."""
+        """Runs the steps that are due, on the workloads that no user has changed."""
         if not self._done:
             self._set_block_end()
+        found = await self._deployments()
+        self._release_changed(found)
         while self._done < len(STEPS) and STEPS[self._done].at_s <= elapsed_s:
-            if not self._interrupt(STEPS[self._done].interrupts):
-                break  # until there is such an instance
-            await self._run(STEPS[self._done])
+            step = STEPS[self._done]
+            if not await self._run(step, found) and elapsed_s < step.at_s + _WAIT_S:
+                return  # the next call tries again
             self._done += 1
         if self._done == len(STEPS) and elapsed_s > STEPS[-1].at_s + EVERY_S * (self._repeats + 1):
-            self._repeats += 1
-            is_peak = self._repeats % 2 == 1
+            is_peak = self._repeats % 2 == 0
             message = "peak: scale web to 5 pods" if is_peak else "off-peak: scale web to 2 pods"
-            await self._run(Step(elapsed_s, message, PEAK if is_peak else OFF_PEAK))
+            if await self._run(Step(elapsed_s, message, "web", PEAK if is_peak else OFF_PEAK), found):
+                self._repeats += 1
 
-    async def _run(self, step: Step) -> None:
+    async def _deployments(self) -> dict[str, Deployment]:
+        found = (await self._env.sandbox.kube.list(Deployment)).items
+        return {one.metadata.name: one for one in found if one.metadata.namespace == _NAMESPACE}
+
+    def _release_changed(self, found: Mapping[str, Deployment]) -> None:
+        for name, version in list(self._written.items()):
+            if name in found and _version(found[name]) == version:
+                continue
+            del self._written[name]
+            self._report(
+                f"Deployment {name} was {_change(found.get(name), version)}; the story leaves it alone"
+            )
+
+    async def _run(self, step: Step, found: Mapping[str, Deployment]) -> bool:
+        """Whether the step is done. A step on workloads that a user has changed is skipped."""
+        if step.workload not in self._written:
+            return True
+        if step.interrupts and not self._interrupt(step.interrupts):
+            return False  # until there is such an instance
+        if step.replicas is not None:
+            change = {"spec": {"replicas": step.replicas}}
+            try:
+                written = await self._env.sandbox.kube.patch(
+                    found[step.workload], change, only_if_unchanged=True
+                )
+            except (errors.Conflict, errors.NotFound):
+                return False
+            self._written[step.workload] = _version(written)
         self._report(step.message)
-        for name, replicas in step.replicas.items():
-            deployment = await self._env.sandbox.kube.get(Deployment, name, "default")
-            await self._env.sandbox.kube.patch(deployment, {"spec": {"replicas": replicas}})
+        return True
 
     def _set_block_end(self) -> None:
         """Counts the block's end from the first step, however long the start took."""
         ec2 = self._env.sandbox.cloud.ec2.region
-        block = next(one for one in ec2.reservations if one.kind == CAPACITY_BLOCK)
-        control.set_end(ec2, block.id, self._env.clock.now_s() + BLOCK_S)
+        for block in ec2.reservations:
+            if block.kind == CAPACITY_BLOCK and block.active:
+                control.set_end(ec2, block.id, self._env.clock.now_s() + BLOCK_S)
 
     def _interrupt(self, lifecycle: str) -> bool:
         """Interrupts an instance of the lifecycle. False: there is none yet."""
         ec2 = self._env.sandbox.cloud.ec2.region
         found = next((one for one in control.running(ec2) if one.lifecycle == lifecycle), None)
-        if lifecycle and found is not None:
+        if found is not None:
             control.interrupt_spot(ec2, found.id)
-        return not lifecycle or found is not None
+        return found is not None
+
+
+def _change(now: Deployment | None, version: tuple[str, int]) -> str:
+    is_same = now is not None and now.metadata.uid == version[0] and now.metadata.deletion_timestamp is None
+    return "changed" if is_same else "deleted"
+
+
+def _version(deployment: Deployment) -> tuple[str, int]:
+    return deployment.metadata.uid, deployment.metadata.generation
 
 
 def _is_ready(pool: NodePool) -> bool:
@@ -169,7 +222,7 @@ def _deployment(name: str, resources: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": _NAMESPACE},
         "spec": {
             "replicas": 0,
             "selector": {"matchLabels": labels},
