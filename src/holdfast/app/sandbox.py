@@ -102,10 +102,12 @@ class Sandbox:
             "DISABLE_LEADER_ELECTION": "true",
         }
 
-    def write_env(self) -> Path:
-        """Writes the file `env`, next to the kubeconfig; a shell that sources it has the environment variables."""
+    def write_env(self, server: str = "") -> Path:
+        """Writes the file `env`, next to the kubeconfig; a shell that sources it has the environment variables.
+        `server`: the URL of Holdfast's JSON API."""
         env = self.kubeconfig.with_name("env")
         variables = self.environment() | shell_environment.cli_settings(env.parent)
+        variables |= {"HOLDFAST_SERVER": server} if server else {}
         env.write_text(shell_environment.script(variables), encoding="utf-8")
         return env
 

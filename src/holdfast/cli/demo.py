@@ -106,7 +106,8 @@ class _Demo:
         self._speed = speed
         self._for_s = for_s
         self._has_story = story
-        self._tips = _TIPS if story else _TIPS_WITHOUT_STORY
+        program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).is_file() else "holdfast"
+        self._tips = (f"{program} reservations", *(_TIPS if story else _TIPS_WITHOUT_STORY))
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._began_s: float | None = None  # when all NodePools were Ready
         self._summary_s = 0.0
@@ -117,7 +118,7 @@ class _Demo:
     async def run(self) -> None:
         signals.on_stop(self._stop.set)
         async with environment.start(self._folder, clock=self._clock, real=self._real, ids=RealIds()) as env:
-            env.sandbox.write_env()
+            env.sandbox.write_env(env.url)
             with self._screen.active() if self._screen else contextlib.nullcontext():
                 self._print_header(env)
                 story = Story(env, self._print_change)
@@ -183,6 +184,7 @@ class _Demo:
 
 def _addresses(env: Environment) -> tuple[tuple[str, str], ...]:
     return (
+        ("Page", env.url),
         ("In another terminal", f"source {shlex.quote(str(env.sandbox.kubeconfig.with_name('env')))}"),
         ("Controller log", str(env.sandbox.kubeconfig.with_name("holdfast.log"))),
     )

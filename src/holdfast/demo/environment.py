@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.app import explaining
 from holdfast.app.program import Adapters, App
 from holdfast.app.sandbox import Plan, Sandbox, running
 from holdfast.app.settings import Settings
@@ -39,6 +40,7 @@ class Environment:
     sandbox: Sandbox
     app: App
     clock: Clock
+    url: str  # of the page and the JSON API
 
     def check(self) -> None:
         self.sandbox.check()
@@ -63,7 +65,9 @@ async def start(folder: Path, *, clock: Clock, real: Clock, ids: Ids) -> AsyncIt
         app = App(await _settings(sandbox), adapters)
         app.start()
         try:
-            yield Environment(sandbox, app, clock)
+            explain = explaining.explain(app)
+            async with explaining.serving(explain, app, host=explaining.LOOPBACK, port=0, page=True) as port:
+                yield Environment(sandbox, app, clock, f"http://{explaining.LOOPBACK}:{port}")
         finally:
             await app.stop()
             compute.close()
