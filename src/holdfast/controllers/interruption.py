@@ -98,10 +98,11 @@ class Interruption:
         by = f", at {times.text(notice.ends_s)}" if notice.ends_s is not None else ""
         for obj in objects:
             self._recorder.event(obj, notice.event, f"{notice.message}{by}", warning=True)
-        self._recorder.decision(DecisionType.INTERRUPTION, claim, f"{notice.message}{by}")
         if not notice.terminates_instances:
             return False
         ended = await self._claim_end.end(claim, notice.reason, until_s=notice.ends_s, why=notice.message)
+        if ended:  # not if Holdfast itself terminates the instance
+            self._recorder.decision(DecisionType.INTERRUPTION, claim, f"{notice.message}{by}")
         for obj in objects:
             message = f"Interruption triggered termination for the {obj.kind}"
             self._recorder.event(obj, "TerminatingOnInterruption", message, warning=True)

@@ -105,6 +105,7 @@ async def _settings(sandbox: Sandbox) -> Settings:
         interruption_queue=sandbox.cloud.queue,
         client=ClientSettings(per_second=1000, burst=2000),
         planning=PlanSettings(ledger_lag_s=_LAG_S),
+        replica="demo",
     )
 
 
