@@ -1,0 +1,36 @@
+// Pending pods, grouped by the reason, and what is being launched for them.
+import { $, fill, h, podLink, link, setText } from "./dom.js";
+import { count, perHour, plural, time } from "./text.js";
+
+const open = new Set(); // codes of groups that the user opened
+
+export function showPending(report) {
+  const groups = report.groups ?? [];
+  setText($("pod-count"), count(report.total));
+  if (!report.total) return fill($("pending"), h("p", { class: "note good" }, "No pod is pending."));
+  fill($("pending"), h("ul", { class: "groups" }, groups.map((group) => {
+    const examples = group.examples ?? [];
+    const key = `${group.code} ${group.text}`;
+    const details = h("details", { open: open.has(key), ontoggle: () => (details.open ? open.add(key) : open.delete(key)) },
+      h("summary", { "data-key": key }, h("b", { class: "n" }, count(group.pods)), h("span", { class: "reason" }, h("bdi", {}, group.text || group.code)),
+        group.oldest ? h("span", { class: "sub" }, "oldest since ", time(group.oldest, "relative")) : null),
+      h("ul", { class: "examples" }, examples.map((pod) => h("li", {}, podLink(pod, { "data-key": `${key} ${pod}` })))),
+      group.pods > examples.length ? h("p", { class: "note" }, `and ${count(group.pods - examples.length)} more with the same reason`) : null);
+    return h("li", {}, details);
+  })));
+}
+
+export function showPlan(plan) {
+  const launching = plan.launching ?? [];
+  const total = launching.length + (plan.moreLaunching ?? 0);
+  const saved = (plan.firstFitUsdPerHour ?? 0) - (plan.usdPerHour ?? 0);
+  fill($("plan"),
+    h("h3", {}, "Being launched ", h("span", { class: "count" }, count(total))),
+    plan.plannedAt ? h("p", { class: "note" }, "The last plan was made ", time(plan.plannedAt),
+      plan.usdPerHour || plan.firstFitUsdPerHour ? `. Its new nodes cost ${perHour(plan.usdPerHour ?? 0)}; first fit alone would cost ${perHour(plan.firstFitUsdPerHour ?? 0)}${saved > 0.005 ? `, ${perHour(saved)} more` : ""}.` : ".",
+      plan.nominated ? ` ${plural(plan.nominated, "pod waits", "pods wait")} for a node that is being launched.` : "") : h("p", { class: "note" }, "No plan was made yet."),
+    launching.length ? h("ul", { class: "launching" }, launching.map((one) => h("li", {},
+      link("nodeclaim", "", one.nodeClaim, { "data-key": `plan ${one.nodeClaim}` }), h("span", {}, " ", h("bdi", {}, one.text)),
+      one.podCount ? h("span", { class: "sub" }, ` for ${plural(one.podCount, "pod")}: `, (one.pods ?? []).slice(0, 3).map((pod, i) => [i ? ", " : "", podLink(pod)]), one.podCount > 3 ? " and more" : "") : null))) : null,
+    plan.moreLaunching ? h("p", { class: "note" }, `and ${count(plan.moreLaunching)} more`) : null);
+}

@@ -1,0 +1,76 @@
+// Money, times and counts as text. The time is that of the controller: documents have it in `at`.
+import { h } from "./dom.js";
+
+let skew = 0; // seconds that the controller's clock is ahead of this computer's
+
+export const setClock = (at) => {
+  if (at) skew = at - Date.now() / 1000;
+};
+export const now = () => Date.now() / 1000 + skew;
+
+const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
+const COUNT = new Intl.NumberFormat("en-US");
+export const money = (usd) => (usd === null || usd === undefined ? "unknown" : MONEY.format(usd));
+export const perHour = (usd) => (usd === null || usd === undefined ? "price unknown" : `${MONEY.format(usd)}/h`);
+export const count = (n) => COUNT.format(n ?? 0);
+export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : (many ?? `${one}s`)}`;
+
+const DAY = 86400;
+const UNITS = [[365 * DAY, "y"], [DAY, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+// A length of time in at most two units: 3 d 4 h.
+export function duration(seconds) {
+  let rest = Math.max(0, Math.round(seconds));
+  const first = UNITS.findIndex(([size]) => rest >= size);
+  if (first < 0) return "0 s";
+  const parts = [];
+  for (const [size, unit] of UNITS.slice(first, first + 2)) {
+    const n = Math.floor(rest / size);
+    rest -= n * size;
+    if (n && !(unit === "s" && parts.length)) parts.push(`${n} ${unit}`);
+  }
+  return parts.join(" ");
+}
+
+export function relative(at) {
+  const away = at - now();
+  if (Math.abs(away) < 2) return "now";
+  return away > 0 ? `in ${duration(away)}` : `${duration(-away)} ago`;
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DATE = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const valid = (at) => Number.isFinite(at) && Math.abs(at) < 8.64e12;
+
+// Today's times without the date, others with it.
+export function absolute(at) {
+  if (!valid(at)) return "unknown";
+  const date = new Date(at * 1000);
+  const today = new Date(now() * 1000);
+  if (date.toDateString() === today.toDateString()) return CLOCK.format(date);
+  return (date.getFullYear() === today.getFullYear() ? DATE : FULL).format(date);
+}
+
+export const utc = (at) => (valid(at) ? `${new Date(at * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "");
+
+// A <time> that `tick` keeps current. mode: relative, absolute or both.
+export function time(at, mode = "both") {
+  if (!valid(at)) return h("span", {}, "unknown");
+  const element = h("time", { datetime: new Date(at * 1000).toISOString(), title: utc(at), "data-at": String(at), "data-mode": mode });
+  write(element);
+  return element;
+}
+
+function write(element) {
+  const at = Number(element.dataset.at);
+  const mode = element.dataset.mode;
+  const text = mode === "relative" ? relative(at) : mode === "absolute" ? absolute(at) : `${absolute(at)} (${relative(at)})`;
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function tick() {
+  for (const element of document.querySelectorAll("time[data-at]")) write(element);
+}
+
+export const KIND = { pod: "Pod", node: "Node", nodeclaim: "NodeClaim", nodepool: "NodePool", reservation: "Reservation", job: "Job" };
