@@ -134,6 +134,12 @@ e2e: $(READY) ## test with real programs: kube-apiserver, Karpenter and its sche
 e2e-oldest: $(READY) ## test with the control plane of the oldest supported Kubernetes (needs Go; builds for minutes the first time)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/e2e.py --oldest
 
+e2e-page: $(READY) ## test the page in a real browser (needs chromium; reports what is missing)
+	$(BIN)/python scripts/e2e_page.py
+
+page: $(READY) ## serve the page with the documents of a made-up cluster (CLUSTER=small, hostile or huge; PORT=8088)
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/support/page_server.py $(or $(CLUSTER),small) $(or $(PORT),8088)
+
 e2e-install: $(READY) ## install the image with the chart on two real kubelets (needs root, Debian packages and Go; PREVIOUS=commit to upgrade from, or none)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/e2e_install.py $(if $(PREVIOUS),--previous $(PREVIOUS))
 
@@ -142,6 +148,9 @@ e2e-move: $(READY) ## move a cluster from the real Karpenter to Holdfast and bac
 
 bench-peer: $(READY) ## compare Karpenter's scheduler with Holdfast's on the same files (needs Go)
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_peer.py
+
+bench-page: $(READY) ## measure the page with 10,000 nodes and 500 reservations in Chromium (needs chromium)
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_page.py
 
 bench-live: $(READY) ## measure two hundred nodes on a real control plane: seconds, CPU time, memory (needs Go)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws

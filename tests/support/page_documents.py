@@ -118,7 +118,9 @@ def small(at: int) -> Documents:
 
 
 def _small_reservations(at: int) -> list[ReservationRow]:
-    def row(number: int, kind: str, instance_type: str, zone: str, total: int, **rest: object) -> ReservationRow:
+    def row(
+        number: int, kind: str, instance_type: str, zone: str, total: int, **rest: object
+    ) -> ReservationRow:
         values: dict[str, object] = {
             "id": f"cr-0{number:016x}",
             "kind": kind,
@@ -201,9 +203,7 @@ def _small_nodes(
                 )
             )
             use = "launching" if launching else "releasing" if releasing else "running"
-            uses.append(
-                SlotUse(node="" if launching else name, node_claim=claim, state=use, since=since)
-            )
+            uses.append(SlotUse(node="" if launching else name, node_claim=claim, state=use, since=since))
         slots[row.id] = tuple(uses)
     for number in range(9):
         spot = number % 3 == 0
@@ -285,7 +285,9 @@ def _small_decisions(at: int, nodes: list[NodeRow]) -> list[DecisionRow]:
         (5200, "interruption", "Node", reserved.name, "EC2 rebalance recommendation", ()),
     ]  # fmt: skip
     return [
-        DecisionRow(id=len(rows) - i, at=at - age, type=type_, kind=kind, name=name, text=text, reasons=reasons)
+        DecisionRow(
+            id=len(rows) - i, at=at - age, type=type_, kind=kind, name=name, text=text, reasons=reasons
+        )
         for i, (age, type_, kind, name, text, reasons) in enumerate(rows)
     ]
 
@@ -304,7 +306,9 @@ def _small_explanations(at: int, rows: list[ReservationRow]) -> dict[tuple[str, 
             "No node of the cluster has this capacity free.",
         ),
         considered=(
-            Considered(subject=block.id, text="7 of 8 slots are used; the last one is planned for web/frontend."),
+            Considered(
+                subject=block.id, text="7 of 8 slots are used; the last one is planned for web/frontend."
+            ),
             Considered(subject="p5.48xlarge on demand", text="The pod selects reserved capacity only."),
             Considered(subject="NodePool batch", text="Its requirements allow no p instance types."),
         ),
@@ -329,13 +333,20 @@ def _small_explanations(at: int, rows: list[ReservationRow]) -> dict[tuple[str, 
         why=("6 nodes of NodePool training run in it.", "1 slot is held for NodeClaim training-ffee06."),
         changes=("Nodes are drained 40 minutes before its end.",),
         next="EC2's counts are read once a minute.",
-        facts=(Fact(name="Instance type", value="p5.48xlarge"), Fact(name="Idle", value="1 slot, $31.46 an hour")),
+        facts=(
+            Fact(name="Instance type", value="p5.48xlarge"),
+            Fact(name="Idle", value="1 slot, $31.46 an hour"),
+        ),
     )
     return {("pod", "research", "llm-pretrain-0"): pod, ("reservation", "", block.id): reservation}
 
 
 def _status(
-    at: int, reservations: list[ReservationRow], nodes: list[NodeRow], pending: list[PendingGroup], cluster: str
+    at: int,
+    reservations: list[ReservationRow],
+    nodes: list[NodeRow],
+    pending: list[PendingGroup],
+    cluster: str,
 ) -> StatusReport:
     groups: dict[tuple[str, str, str], list[float]] = {}
     for node in nodes:
@@ -362,7 +373,9 @@ def _status(
         pods=sum(node.pods for node in nodes) + sum(group.pods for group in pending),
         pending=sum(group.pods for group in pending),
         pending_groups=tuple(pending[:5]),
-        costs=Costs(on_demand=cost["on-demand"], spot=cost["spot"], reserved=402.5, idle=idle_usd(reservations)),
+        costs=Costs(
+            on_demand=cost["on-demand"], spot=cost["spot"], reserved=402.5, idle=idle_usd(reservations)
+        ),
         last_hour=LastHour(launches=2, launch_failures=1, disruptions=1, removals=1),
         planned_at=at - 41,
         reservations=len(reservations),
@@ -493,7 +506,9 @@ def huge(at: int, nodes: int = 10_000, reservations: int = 500, pods: int = 100_
         for n in range(2000, 0, -1)
     ]  # fmt: skip
     names_of_pods = [(f"team-{n % 50}", f"job-{n % 50}-{n:06d}") for n in range(pods)]
-    return Documents(at, status, rows, 90_412.2, at - DAY, slots, found, pending, decisions, None, names_of_pods)
+    return Documents(
+        at, status, rows, 90_412.2, at - DAY, slots, found, pending, decisions, None, names_of_pods
+    )
 
 
 def _node_name(dice: random.Random) -> str:

@@ -7,8 +7,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 from aiohttp import web
@@ -27,7 +26,9 @@ from holdfast.api.reports import (
 )
 from page_documents import Documents
 
-_DOCUMENTS = {"small": page_documents.small, "hostile": page_documents.hostile, "huge": page_documents.huge}
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+CLUSTERS = {"small": page_documents.small, "hostile": page_documents.hostile, "huge": page_documents.huge}
+NOW = 1_790_000_000  # the page uses the clock of the controller
 _NODE_FILTERS = {
     "capacityType": "capacity_type",
     "zone": "zone",
@@ -121,26 +122,24 @@ class PageServer:
         }.items():
             app.router.add_get(f"{api}/{name}", self._json(name, answer))
         app.router.add_get(f"{api}/events", self._events)
-        app.router.add_get(api + "/explain/{kind}/{name}", self._json("explain", self._explain))
-        app.router.add_get(api + "/explain/{kind}/{namespace}/{name}", self._json("explain", self._explain))
+        app.router.add_get(api + "/explain/{kind}/{name:[^/]+}", self._json("explain", self._explain))
+        app.router.add_get(
+            api + "/explain/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._json("explain", self._explain)
+        )
         app.router.add_get(prefix + "/{path:(|assets/.*)}", self._page)
         return app
 
     @web.middleware
-    async def _middleware(
-        self, request: web.Request, handler: Callable[[web.Request], object]
-    ) -> web.StreamResponse:
+    async def _middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         self.requests.append(request.path_qs)
         if self.refuse and "/api/" in request.path:
             error = msgspec.json.encode(ErrorReport(error="this replica does not lead"))
             return web.Response(
                 status=503, body=error, content_type="application/json", headers={"Retry-After": "1"}
             )
-        return await handler(request)  # type: ignore[misc, no-any-return]
+        return await handler(request)
 
-    def _json(
-        self, name: str, answer: Callable[[web.Request], object]
-    ) -> Callable[[web.Request], object]:
+    def _json(self, name: str, answer: Callable[[web.Request], object]) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
             whole = name in {"reservations", "status", "pods", "plan"}
             cached = self._cached.get(name)
@@ -201,7 +200,9 @@ class PageServer:
             counted_at=documents.at - 12,
             items=tuple(documents.reservations),
             idle_usd_per_hour=page_documents.idle_usd(documents.reservations),
-            without_price=sum(row.idle > 0 and row.idle_usd_per_hour is None for row in documents.reservations),
+            without_price=sum(
+                row.idle > 0 and row.idle_usd_per_hour is None for row in documents.reservations
+            ),
             idle_usd_day=documents.idle_usd_day,
             idle_since=documents.idle_since,
         )
@@ -233,8 +234,12 @@ class PageServer:
     def _decisions(self, request: web.Request) -> DecisionsReport:
         after, limit = int(request.query.get("after", 0)), int(request.query.get("limit", 100))
         search = request.query.get("search", "")
-        rows = [row for row in self.documents.decisions if row.id > after and search in f"{row.name} {row.text}"]
-        return DecisionsReport(at=self.documents.at, since=self.documents.at - 86400, items=tuple(rows[:limit]))
+        rows = [
+            row for row in self.documents.decisions if row.id > after and search in f"{row.name} {row.text}"
+        ]
+        return DecisionsReport(
+            at=self.documents.at, since=self.documents.at - 86400, items=tuple(rows[:limit])
+        )
 
     def _search(self, request: web.Request) -> SearchReport:
         hits = self.documents.hits(request.query.get("q", ""))
@@ -245,11 +250,15 @@ class PageServer:
         return self.documents.explanation(match["kind"], match.get("namespace", ""), match["name"])
 
 
+def cluster(kind: str) -> PageServer:
+    """A server of one of CLUSTERS, not started yet."""
+    return PageServer(CLUSTERS[kind](NOW))
+
+
 def main() -> None:
     kind = sys.argv[1] if len(sys.argv) > 1 else "small"
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    server = PageServer(_DOCUMENTS[kind](int(time.time())))
-    with server.running(port) as address, contextlib.suppress(KeyboardInterrupt):
+    with cluster(kind).running(port) as address, contextlib.suppress(KeyboardInterrupt):
         sys.stderr.write(f"{address}\n")
         threading.Event().wait()
 

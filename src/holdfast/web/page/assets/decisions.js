@@ -1,9 +1,9 @@
 // The feed of decisions, newest first. New ones are put on top; the rest of the list is left as it is.
 import { get } from "./api.js";
-import { $, debounce, h, link, route } from "./dom.js";
-import { absolute, count, plural, time } from "./text.js";
+import { $, debounce, h, link, prose, route } from "./dom.js";
+import { absolute, plural, time } from "./text.js";
 
-const PAGE = 50;
+const PAGE = 15;
 const KEPT = 500;
 const WORDS = { launch: "Launch", launched: "Launched", "launch-failed": "Launch failed", disruption: "Disruption", removal: "Removal", interruption: "Interruption" };
 
@@ -16,7 +16,7 @@ export function decision(row) {
       h("span", { class: "text" }, h("bdi", {}, row.text)),
       h("span", { class: "sub" }, time(row.at, "relative"))),
     h("div", { class: "body" },
-      reasons.length ? h("ul", {}, reasons.map((reason) => h("li", {}, h("bdi", {}, reason)))) : h("p", { class: "note" }, "No further reasons were recorded."),
+      reasons.length ? h("ul", {}, reasons.map((reason) => h("li", {}, prose(reason)))) : h("p", { class: "note" }, "No further reasons were recorded."),
       h("p", { class: "note" }, `${row.kind} `, link(row.kind, row.namespace ?? "", row.name), ", ", absolute(row.at), ". ",
         route(row.kind, row.namespace ?? "", row.name) ? h("a", { href: route(row.kind, row.namespace ?? "", row.name) }, "Explain it") : null)));
   return h("li", { "data-id": String(row.id) }, details);
@@ -82,6 +82,5 @@ export function createDecisions(onNew) {
     reload: () => reload().catch(failed),
     // Ids start again at 1 when another replica leads, so a smaller id means a new list.
     update: (last) => (filter() || last >= (items[0]?.id ?? 0) ? update() : reload()).catch(failed),
-    count: () => count(items.length),
   };
 }

@@ -1,8 +1,8 @@
 // The panel with the explanation of one object. Its address is #/explain/KIND/[NAMESPACE/]NAME.
 import { get } from "./api.js";
-import { $, fill, h, link, name, route, throttle } from "./dom.js";
+import { $, fill, h, link, name, prose, route, throttle } from "./dom.js";
 import { decision } from "./decisions.js";
-import { absolute, KIND, plural, time } from "./text.js";
+import { absolute, KIND, time } from "./text.js";
 
 const FACT_KINDS = { node: "node", nodeclaim: "nodeclaim", nodepool: "nodepool", reservation: "reservation" };
 
@@ -46,7 +46,7 @@ export function createExplanation() {
   }
 
   const part = (title, ...content) => h("section", {}, h("h3", {}, title), content);
-  const list = (title, lines) => (lines?.length ? part(title, h("ul", {}, lines.map((line) => h("li", {}, h("bdi", {}, line))))) : null);
+  const list = (title, lines) => (lines?.length ? part(title, h("ul", {}, lines.map((line) => h("li", {}, prose(line))))) : null);
 
   function fact(one) {
     const kind = FACT_KINDS[one.name.toLowerCase().replace(/\s/g, "")];
@@ -67,13 +67,13 @@ export function createExplanation() {
     const full = doc.namespace ? `${doc.namespace}/${doc.name}` : doc.name;
     const considered = doc.considered ?? [];
     frame(doc.kind.toLowerCase(), full,
-      h("p", { class: "what" }, h("bdi", {}, doc.what)),
+      h("p", { class: "what" }, prose(doc.what)),
       doc.since ? h("p", { class: "note" }, "Since ", time(doc.since)) : null,
       doc.computed ? h("p", { class: "note warn" }, doc.computed) : null,
       list("Why", doc.why),
-      considered.length ? part("What was considered, and why it was not used", h("dl", { class: "considered" }, considered.map((one) => h("div", {}, h("dt", {}, name(one.subject)), h("dd", {}, h("bdi", {}, one.text)))))) : null,
+      considered.length ? part("What was considered, and why it was not used", h("dl", { class: "considered" }, considered.map((one) => h("div", {}, h("dt", {}, prose(one.subject)), h("dd", {}, prose(one.text)))))) : null,
       list("What would change it", doc.changes),
-      doc.next ? part("Next", h("p", {}, h("bdi", {}, doc.next))) : null,
+      doc.next ? part("Next", h("p", {}, prose(doc.next))) : null,
       doc.facts?.length ? part("Facts", h("dl", { class: "facts" }, doc.facts.map(fact))) : null,
       uses ? slots(uses) : null,
       doc.decisions?.length ? part("Decisions", h("ol", { class: "feed" }, doc.decisions.map(decision))) : null,
@@ -136,6 +136,5 @@ export function createExplanation() {
     },
     update: again,
     isOpen: () => current !== "",
-    label: () => plural(1, "explanation"),
   };
 }

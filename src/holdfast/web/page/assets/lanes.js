@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { $, debounce, h, setText, throttle } from "./dom.js";
 import { KINDS, lane, nextDate, place } from "./lane.js";
-import { count, now, plural, time } from "./text.js";
+import { count, now, time } from "./text.js";
 
 const SPARE = 4; // lanes above and below the visible ones
 const PAST = 0.15; // share of the axis that is in the past
@@ -27,7 +27,7 @@ export function createLanes() {
     const t = now();
     return { from: t - range * PAST, to: t + range * (1 - PAST) };
   };
-  const height = () => parseFloat(getComputedStyle(box).getPropertyValue("--lane")) || 84;
+  const height = () => parseFloat(getComputedStyle(box).getPropertyValue("--lane")) || 74;
 
   function choose() {
     const words = $("lane-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -51,7 +51,7 @@ export function createLanes() {
 
   function drawAxis() {
     const { from, to } = axis();
-    const width = Math.max(200, body.clientWidth * 0.5);
+    const width = Math.max(200, head.querySelector(".ticks")?.clientWidth ?? body.clientWidth / 3);
     const steps = [1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 1440].map((hours) => hours * 3600);
     const step = steps.find((size) => (to - from) / size <= width / 74) ?? steps.at(-1);
     const label = new Intl.DateTimeFormat(undefined, step < 86400 ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
@@ -72,7 +72,7 @@ export function createLanes() {
     const mark = h("span", { class: "tick now-label" }, "now");
     place(mark, { from, to }, now());
     ticks.append(mark);
-    head.replaceChildren(h("span", {}, "Reservation"), ticks, h("span", { class: "end" }, "Slots"));
+    head.replaceChildren(h("span", {}, "Reservation"), ticks, h("span", {}, "Slots, by node"), h("span", { class: "num" }, "Use"));
   }
 
   // Draws the lanes that are visible now. A lane is built again only if what it shows changed.
@@ -103,8 +103,11 @@ export function createLanes() {
       element.style.transform = `translateY(${i * size}px)`;
       element.setAttribute("aria-setsize", String(rows.length));
       element.setAttribute("aria-posinset", String(i + 1));
-      const key = JSON.stringify([row, uses.get(id)?.items, Math.floor(span.from / (range / 2000)), range, id === active]);
-      if (element.shownKey === key) continue;
+      const key = JSON.stringify([row, uses.get(id)?.items, Math.floor(span.from / (range / 2000)), range]);
+      if (element.shownKey === key) {
+        element.querySelector(".lane-id").tabIndex = id === active ? 0 : -1;
+        continue;
+      }
       element.shownKey = key;
       const focused = element.contains(document.activeElement) ? [...element.querySelectorAll("a")].indexOf(document.activeElement) : -1;
       element.replaceChildren(...lane(row, uses.get(id)?.items, span, id === active));
@@ -178,6 +181,5 @@ export function createLanes() {
       redraw();
     },
     tick: whole,
-    summary: () => plural(all.length, "reservation"),
   };
 }

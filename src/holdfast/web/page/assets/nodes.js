@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { $, debounce, fill, h, link, name, setText, throttle } from "./dom.js";
 import { count, perHour, plural, time } from "./text.js";
 
-const PAGE = 50;
+const PAGE = 25;
 const ROWS = 12; // of the table of groups; the rest is summed up
 const TYPES = ["reserved", "spot", "on-demand"];
 const STATES = ["launching", "starting", "ready", "draining"];
@@ -112,14 +112,14 @@ export function createNodes() {
     const text = JSON.stringify(items);
     if (text === shown) return;
     shown = text;
-    const heads = [["Name"], ["State"], ["Capacity type"], ["Instance type", "wide"], ["Zone", "wide"], ["NodePool", "wider"], ["Reservation", "wider"], ["Pods", "num wide"], ["Cost", "num"], ["Age", "wide"]];
+    const heads = [["Name"], ["State", "st"], ["Capacity type", "cap-type"], ["Instance type", "wide"], ["Zone", "wide"], ["NodePool", "wider"], ["Reservation", "wider id"], ["Pods", "num wide"], ["Cost", "num"], ["Age", "wide"]];
     fill($("node-list"),
       h("thead", {}, h("tr", {}, heads.map(([head, css]) => h("th", { scope: "col", class: css }, head)))),
       h("tbody", {}, items.map((row) => {
         const joined = row.name !== row.nodeClaim;
         return h("tr", {},
           h("th", { scope: "row" }, link(joined ? "node" : "nodeclaim", "", row.name, { "data-key": row.name })),
-          h("td", {}, h("span", { class: `state ${STATES.includes(row.state) ? row.state : ""}` }, row.state)),
+          h("td", {}, h("span", { class: `state ${STATES.includes(row.state) ? `is-${row.state}` : ""}` }, row.state)),
           h("td", {}, TYPES.includes(row.capacityType) ? h("i", { class: `ct ${row.capacityType}`, "aria-hidden": "true" }) : null, row.capacityType || "unknown"),
           h("td", { class: "wide" }, name(row.instanceType ?? "")),
           h("td", { class: "wide" }, name(row.zone ?? "")),
@@ -127,7 +127,7 @@ export function createNodes() {
           h("td", { class: "wider" }, row.reservation ? link("reservation", "", row.reservation) : ""),
           h("td", { class: "num wide" }, count(row.pods)),
           h("td", { class: "num" }, row.usdPerHour === undefined || row.usdPerHour === null ? "unknown" : row.usdPerHour === 0 ? "in slot" : perHour(row.usdPerHour)),
-          h("td", { class: "wide" }, row.created ? time(row.created, "relative") : ""));
+          h("td", { class: "wide" }, row.created ? time(row.created, "age") : ""));
       })));
   }
 

@@ -2,22 +2,24 @@
 import { $, fill, h, podLink, link, setText } from "./dom.js";
 import { count, perHour, plural, time } from "./text.js";
 
-const open = new Set(); // codes of groups that the user opened
+const open = new Set(); // groups that the user opened
+const FIRST = 8; // groups that are shown before the user asks for all
+let all = false;
 
 export function showPending(report) {
   const groups = report.groups ?? [];
   setText($("pod-count"), count(report.total));
   if (!report.total) return fill($("pending"), h("p", { class: "note good" }, "No pod is pending."));
-  fill($("pending"), h("ul", { class: "groups" }, groups.map((group) => {
+  fill($("pending"), h("ul", { class: "groups" }, groups.slice(0, all ? undefined : FIRST).map((group) => {
     const examples = group.examples ?? [];
     const key = `${group.code} ${group.text}`;
     const details = h("details", { open: open.has(key), ontoggle: () => (details.open ? open.add(key) : open.delete(key)) },
       h("summary", { "data-key": key }, h("b", { class: "n" }, count(group.pods)), h("span", { class: "reason" }, h("bdi", {}, group.text || group.code)),
-        group.oldest ? h("span", { class: "sub" }, "oldest since ", time(group.oldest, "relative")) : null),
+        group.oldest ? h("span", { class: "sub" }, "oldest: ", time(group.oldest, "relative")) : null),
       h("ul", { class: "examples" }, examples.map((pod) => h("li", {}, podLink(pod, { "data-key": `${key} ${pod}` })))),
       group.pods > examples.length ? h("p", { class: "note" }, `and ${count(group.pods - examples.length)} more with the same reason`) : null);
     return h("li", {}, details);
-  })));
+  })), !all && groups.length > FIRST ? h("button", { type: "button", onclick: () => { all = true; showPending(report); } }, `Show all ${count(groups.length)} reasons`) : null);
 }
 
 export function showPlan(plan) {

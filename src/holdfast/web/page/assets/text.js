@@ -10,8 +10,9 @@ export const now = () => Date.now() / 1000 + skew;
 
 const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
 const COUNT = new Intl.NumberFormat("en-US");
-export const money = (usd) => (usd === null || usd === undefined ? "unknown" : MONEY.format(usd));
-export const perHour = (usd) => (usd === null || usd === undefined ? "price unknown" : `${MONEY.format(usd)}/h`);
+const dollars = (usd) => (Math.abs(usd) < 1e12 ? MONEY.format(usd) : `$${usd.toExponential(2)}`);
+export const money = (usd) => (usd === null || usd === undefined ? "unknown" : dollars(usd));
+export const perHour = (usd) => (usd === null || usd === undefined ? "price unknown" : `${dollars(usd)}/h`);
 export const count = (n) => COUNT.format(n ?? 0);
 export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : (many ?? `${one}s`)}`;
 
@@ -54,7 +55,7 @@ export function absolute(at) {
 
 export const utc = (at) => (valid(at) ? `${new Date(at * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "");
 
-// A <time> that `tick` keeps current. mode: relative, absolute or both.
+// A <time> that `tick` keeps current. mode: relative, age, absolute or both.
 export function time(at, mode = "both") {
   if (!valid(at)) return h("span", {}, "unknown");
   const element = h("time", { datetime: new Date(at * 1000).toISOString(), title: utc(at), "data-at": String(at), "data-mode": mode });
@@ -65,7 +66,8 @@ export function time(at, mode = "both") {
 function write(element) {
   const at = Number(element.dataset.at);
   const mode = element.dataset.mode;
-  const text = mode === "relative" ? relative(at) : mode === "absolute" ? absolute(at) : `${absolute(at)} (${relative(at)})`;
+  const texts = { relative, absolute, age: () => duration(now() - at), both: () => `${absolute(at)} (${relative(at)})` };
+  const text = texts[mode](at);
   if (element.textContent !== text) element.textContent = text;
 }
 
