@@ -191,6 +191,24 @@ def test_page_shows_since_when_it_is_not_connected_and_connects_again(
         expect(opened.page.locator("#tiles")).to_contain_text("77")
 
 
+def test_hidden_tab_has_no_stream_and_is_current_when_it_is_shown(
+    browser: Browser, server: PageServer, address: str
+) -> None:
+    hide = """hidden => {
+      Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with tab(browser, address) as opened:
+        opened.page.evaluate(hide, True)
+        server.documents.status = msgspec.structs.replace(server.documents.status, pending=505)
+        server.publish()
+        opened.page.wait_for_timeout(500)
+        assert "505" not in opened.text("#tiles")
+        opened.page.evaluate(hide, False)
+        expect(opened.page.locator("#tiles")).to_contain_text("505")
+        expect(opened.page.locator("#live")).to_have_text("Live")
+
+
 def test_page_opens_while_no_replica_leads(browser: Browser, server: PageServer, address: str) -> None:
     server.refuse = True
     with tab(browser, address, ready=False) as opened:

@@ -40,6 +40,7 @@ const QUIET_MS = 45_000; // without an update for so long, the status is read to
 // Server-sent events. `onUpdate` gets each document, `onState` whether the stream is open and since when it is not.
 export function live({ onOpen, onUpdate, onState }) {
   let source = null;
+  let timer = 0;
   let failures = 0;
   let lostAt = 0;
   let heardAt = Date.now();
@@ -50,9 +51,11 @@ export function live({ onOpen, onUpdate, onState }) {
     lostAt ||= Date.now();
     failures += 1;
     onState(lostAt);
-    setTimeout(open, Math.min(500 * 2 ** Math.min(failures, 5), 10_000) * (0.75 + Math.random() / 2));
+    timer = setTimeout(open, Math.min(500 * 2 ** Math.min(failures, 5), 10_000) * (0.75 + Math.random() / 2));
   };
   function open() {
+    clearTimeout(timer);
+    timer = 0;
     source = new EventSource("./api/v1/events");
     source.onopen = () => {
       failures = 0;
@@ -73,6 +76,12 @@ export function live({ onOpen, onUpdate, onState }) {
     });
     source.onerror = lost;
   }
+  // A hidden tab needs no stream: a browser opens at most six connections to a server, also with many tabs.
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) return void (source || timer || open());
+    source?.close();
+    source = null;
+  });
   // Comments of the stream are not visible here, so a connection that was cut without a reset looks open.
   setInterval(async () => {
     if (!source || document.hidden || Date.now() - heardAt < QUIET_MS) return;

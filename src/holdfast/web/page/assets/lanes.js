@@ -53,7 +53,7 @@ export function createLanes() {
     const { from, to } = axis();
     const width = Math.max(200, head.querySelector(".ticks")?.clientWidth ?? body.clientWidth / 3);
     const steps = [1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 1440].map((hours) => hours * 3600);
-    const step = steps.find((size) => (to - from) / size <= width / 74) ?? steps.at(-1);
+    const step = steps.find((size) => (to - from) / size <= width / 60) ?? steps.at(-1);
     const label = new Intl.DateTimeFormat(undefined, step < 86400 ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
     const ticks = h("div", { class: "ticks" });
     const start = new Date(from * 1000);
