@@ -37,7 +37,7 @@ def test_lane_has_dates_slots_and_a_text_for_screen_readers(browser: Browser, ad
         assert found.locator(".now").count() == 1
         assert found.locator("a.lane-id").get_attribute("aria-label") == (
             f"{BLOCK}. Capacity block of p5.48xlarge in eu-west-1a, open. 8 slots: 6 used here, 1 held, 1 free. "
-            "1 slot idle, $31.46/h. It drains in 2 d 5 h."
+            "1 slot idle, $31.46/h. Dates: drains in 2 d 5 h, EC2 reclaims in 2 d 5 h, ends in 2 d 5 h."
         )
 
 

@@ -20,21 +20,20 @@ export function parts(row) {
 const NAMES = { here: "used here", held: "held", releasing: "releasing", elsewhere: "used elsewhere", free: "free", shut: "not usable now" };
 export const slotName = (kind, row) => (kind === "shut" && row.window === "upcoming" ? "not started" : NAMES[kind]);
 
-// The next date that matters: start, drain or end.
-export function nextDate(row) {
-  const t = now();
-  const dates = [["starts", row.starts], ["drains", row.drains], ["EC2 reclaims", row.reclaims], ["ends", row.ends]];
-  return dates.find(([, at]) => at && at > t) ?? null;
-}
+// The dates of a row, in their order.
+const dates = (row) => [["starts", row.starts], ["drains", row.drains], ["EC2 reclaims", row.reclaims], ["ends", row.ends]].filter(([, at]) => at);
+
+// The next date that matters.
+export const nextDate = (row) => dates(row).find(([, at]) => at > now()) ?? null;
 
 // The text alternative of the drawing.
 export function sentence(row) {
   const shown = Object.entries(parts(row)).filter(([, n]) => n).map(([kind, n]) => `${n} ${slotName(kind, row)}`);
-  const next = nextDate(row);
+  const future = dates(row).filter(([, at]) => at > now()).map(([word, at]) => `${word} ${relative(at)}`);
   return `${KINDS[row.kind] ?? row.kind} of ${row.instanceType} in ${row.zone}, ${WINDOWS[row.window] ?? row.window}. ` +
     `${plural(row.total, "slot")}: ${shown.join(", ") || "none"}.` +
     (row.idle ? ` ${plural(row.idle, "slot")} idle, ${perHour(row.idleUsdPerHour === undefined ? 0 : row.idleUsdPerHour)}.` : "") +
-    (next ? ` It ${next[0]} ${relative(next[1])}.` : "");
+    (future.length ? ` Dates: ${future.join(", ")}.` : "");
 }
 
 function spans(row, axis) {
@@ -55,8 +54,7 @@ export function place(element, axis, from, to) {
 }
 
 function timeBar(row, axis) {
-  const dates = [["starts", row.starts], ["drains", row.drains], ["EC2 reclaims", row.reclaims], ["ends", row.ends]].filter(([, at]) => at && at >= axis.from && at <= axis.to);
-  const caps = dates.map(([word, at]) => {
+  const caps = dates(row).filter(([, at]) => at >= axis.from && at <= axis.to).map(([word, at]) => {
     const cap = h("i", { class: `cap ${word === "EC2 reclaims" ? "reclaims" : word}`, "data-tip": `${word} ${absolute(at)}, ${relative(at)}` });
     place(cap, axis, at);
     return cap;

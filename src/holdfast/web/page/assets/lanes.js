@@ -167,6 +167,10 @@ export function createLanes() {
       event.preventDefault();
     }
   });
+  // A click on a lane, beside its links, opens its reservation.
+  box.addEventListener("click", (event) => {
+    if (!event.target.closest("a") && !String(getSelection())) event.target.closest(".lane")?.querySelector(".lane-id").click();
+  });
   box.addEventListener("focusin", (event) => {
     const id = [...drawn].find(([, element]) => element.contains(event.target))?.[0];
     if (id && id !== active) { active = id; draw(); }
@@ -178,7 +182,7 @@ export function createLanes() {
       all = next.items ?? [];
       version = changed;
       for (const id of uses.keys()) if (uses.size > 2000) uses.delete(id);
-      redraw();
+      whole();
     },
     tick: whole,
   };
