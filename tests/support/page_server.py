@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 import page_documents
-from holdfast import web as page
 from holdfast.api.reports import (
     DecisionsReport,
     ErrorReport,
@@ -24,6 +23,7 @@ from holdfast.api.reports import (
     SearchReport,
     SlotsReport,
 )
+from holdfast.explain import server as explain_server
 from page_documents import Documents
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -49,7 +49,7 @@ class PageServer:
         self.reservations_version = 1
         self._changed: list[asyncio.Event] = []
         self._loop = asyncio.new_event_loop()
-        self._files = page.files()
+        self._files = explain_server.page_files()
         self._cached: dict[str, tuple[int, bytes]] = {}
 
     # --- Called by tests, from their own thread ---
@@ -152,7 +152,7 @@ class PageServer:
                     self._cached[name] = cached
             else:
                 status = 200
-            headers = {**page.HEADERS, "Cache-Control": "no-store"}
+            headers = explain_server._HEADERS
             response = web.Response(
                 status=status, body=cached[1], content_type="application/json", headers=headers
             )
@@ -162,16 +162,19 @@ class PageServer:
         return handle
 
     async def _page(self, request: web.Request) -> web.Response:
-        file = self._files.get(request.match_info["path"])
+        file = self._files.get("/" + request.match_info["path"])
         if file is None:
             raise web.HTTPNotFound
-        headers = {**page.HEADERS, "ETag": file.etag, "Content-Encoding": "gzip"}
-        return web.Response(
-            body=file.compressed, content_type=file.content_type, charset="utf-8", headers=headers
-        )
+        body, content_type = file
+        headers = explain_server._HEADERS
+        response = web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
+        response.enable_compression()
+        return response
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={**page.HEADERS, "Content-Type": "text/event-stream"})
+        response = web.StreamResponse(
+            headers={**explain_server._HEADERS, "Content-Type": "text/event-stream"}
+        )
         await response.prepare(request)
         changed = asyncio.Event()
         self._changed.append(changed)

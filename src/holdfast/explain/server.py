@@ -37,7 +37,8 @@ _SAMPLE_S: Final = 60.0
 _LOCAL_SUFFIXES: Final = (".localhost", ".svc", ".svc.cluster.local")
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # the browser refuses to build markup from text
 )
 _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,

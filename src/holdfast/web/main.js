@@ -7,7 +7,7 @@ import { createLanes } from "./lanes.js";
 import { createNodes } from "./nodes.js";
 import { showPending, showPlan } from "./pending.js";
 import { createSearch } from "./search.js";
-import { showController, showSummary } from "./summary.js";
+import { showController, showProblem, showSummary } from "./summary.js";
 import { perHour, plural, setClock, tick } from "./text.js";
 
 const SECTIONS = new Set(["reservations", "pods", "decisions", "nodes", "controller"]);
@@ -81,8 +81,8 @@ async function readAll() {
   state.pods = "";
   try {
     showStatus(await get("status", { attempts: 12 }));
-  } catch {
-    // The header shows that the page is not connected; the next connection reads again.
+  } catch (error) {
+    showProblem(`The status cannot be read: ${error.message}`); // the next connection reads again
   }
 }
 

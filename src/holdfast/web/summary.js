@@ -44,6 +44,12 @@ export function showSummary(status, reservations) {
       { class: status.pending ? "waits" : "" }));
 }
 
+// A problem that the status does not have. The next status replaces it.
+export function showProblem(text) {
+  $("problems").dataset.shown = text;
+  fill($("problems"), h("div", { class: "problems" }, h("p", {}, text)));
+}
+
 export function showController(status) {
   setText($("cluster"), status.cluster ?? "");
   document.title = `Holdfast: ${status.cluster ?? ""}`;
