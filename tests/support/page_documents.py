@@ -144,7 +144,7 @@ def _small_reservations(at: int) -> list[ReservationRow]:
                 reclaims=at + 2 * DAY + 5 * HOUR + 600, ends=at + 2 * DAY + 5 * HOUR + 2400,
             ),
             row(
-                0x1D1E0000A1, block, "p4d.24xlarge", "b", 4, window="draining", here=4, releasing=2, idle=0,
+                0x1D1E0000A1, block, "p4d.24xlarge", "b", 4, window="draining", here=2, releasing=2, idle=0,
                 starts=at - 3 * DAY, drains=at - 600, reclaims=at + 600, ends=at + 2400,
             ),
             row(
@@ -152,15 +152,15 @@ def _small_reservations(at: int) -> list[ReservationRow]:
                 starts=at + 30 * HOUR, drains=at + 5 * DAY, reclaims=at + 5 * DAY + 600, ends=at + 5 * DAY + 2400,
             ),
             row(
-                0x7A7A7A7A7A, "on-demand", "m7i.4xlarge", "a", 20, here=14, elsewhere=3, held=1, free=2, idle=2,
+                0x7A7A7A7A7A, "default", "m7i.4xlarge", "a", 20, here=14, elsewhere=3, held=1, free=2, idle=2,
                 idle_usd_per_hour=1.80, starts=at - 90 * DAY, node_classes=("general", "gpu"),
             ),
             row(
-                0xC0DEC0DE01, "on-demand", "g6e.12xlarge", "c", 5, here=2, elsewhere=0, free=3, idle=3,
+                0xC0DEC0DE01, "default", "g6e.12xlarge", "c", 5, here=2, elsewhere=0, free=3, idle=3,
                 idle_usd_per_hour=35.09, starts=at - 20 * DAY, ends=at + 4 * DAY,
             ),
             row(
-                0xBEEF00BEEF, "on-demand", "c7g.16xlarge", "b", 120, here=0, elsewhere=96, free=0, idle=24,
+                0xBEEF00BEEF, "default", "c7g.16xlarge", "b", 120, here=0, elsewhere=96, free=0, idle=24,
                 idle_usd_per_hour=60.13, starts=at - 200 * DAY, node_classes=(), owner="444455556666",
             ),
             row(
@@ -180,9 +180,10 @@ def _small_nodes(
     for row in reservations:
         uses = []
         pool = "training" if row.instance_type.startswith("p") else "general"
-        for number in range(row.here + row.held):
-            launching = number >= row.here
-            releasing = not launching and number >= row.here - row.releasing
+        used = row.here + row.releasing
+        for number in range(used + row.held):
+            launching = number >= used
+            releasing = not launching and number >= row.here
             claim = f"{pool}-{row.id[-4:]}{number:02d}"
             name = claim if launching else f"ip-10-0-{row.total}-{number + 10}.eu-west-1.compute.internal"
             state = "launching" if launching else "draining" if releasing else "ready"
@@ -462,7 +463,7 @@ def huge(at: int, nodes: int = 10_000, reservations: int = 500, pods: int = 100_
         starts = at - dice.randint(-3 * DAY, 5 * DAY) if block else at - 30 * DAY
         ends = starts + dice.choice((1, 2, 7, 14)) * DAY if block else None
         row = ReservationRow(
-            id=f"cr-{dice.getrandbits(68):017x}", kind="capacity-block" if block else "on-demand",
+            id=f"cr-{dice.getrandbits(68):017x}", kind="capacity-block" if block else "default",
             instance_type=dice.choice(types), zone=dice.choice(zones), owner="111122223333", state="active",
             window="upcoming" if starts > at else "open", total=total, here=here, elsewhere=elsewhere, free=free,
             idle=free, idle_usd_per_hour=round(free * dice.uniform(0.5, 40), 4), starts=starts, ends=ends,

@@ -244,3 +244,10 @@ def test_ledger_is_computed_once_per_snapshot() -> None:
     assert ledger(one, 30) is ledger(one, 30)
     held = replace(one, claims=(claim("new"),))
     assert (ledger(one, 30)["cr-1"].held, ledger(held, 30)["cr-1"].held) == (0, 1)
+
+
+def test_slots_that_our_instances_released_recently_are_not_used_elsewhere() -> None:
+    of = reservation("cr-1", "m5.large", available=0, total=3)
+    gone = instance("i-1", InstanceState.GONE)
+    found = entry(of, instances=(gone, instance("i-2")))
+    assert (found.used_here, found.used_elsewhere, found.releasing, found.free) == (1, 1, 1, 0)

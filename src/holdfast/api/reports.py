@@ -19,17 +19,19 @@ class SlotUse(Wire, frozen=True, kw_only=True):
 
 class ReservationRow(Wire, frozen=True, kw_only=True):
     id: str
-    kind: str  # on-demand, capacity-block, interruptible: EC2's words
+    kind: str  # default or capacity-block, as EC2 reports it, or interruptible
     instance_type: str
     zone: str
     owner: str  # the account
     state: str  # EC2's word
     window: str  # upcoming, open, draining, reclaiming or ended
     total: int
-    here: int = 0  # used by instances of this cluster
+    here: int = 0  # used by instances of this cluster that are not terminating
     elsewhere: int = 0  # used by other clusters and accounts
     held: int = 0  # by NodeClaims whose instances EC2's count does not include yet
-    releasing: int = 0  # of `here`: the instance is terminating
+    releasing: int = (
+        0  # the instance is terminating, or terminated so recently that EC2 counts the slot as used
+    )
     free: int = 0  # that a plan may use
     idle: int = 0  # paid for, and neither used nor held
     idle_usd_per_hour: float | None = 0.0  # None: the price is unknown

@@ -110,7 +110,7 @@ def facts(claim: NodeClaim, row: NodeRow) -> list[Fact]:
 def counts(row: ReservationRow) -> str:
     return (
         f"{row.free} of {wording.count(row.total, 'slot')} free now: {row.here} used here, {row.elsewhere} by another "
-        f"cluster or account, {row.held} held"
+        f"cluster or account, {row.held} held, {row.releasing} being released"
     )
 
 

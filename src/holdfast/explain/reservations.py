@@ -25,6 +25,7 @@ _WINDOWS: Final[Mapping[type[object], str]] = {
 RUNNING: Final = "running"
 LAUNCHING: Final = "launching"
 RELEASING: Final = "releasing"
+INTERRUPTIBLE: Final = "interruptible"
 USES_MAX: Final = 200
 
 
@@ -32,9 +33,9 @@ def rows(
     ledger: Mapping[str, Entry], snapshot: Snapshot, classes: Mapping[str, Sequence[str]], prices: Prices
 ) -> tuple[ReservationRow, ...]:
     """`classes`: the node classes that select a reservation, by its id."""
-    unlisted = _launched_and_not_listed(snapshot)
+    unlisted, ending = _launched_and_not_listed(snapshot), _ending(snapshot)
     return tuple(
-        _row(entry, unlisted[id_], classes.get(id_, ()), prices, snapshot.taken_s)
+        _row(entry, unlisted[id_], ending[id_], classes.get(id_, ()), prices, snapshot.taken_s)
         for id_, entry in ledger.items()
     )
 
@@ -54,19 +55,25 @@ def window(one: Reservation, now_s: int) -> str:
     return _WINDOWS[type(reservations.window(one, now_s))]
 
 
-def _row(entry: Entry, unlisted: int, classes: Sequence[str], prices: Prices, now_s: int) -> ReservationRow:
+def _ending(snapshot: Snapshot) -> Counter[str | None]:
+    return Counter(one.reservation_id for one in snapshot.instances if one.state is InstanceState.ENDING)
+
+
+def _row(
+    entry: Entry, unlisted: int, ending: int, classes: Sequence[str], prices: Prices, now_s: int
+) -> ReservationRow:
     one, unlisted = entry.reservation, min(unlisted, entry.held)
     idle_nano = idle_cost.idle_nano_usd_per_hour(entry, prices.list_price_nano(one.instance_type), now_s)
     return ReservationRow(
         id=one.id,
-        kind=one.kind,
+        kind=INTERRUPTIBLE if one.interruptible else one.kind,
         instance_type=one.instance_type,
         zone=one.zone,
         owner=one.owner,
         state=one.state_name or one.state,
         window=window(one, now_s),
         total=one.total,
-        here=entry.used_here + unlisted,
+        here=entry.used_here - ending + unlisted,
         elsewhere=entry.used_elsewhere,
         held=entry.held - unlisted,
         releasing=entry.releasing,

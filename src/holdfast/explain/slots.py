@@ -32,7 +32,7 @@ def explain(known: ReservationInput) -> Explanation:
         name=row.id,
         what=(
             f"The {kind} has {wording.count(row.total, 'slot')} of {row.instance_type} in {row.zone}: {row.here} used "
-            f"here, {row.elsewhere} elsewhere, {row.held} held, {row.free} free. EC2 reports it as {row.state}."
+            f"here, {row.elsewhere} elsewhere, {row.held} held, {row.releasing} being released, {row.free} free. EC2 reports it as {row.state}."
         ),
         since=row.starts,
         why=tuple(_why(known)),

@@ -2,14 +2,14 @@
 import { h, link, name } from "./dom.js";
 import { absolute, count, now, perHour, plural, relative, time } from "./text.js";
 
-export const KINDS = { "capacity-block": "Capacity block", "on-demand": "ODCR", interruptible: "Interruptible" };
+export const KINDS = { "capacity-block": "Capacity block", default: "ODCR", interruptible: "Interruptible" };
 const WINDOWS = { upcoming: "upcoming", draining: "nodes drain", reclaiming: "EC2 reclaims", ended: "ended" };
 const CELLS = 64; // above this, a stacked bar with counts replaces single slots
 
 // The kinds of slots of a row, in the order in which they are drawn.
 export function parts(row) {
   const releasing = row.releasing ?? 0;
-  const here = Math.max(0, (row.here ?? 0) - releasing);
+  const here = row.here ?? 0;
   const held = row.held ?? 0;
   const elsewhere = row.elsewhere ?? 0;
   const free = Math.max(0, Math.min(row.free ?? 0, row.total - here - releasing - held - elsewhere));
@@ -113,7 +113,7 @@ export function lane(row, uses, axis, active) {
     row.state !== "active" && row.state !== "scheduled" ? h("span", { class: "badge warn" }, row.state) : null,
     classes.length ? null : h("span", { class: "badge warn" }, "not selected"),
   ];
-  const used = (row.here ?? 0) + (row.elsewhere ?? 0);
+  const used = (row.here ?? 0) + (row.releasing ?? 0) + (row.elsewhere ?? 0);
   return [
     h("div", { class: "lane-label" },
       link("reservation", "", row.id, { class: "lane-id", tabindex: active ? "0" : "-1", "data-key": row.id, "aria-label": `${row.id}. ${text}` }),

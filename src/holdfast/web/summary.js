@@ -15,7 +15,7 @@ function slots(rows) {
 }
 
 function bar(sum) {
-  const parts = [["here", sum.here - sum.releasing], ["releasing", sum.releasing], ["held", sum.held], ["elsewhere", sum.elsewhere], ["free", sum.free]];
+  const parts = [["here", sum.here], ["releasing", sum.releasing], ["held", sum.held], ["elsewhere", sum.elsewhere], ["free", sum.free]];
   const rest = sum.total - parts.reduce((all, [, n]) => all + n, 0);
   const element = h("span", { class: "stack", "aria-hidden": "true" });
   for (const [kind, n] of [...parts, ["shut", rest]]) {

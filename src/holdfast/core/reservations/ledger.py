@@ -37,7 +37,7 @@ class Entry:
     reservation: Reservation
     usable: bool  # active and started, and its drain has not started
     used_here: int  # by instances of this cluster
-    used_elsewhere: int  # by other clusters and accounts
+    used_elsewhere: int  # by other clusters and accounts; slots that our instances released recently are not
     releasing: int  # its instance is terminating, or terminated so recently that the count may not show it
     held: int  # by NodeClaims whose instances the count does not include yet
     free: int  # slots that a plan may use; 0 if the reservation is not usable
@@ -89,7 +89,8 @@ class _Counting:
 
     def entry(self, one: Reservation) -> Entry:
         snapshot, ours = self._snapshot, self.instances[one.id]
-        here = sum(instance.state is not InstanceState.GONE for instance in ours)
+        gone = sum(instance.state is InstanceState.GONE for instance in ours)
+        here = len(ours) - gone
         held = sum(self._holds(claim) for claim in self.claims[one.id])
         held += one.available - self.free_when_counted(one)
         usable = reservations.launches_into(one, snapshot.taken_s)
@@ -98,7 +99,7 @@ class _Counting:
             reservation=one,
             usable=usable,
             used_here=here,
-            used_elsewhere=max(0, one.total - one.available - here),
+            used_elsewhere=max(0, one.total - one.available - here - gone),
             releasing=sum(instance.state in _TERMINATING for instance in ours),
             held=held,
             free=max(0, one.available - held) if usable else 0,
