@@ -16,11 +16,17 @@ from holdfast import errors
 MayWrite = Callable[[], bool]
 
 _NOT_LEADER: Final = "this replica does not hold the leader's Lease, so it does not write"
+_READS_ONLY: Final = "this command only reads, so it does not write"
 
 
 def always() -> bool:
     """For programs without leader election: every write is allowed."""
     return True
+
+
+def never() -> bool:
+    """For programs that only read: no write is allowed."""
+    return False
 
 
 _MAY_WRITE: Final[ContextVar[MayWrite]] = ContextVar("may_write", default=always)
@@ -38,5 +44,6 @@ def guard(may_write: MayWrite) -> Iterator[None]:
 
 
 def check() -> None:
-    if not _MAY_WRITE.get()():
-        raise errors.NotReady(_NOT_LEADER)
+    may_write = _MAY_WRITE.get()
+    if not may_write():
+        raise errors.NotReady(_READS_ONLY if may_write is never else _NOT_LEADER)

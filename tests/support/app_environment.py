@@ -23,6 +23,8 @@ from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.app import live
+from holdfast.app.live import LiveCluster
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
@@ -133,11 +135,22 @@ class AppEnvironment(cluster_environment.Environment):
         self._standbys: list[App] = []
         self._kill_tasks: list[asyncio.Future[None]] = []
         self._connections: dict[App, CrashingTransport] = {}
+        self.crashing: CrashingTransport
         self.app = self.new_app()
 
     # --- The controller -------------------------------------------------------------------------------
 
-    def new_app(self) -> App:
+    async def read_live(self) -> LiveCluster:
+        """A read-only view of the cluster and the account. Fails if it sends a write."""
+        leading = self.crashing
+        app = self.new_app(read_only=True)
+        connection = self._connections.pop(app)
+        self.crashing = leading
+        found = await live.read(app)
+        assert connection.writes == []
+        return found
+
+    def new_app(self, *, read_only: bool = False) -> App:
         """A replica with empty caches and its own connections."""
         self._app_count += 1
         self.crashing = CrashingTransport(InProcess(self.line), self.endpoint)
@@ -149,7 +162,8 @@ class AppEnvironment(cluster_environment.Environment):
             ids=SeededIds(f"app {self.seed} {self._app_count}"),
             compute=SlowCompute(self.plans_take_s) if self.plans_take_s else InlineCompute(),
         )
-        app = App(self.settings, adapters)
+        make = live.read_only_app if read_only else App
+        app = make(self.settings, adapters)
         self._connections[app] = self.crashing
         discovery = app.discovery
         discovery._types._read = functools.partial(read_once, "types", few_types(discovery._types._read))

@@ -138,3 +138,14 @@ def test_schedule_retries_a_failed_source_with_backoff() -> None:
     counter.clock.advance(300)
     asyncio.run(schedule.step())
     assert counter.source.last == 10
+
+
+def test_schedule_that_is_read_once_reads_wanted_sources_and_returns_failures() -> None:
+    good, bad, unwanted = Counter(), Counter(), Counter()
+    bad.failing, bad.source.name, unwanted.source.wanted = True, "bad", False
+    schedule = Schedule(
+        [good.source, bad.source, unwanted.source], clock=good.clock, recorder=CollectingRecorder()
+    )
+    failures = asyncio.run(schedule.read_once())
+    assert {name: str(error) for name, error in failures.items()} == {"bad": "no"}
+    assert (good.source.last, unwanted.reads) == (1, 0)

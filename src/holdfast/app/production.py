@@ -45,7 +45,7 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
     """Runs until `stop` is set; raises the error that ends it earlier."""
     clock, log = RealClock(), structlog.get_logger()
     connection = connect(program, environ, clock)
-    async with _adapters(program, connection, clock) as adapters:
+    async with adapters_of(program, connection, clock) as adapters:
         kube = Client(
             transport=adapters.transport, clock=clock, ids=adapters.ids, settings=program.app.client
         )
@@ -78,7 +78,8 @@ async def run(program: Program, *, environ: Mapping[str, str], stop: asyncio.Eve
 
 
 @contextlib.asynccontextmanager
-async def _adapters(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[Adapters]:
+async def adapters_of(program: Program, connection: Connection, clock: Clock) -> AsyncIterator[Adapters]:
+    """The adapters of the process; they are closed at the end."""
     transport, threads, compute = HttpTransport(connection), Threads(), ThreadCompute()
     try:
         clients = await threads.run(functools.partial(aws_clients, program.region))

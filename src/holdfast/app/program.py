@@ -6,12 +6,12 @@ fixed: metrics and the event recorder, then the ports, then the state derived fr
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, Protocol
 
-from holdfast import fence
+from holdfast import errors, fence
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
@@ -21,6 +21,7 @@ from holdfast.cloud.aws.catalog import labels as aws_labels
 from holdfast.cloud.aws.client.calls import Calls, Clients, Executor
 from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
 from holdfast.cloud.aws.discovery import Discovery, Setup
+from holdfast.cloud.aws.doctor.read_only_profiles import ReadOnlyProfiles
 from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.cloud.aws.launch.templates import LaunchContext
 from holdfast.cloud.aws.nodeclass.identity import Given, Identity
@@ -152,12 +153,21 @@ def watched_kinds(settings: Settings) -> tuple[type[Object], ...]:
 
 
 class App:
-    """One replica. `start` returns at once; `stop` returns when all tasks have ended."""
+    """One replica. `start` returns at once; `stop` returns when all tasks have ended.
+
+    With `read_only`, no write is sent to the API server or to AWS. Then call `read_once` instead of `start`.
+    """
 
     def __init__(
-        self, settings: Settings, adapters: Adapters, *, after_sync: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        adapters: Adapters,
+        *,
+        after_sync: Callable[[], None] = lambda: None,
+        read_only: bool = False,
     ) -> None:
         self.settings = settings
+        self._read_only = read_only
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
         self.metrics = Metrics(_METRICS, strict=settings.strict)
@@ -170,8 +180,8 @@ class App:
         reader = Client(transport=adapters.transport, clock=clock, ids=ids, settings=once, outage=outage)
         self._server_time = ServerTime(reader, clock)
         self._election = _election(settings, adapters, outage)
-        self.leads = leads = self._election.leads if self._election is not None else fence.always
-        client = Client(
+        self.leads = leads = fence.never if read_only else _may_write(self._election)
+        self._client = client = Client(
             transport=adapters.transport,
             clock=clock,
             ids=ids,
@@ -256,6 +266,13 @@ class App:
             tasks.append(self.supervisor.start("interruption", self._interruption.listen))
         await until_first_ends(tasks)
 
+    async def read_once(self) -> Mapping[str, errors.HoldfastError]:
+        """Fills the caches by lists and reads AWS once, without controllers. Returns what could not be read from AWS,
+        by source; raises what prevents a list. The API server's clock is not read: that is a write that is not stored."""
+        for cache in self.caches:
+            await cache.replace(self._client.pages(cache.kind))
+        return await self.discovery.read_once()
+
     def _cloud(self, adapters: Adapters, leads: MayWrite) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder
         clock, ids = self._clock, adapters.ids
@@ -270,12 +287,14 @@ class App:
         )
         identity = Identity(calls, cluster_identity(settings), clock)
         cluster = identity.cluster
+        profiles = ReadOnlyProfiles(calls, clock, cluster, isolated_vpc=settings.isolated_vpc)
         setup = Setup(
             cluster=cluster,
             kubernetes=lambda: self.kubernetes_version,
             settings=settings.capacity,
             isolated_vpc=settings.isolated_vpc,
             identity=identity,
+            profiles=profiles if self._read_only else None,
         )
         discovery = Discovery(calls, setup, caches=self.caches, clock=clock, recorder=recorder)
         context = LaunchContext(
@@ -395,6 +414,10 @@ class App:
             termination=claim_termination.Termination(nodes=nodes, ports=ports),
             trigger=planning.trigger,
         )
+
+
+def _may_write(election: Election | None) -> MayWrite:
+    return fence.always if election is None else election.leads
 
 
 def _election(settings: Settings, adapters: Adapters, outage: Outage) -> Election | None:

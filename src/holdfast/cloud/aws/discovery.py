@@ -178,6 +178,11 @@ class Discovery:
         self._subnets.wanted = self._security_groups.wanted = True
         return await resolve.resolve(node_class, self._parts, probe)
 
+    async def read_once(self) -> dict[str, errors.HoldfastError]:
+        """Reads what a plan needs, for a program that does not run the schedule. Returns the failures by source."""
+        self._subnets.wanted, self._gauges.wanted = True, False
+        return await self.schedule.read_once()
+
     async def release(self, node_class: Object) -> None:
         """Deletes the AWS objects of a class that is being deleted. Idempotent."""
         assert isinstance(node_class, EC2NodeClass)

@@ -132,7 +132,7 @@ def view(
         node_pool=labels.get(names.NODEPOOL),
         claim=claim.metadata.name if claim is not None else None,
         initialized=initialized,
-        deleting=to_delete or _is_deleting(pair),
+        deleting=to_delete or is_deleting(pair),
         nominated=nominated,
         last_pod_event_s=times.epoch_s_or_none(promised.last_pod_event_time),
         volume_limits=volume_limits,
@@ -143,7 +143,7 @@ def counts_for(pair: NodeAndClaim) -> tuple[str, Resources] | None:
     """The NodePool of the node, and the node's capacity; None: it has no NodePool, or is deleting (ST-14)."""
     node, claim = pair.node, pair.claim
     pool = _labels(pair).get(names.NODEPOOL)
-    if not pool or _is_deleting(pair):
+    if not pool or is_deleting(pair):
         return None
     has = node.status.capacity if node is not None else {}
     promised = claim.status.capacity if claim is not None else {}
@@ -227,7 +227,7 @@ def _amounts(of_node: Wire, of_claim: Wire, *, initialized: bool) -> Resources:
     return resources.parse_readable(of_claim).replace(known)
 
 
-def _is_deleting(pair: NodeAndClaim) -> bool:
+def is_deleting(pair: NodeAndClaim) -> bool:
     """Whether the objects show that the node is deleting (ST-13). A NodeClaim whose Node was not found counts as well,
     so that no pod is planned onto it."""
     if pair.claim is None:

@@ -145,6 +145,19 @@ class Schedule:
         while True:
             await self._clock.sleep(await self.step())
 
+    async def read_once(self) -> dict[str, errors.HoldfastError]:
+        """Reads all wanted sources, and returns the failures by the name of the source."""
+        failures: dict[str, errors.HoldfastError] = {}
+
+        async def read(source: Source[Any]) -> None:
+            try:
+                await source.fresh()
+            except errors.HoldfastError as error:
+                failures[source.name] = error
+
+        await asyncio.gather(*(read(source) for source in self._sources if source.is_wanted))
+        return failures
+
     async def step(self) -> float:
         """Reads the sources that are due, and returns the seconds until the next step."""
         for source in self._sources:
