@@ -1,6 +1,7 @@
 """holdfast.dev/v1alpha1 Catalog: instance types, offerings and reservations in a file.
 
-`holdfast plan` and `holdfast validate` read it from manifests; it is never an object of a cluster. `scenario_schema`
+`holdfast plan` and `holdfast validate` read it from manifests, `holdfast snapshot` writes one; it is never an object of a
+cluster. `scenario_schema`
 generates the schema from these types. `scenarios.catalog_documents` finds mistakes that the schema does not.
 """
 
@@ -17,6 +18,7 @@ from holdfast.api.schema import about
 
 COUNT_MAX: Final = 2**32 - 1  # of slots or instances: the value for "unlimited" on the wire
 CAPACITY_TYPES: Final = ("reserved", "spot", "on-demand")
+INSTANCE_STATES: Final = ("starting", "running", "ending", "gone")
 RESERVATION_TYPES: Final = ("default", "capacity-block")
 RESERVATION_STATES: Final = (
     "active",
@@ -114,12 +116,49 @@ class Slots(Wire, frozen=True, kw_only=True):
     start: Annotated[datetime | None, about("When it can be used; unset: since ever.")] = None
     end: Annotated[datetime | None, about("When it ends; unset: it does not.")] = None
     state: Annotated[str, about("Its state in the cloud.", enum=RESERVATION_STATES)] = "active"
+    tenancy: Annotated[str, about("The tenancy that its instances must have.", min_length=1)] = "default"
+    drain_lead: Annotated[
+        str | None,
+        about(
+            "How long before its end it takes no more nodes; unset: by its type.", pattern=patterns.DURATION
+        ),
+    ] = None
+    reclaim_lead: Annotated[
+        str | None,
+        about(
+            "How long before its end the cloud takes instances back; unset: by its type.",
+            pattern=patterns.DURATION,
+        ),
+    ] = None
+
+
+class CountBefore(Wire, frozen=True, kw_only=True):
+    """What an earlier count of a reservation showed; see the ledger."""
+
+    read: Annotated[datetime, about("When the read began.")]
+    free: Annotated[int, about("Slots that were certainly free.")]
+    elsewhere: Annotated[int, about("The most slots that other clusters used.", minimum=0)]
+    here: Annotated[int, about("Slots that this cluster used.", minimum=0)] = 0
 
 
 class Reservation(Slots, frozen=True, kw_only=True):
     instance_type: Annotated[str, about("The instance type it holds.", min_length=1)]
     zone: Zone
     zone_id: ZoneId = field(default=None, name="zoneID")
+    count_before: Annotated[
+        CountBefore | None, about("The count before this one. `holdfast snapshot` writes it.")
+    ] = None
+
+
+class Instance(Wire, frozen=True, kw_only=True):
+    """An instance of the cluster in a slot. EC2's counts may not include it yet, or still include it."""
+
+    provider_id: Annotated[str, about("Its id, as Nodes have it.", min_length=1)] = field(name="providerID")
+    reservation_id: Id = field(name="reservationID")
+    instance_type: Annotated[str, about("Its instance type.", min_length=1)]
+    zone: Zone
+    state: Annotated[str, about("Its state.", enum=INSTANCE_STATES)] = "running"
+    launched: Annotated[datetime, about("When it was launched.")]
 
 
 class Offering(Wire, frozen=True, kw_only=True):
@@ -135,6 +174,10 @@ class Offering(Wire, frozen=True, kw_only=True):
     available: Annotated[
         str | int | None, about("How many more can be launched: a number or unlimited; unset: unlimited.")
     ] = None
+    surcharge: Annotated[
+        str | None,
+        about("USD an hour that sustained use adds, as of a burstable type.", pattern=patterns.PRICE),
+    ] = None
     healthy: Annotated[bool, about("Whether it can be launched at the moment.")] = True
     reservation: Annotated[
         Slots | None,
@@ -142,7 +185,7 @@ class Offering(Wire, frozen=True, kw_only=True):
     ] = None
 
 
-_TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+_TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 
 
 class InstanceType(Wire, frozen=True, kw_only=True):
@@ -151,7 +194,7 @@ class InstanceType(Wire, frozen=True, kw_only=True):
         dict[str, Any],
         msgspec.Meta(
             extra_json_schema={
-                "description": "Labels its nodes have: a value, or a list of values that are possible. A well-known label that is not here may have any value.",
+                "description": "Labels its nodes have: a value, or a list of values that are possible; an empty list: its nodes do not have the label. A well-known label that is not here may have any value.",
                 "additionalProperties": _TEXTS,
             }
         ),
@@ -162,6 +205,12 @@ class InstanceType(Wire, frozen=True, kw_only=True):
         dict[str, int], about("How many volumes can be attached, by storage driver; others are unlimited.")
     ] = {}
     offerings: Annotated[tuple[Offering, ...], about("The ways to get it.")] = ()
+    node_classes: Annotated[
+        tuple[str, ...],
+        about(
+            "The node classes whose nodes have this form. Labels and offerings are complete then. Unset: all classes."
+        ),
+    ] = ()
 
 
 class CatalogSpec(Wire, frozen=True, kw_only=True):
@@ -175,6 +224,13 @@ class CatalogSpec(Wire, frozen=True, kw_only=True):
         about("A region whose instance types and prices are shipped, beside or instead of instanceTypes."),
     ] = None
     instance_types: Annotated[tuple[InstanceType, ...], about("Instance types and their offerings.")] = ()
+    counts_read: Annotated[
+        datetime | None,
+        about("When the counts of the reservations were read; unset: at the time of the plan."),
+    ] = None
+    instances: Annotated[
+        tuple[Instance, ...], about("The instances of the cluster in slots. `holdfast snapshot` writes them.")
+    ] = ()
     reservations: Annotated[
         tuple[Reservation, ...],
         about(

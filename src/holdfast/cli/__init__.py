@@ -16,11 +16,12 @@ COMMANDS: Final = {
     "demo": "Run the controllers on a simulated cluster and EC2, in one process.",
     "doctor": "Report what is missing or wrong before `holdfast run` starts.",
     "explain": "Show why a pod waits, or why a node is what it is.",
-    "plan": "Show which nodes would be launched for a scenario, and why.",
+    "plan": "Show which nodes would be launched for a scenario or a running cluster, and why.",
     "reservations": "Show how full reservations are, and what idle slots cost.",
     "run": "Run the controllers on a cluster and an AWS account.",
     "sandbox": "Run a simulated cluster and a simulated AWS for any autoscaler.",
     "status": "Show the leader, nodes, pending pods, costs, and what fails.",
+    "snapshot": "Write a cluster and its catalog to a file that `plan` reads.",
     "validate": "Check manifests like the API server, and against each other.",
 }
 _PLUGIN: Final = "kubectl holdfast"

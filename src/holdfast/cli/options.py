@@ -11,7 +11,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def manifests(function: F) -> F:
-    """Adds `-f` and `--ignore-unknown-kinds` to a command."""
+    """Adds `-f`, which is required, and `--ignore-unknown-kinds` to a command."""
+    return _manifests(function, required=True)
+
+
+def optional_manifests(function: F) -> F:
+    """Adds `-f` and `--ignore-unknown-kinds` to a command that has other input as well."""
+    return _manifests(function, required=False)
+
+
+def _manifests(function: F, *, required: bool) -> F:
     unknown = click.option(
         "--ignore-unknown-kinds",
         is_flag=True,
@@ -22,7 +31,7 @@ def manifests(function: F) -> F:
         "--filename",
         "paths",
         multiple=True,
-        required=True,
+        required=required,
         metavar="FILE",
         help="File or folder with YAML or JSON manifests; - is standard input. Repeatable.",
     )

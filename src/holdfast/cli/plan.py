@@ -1,22 +1,25 @@
-"""`holdfast plan`: shows which nodes would be launched for a scenario, and why."""
+"""`holdfast plan`: shows which nodes would be launched for a scenario or for a running cluster, and why."""
 
 import dataclasses
 import enum
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast import errors
-from holdfast.cli import options, plan_table, scenarios
+from holdfast.cli import live_options, options, plan_table, scenarios
 from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, PreferencePolicy, ReservedMode
 from holdfast.model import prices
-from holdfast.scenarios import plan_document
+from holdfast.scenarios import plan_document, scenario
 from holdfast.scenarios.scenario import Scenario
 from holdfast.state.conversion import times
+
+if TYPE_CHECKING:
+    from holdfast.app.live import LiveCluster
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
@@ -45,7 +48,10 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
 
 
 @click.command
-@options.manifests
+@options.optional_manifests
+@click.option(
+    "--live", is_flag=True, help="Plan for the pending pods of a running cluster, and change nothing."
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--now",
@@ -97,14 +103,37 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
     metavar="DURATION",
     help="How long EC2's reservation counts may lag behind a launch.",
 )
+@live_options.which_cluster
 def command(
-    paths: tuple[str, ...], output: str, now: int | None, *, ignore_unknown_kinds: bool, **flags: Any
+    paths: tuple[str, ...],
+    output: str,
+    now: int | None,
+    *,
+    live: bool,
+    ignore_unknown_kinds: bool,
+    **flags: Any,
 ) -> None:
     """Show which nodes would be launched for a scenario: manifests, and a Catalog of offerings and reservations.
 
-    Launches nothing and calls no API. Flags override the settings of the Catalog. Mistakes in the files are printed
-    to standard error, one per line, and the exit code is 1.
+    Launches nothing. With -f it calls no API; flags override the settings of the Catalog, mistakes in the files are
+    printed to standard error, one per line, and the exit code is 1.
+
+    With --live it reads a running cluster and its AWS account, writes to neither, and plans for the pending pods. The
+    other settings of `holdfast run` are taken from its environment variables. Exit codes: 2 for a wrong setting, 3 if
+    the cluster or the account cannot be read.
     """
+    which = {name: flags.pop(name.replace("-", "_")) for name in live_options.OPTIONS}
+    if live == bool(paths):
+        raise click.UsageError("one of -f FILE and --live is needed")
+    if live:
+        if now is not None:
+            raise click.UsageError(
+                "--now is for scenarios; with --live the plan is made for the current time"
+            )
+        _print(_live(which, flags), output)
+        return
+    if unused := [f"--{name}" for name, value in which.items() if value is not None]:
+        raise click.UsageError(f"{', '.join(unused)}: only with --live")
     read = scenarios.read(
         paths, now_s=now, clock=time.time, flags=flags, ignore_unknown_kinds=ignore_unknown_kinds
     )
@@ -114,12 +143,29 @@ def command(
         sys.exit(1)
     for note in read.notes:
         click.echo(f"note: {note}", err=True)
-    plan = _plan(read)
+    _print(_plan(read), output)
+
+
+def _print(plan: dict[str, Any], output: str) -> None:
     if output == "json":
         click.echo(plan_document.text(plan), nl=False)
     else:
         for line in plan_table.lines(plan):
             click.echo(line)
+
+
+def _live(which: Mapping[str, str | None], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan for a running cluster. Flags override the settings of the program, as they override a Catalog's."""
+
+    async def planned(cluster: "LiveCluster") -> dict[str, Any]:
+        live_options.report(cluster)
+        found = await cluster.plan(scenario.overridden(cluster.settings.planning, flags))
+        for pool, why in found.unserved:
+            click.echo(f"note: NodePool {pool} opens no nodes: {why}", err=True)
+        return plan_document.document_of_uids(found.plan, found.rejected, found.pod_names)
+
+    given = {name: value for name, value in which.items() if value is not None}
+    return live_options.run("holdfast plan", given, planned)
 
 
 def plan_documents(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -129,9 +175,9 @@ def plan_documents(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return _plan(read)
 
 
-def _plan(scenario: Scenario) -> dict[str, Any]:
+def _plan(found: Scenario) -> dict[str, Any]:
     # Imported here: the planner is slow to import, and a mistake in the scenario should be reported first.
     from holdfast.core.scheduling.solve import solve  # noqa: PLC0415
 
-    plan = solve(dataclasses.replace(scenario.request, explain_slots=True))
-    return plan_document.document(plan, rejected=scenario.rejected, not_reserved=plan.not_reserved)
+    plan = solve(dataclasses.replace(found.request, explain_slots=True))
+    return plan_document.document_of_uids(plan, found.rejected, found.pod_names)

@@ -12,11 +12,12 @@ from holdfast import names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import Finding
 from holdfast.model import requirement, requirements, reservations
+from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import CloudLabels
+from holdfast.model.snapshot import CloudLabels, CountBefore
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class ReservedOffering(Protocol):
         zone_id: str | None,
         *,
         on_demand_nano_usd_per_hour: int | None,
+        surcharge_nano_usd_per_hour: int = 0,
         healthy: bool,
     ) -> Offering: ...
 
@@ -76,12 +78,15 @@ Raises InvalidInput if the region has nothing for the class."""
 
 @dataclass(frozen=True, slots=True)
 class CatalogValues:
-    """A parsed catalog. Its types have no reserved offerings; `types_of` adds them."""
+    """A parsed catalog. Its types have no reserved offerings; `types_of` adds them. The types of `of_class` are complete."""
 
     types: tuple[InstanceType, ...]
     listed: tuple[Listed, ...]
     zone_ids: Mapping[str, str]  # by the name of the zone
     findings: tuple[Finding, ...]
+    of_class: Mapping[str, tuple[InstanceType, ...]] = field(default_factory=dict)  # by name of class
+    instances: tuple[Instance, ...] = ()
+    count_before: Mapping[str, CountBefore] = field(default_factory=dict)  # by reservation
 
     @property
     def reservations(self) -> tuple[Reservation, ...]:

@@ -12,10 +12,12 @@ from holdfast import errors, names
 from holdfast.api import scenario as wire
 from holdfast.api.findings import Finding, Path
 from holdfast.model import offerings, prices, requirement, requirements, reservations, resources
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CountBefore
 from holdfast.scenarios import catalog
 from holdfast.scenarios.catalog import CatalogValues, CloudTerms, Listed
 from holdfast.state.conversion import times
@@ -35,21 +37,32 @@ def read(written: wire.Catalog, terms: CloudTerms) -> CatalogValues:
     reading = _Reading(terms)
     spec = written.spec
     listed = reading.reservations(spec)
-    types = [
-        reading.instance_type(t, ("spec", "instanceTypes", i)) for i, t in enumerate(spec.instance_types)
-    ]
+    types: list[InstanceType] = []
+    of_class: dict[str, list[InstanceType]] = {}
+    for index, one in enumerate(spec.instance_types):
+        found = reading.instance_type(one, ("spec", "instanceTypes", index))
+        if found is not None:
+            for known in [of_class.setdefault(name, []) for name in one.node_classes] or [types]:
+                known.append(found)
     reading.findings += _repeated(
-        [(t.name, ("spec", "instanceTypes", i)) for i, t in enumerate(spec.instance_types)]
+        [
+            (f"{t.name} of {name}" if name else t.name, ("spec", "instanceTypes", i))
+            for i, t in enumerate(spec.instance_types)
+            for name in t.node_classes or ("",)
+        ]
     )
-    if spec.region is None:
+    if spec.region is None and spec.counts_read is None:  # a snapshot has all reservations of the account
         reading.findings += _without_type(spec)
     zones = [(o.zone, o.zone_id) for t in spec.instance_types for o in t.offerings]
     zones += [(r.zone, r.zone_id) for r in spec.reservations]
     return CatalogValues(
-        types=tuple(t for t in types if t is not None),
+        types=tuple(types),
         listed=listed,
         zone_ids={zone: zone_id for zone, zone_id in zones if zone_id},
         findings=tuple(reading.findings),
+        of_class={name: tuple(known) for name, known in of_class.items()},
+        instances=tuple(map(_instance, spec.instances)),
+        count_before={r.id: _count_before(r.count_before) for r in spec.reservations if r.count_before},
     )
 
 
@@ -59,6 +72,8 @@ class _Reading:
     def __init__(self, terms: CloudTerms) -> None:
         self._terms = terms
         self._kinds = {kind.name: kind for kind in terms.kinds}
+        self._reservations: dict[str, Reservation] = {}
+        self._places: dict[tuple[str, str, str | None], Requirements] = {}
         self.findings: list[Finding] = []
 
     def reservations(self, spec: wire.CatalogSpec) -> tuple[Listed, ...]:
@@ -82,6 +97,7 @@ class _Reading:
                         healthy=offering.healthy,
                     )
                     self._define(by_id, offering.reservation, context)
+        self._reservations = {key: listed.reservation for key, listed in by_id.items()}
         return tuple(by_id[key] for key in sorted(by_id))
 
     def _define(self, by_id: dict[str, Listed], slots: wire.Slots, context: "_ReservationContext") -> None:
@@ -121,6 +137,11 @@ class _Reading:
             self._find((*context.path, "end"), "it ends before it starts")
             return None
         kind = self._kinds[slots.type]
+        drain_lead_s = _seconds(slots.drain_lead, kind.drain_lead_s)
+        reclaim_lead_s = _seconds(slots.reclaim_lead, kind.reclaim_lead_s)
+        if reclaim_lead_s > drain_lead_s:
+            self._find((*context.path, "reclaimLead"), "it must not be longer than drainLead")
+            return None
         reservation = Reservation(
             id=slots.id,
             kind=kind.name,
@@ -134,9 +155,10 @@ class _Reading:
             tie_rank=kind.tie_rank,
             start_s=start_s,
             end_s=end_s,
-            drain_lead_s=kind.drain_lead_s,
-            reclaim_lead_s=kind.reclaim_lead_s,
+            drain_lead_s=drain_lead_s,
+            reclaim_lead_s=reclaim_lead_s,
             state_name=slots.state,
+            tenancy=slots.tenancy,
         )
         if reservations.ends_unannounced(reservation):
             self._find(context.path, f"a {kind.name} needs an end")
@@ -148,8 +170,12 @@ class _Reading:
         self._check_amounts(written, path)
         if resources.PODS not in written.capacity:
             self._find((*path, "capacity"), "pods is missing, so no pod would fit: how many can a node run?")
-        ways = [self._offering(o, (*path, "offerings", i)) for i, o in enumerate(written.offerings)]
-        valid = tuple(sorted((o for o in ways if o is not None), key=catalog.order))
+        is_complete = bool(written.node_classes)
+        ways = [
+            self._offering(o, (*path, "offerings", i), is_complete=is_complete)
+            for i, o in enumerate(written.offerings)
+        ]
+        valid = tuple(o for o in ways if o is not None)
         unreserved = [
             ((o.zone, o.capacity_type), (*path, "offerings", i))
             for i, o in enumerate(written.offerings)
@@ -158,9 +184,13 @@ class _Reading:
         self.findings += _repeated([(f"{kind} in {zone}", where) for (zone, kind), where in unreserved])
         if len(self.findings) > before:
             return None
+        labels = self._labels(written)
+        if not is_complete:
+            valid = tuple(sorted(valid, key=catalog.order))
+            labels = labels.union(catalog.of_offerings(valid))
         return InstanceType(
             name=written.name,
-            requirements=self._labels(written).union(catalog.of_offerings(valid)),
+            requirements=labels,
             capacity=resources.parse(written.capacity),
             overhead=resources.parse(written.overhead),
             offerings=valid,
@@ -187,8 +217,8 @@ class _Reading:
         ]
         return requirements.of(catalog.is_in(names.INSTANCE_TYPE, written.name), *stated)
 
-    def _offering(self, written: wire.Offering, path: Path) -> Offering | None:
-        """An on-demand or spot offering. `catalog.types_of` builds reserved offerings from the reservations."""
+    def _offering(self, written: wire.Offering, path: Path, *, is_complete: bool) -> Offering | None:
+        """An offering. Unless its type is complete, `catalog.types_of` builds reserved offerings from the reservations."""
         reserved = written.capacity_type == names.RESERVED
         if reserved != (written.reservation is not None):
             wrong = (
@@ -199,7 +229,7 @@ class _Reading:
         if reserved:
             if written.available is not None:
                 self._find((*path, "available"), "of a reserved offering, say it in its reservation")
-            return None
+            return self._reserved(written, path) if is_complete else None
         price = self._price(written, path)
         try:
             count = offerings.parse_count(
@@ -208,15 +238,36 @@ class _Reading:
         except errors.InvalidInput as error:
             self._find((*path, "available"), str(error))
             return None
-        outside = [requirement.of(k, Operator.DOES_NOT_EXIST) for k in sorted(self._terms.labels.reserved)]
-        where = catalog.where(written.capacity_type, written.zone, written.zone_id, self._terms)
         return Offering(
-            requirements=where.add(*outside),
+            requirements=self._where(written.capacity_type, written.zone, written.zone_id),
             capacity_type=written.capacity_type,
             zone=written.zone,
             price_nano_usd_per_hour=price,
+            surcharge_nano_usd_per_hour=self._surcharge(written, path),
             healthy=written.healthy,
             count=count,
+        )
+
+    def _where(self, capacity_type: str, zone: str, zone_id: str | None) -> Requirements:
+        """The requirements of an offering outside reservations. Cached, because all types share them."""
+        key = (capacity_type, zone, zone_id)
+        if key not in self._places:
+            keys = sorted(self._terms.labels.reserved)
+            outside = [requirement.of(one, Operator.DOES_NOT_EXIST) for one in keys]
+            self._places[key] = catalog.where(capacity_type, zone, zone_id, self._terms).add(*outside)
+        return self._places[key]
+
+    def _reserved(self, written: wire.Offering, path: Path) -> Offering | None:
+        """The offering of a reservation, as the catalog has it."""
+        known = self._reservations.get(written.reservation.id) if written.reservation is not None else None
+        if known is None:
+            return None  # `reservations` reports it
+        return self._terms.reserved_offering(
+            known,
+            written.zone_id,
+            on_demand_nano_usd_per_hour=self._price(written, path),
+            surcharge_nano_usd_per_hour=self._surcharge(written, path),
+            healthy=written.healthy,
         )
 
     def _price(self, written: wire.Offering, path: Path) -> int | None:
@@ -225,6 +276,15 @@ class _Reading:
         except errors.InvalidInput as error:
             self._find((*path, "price"), str(error))
             return None
+
+    def _surcharge(self, written: wire.Offering, path: Path) -> int:
+        if written.surcharge is None:
+            return 0
+        try:
+            return prices.parse(written.surcharge)
+        except errors.InvalidInput as error:
+            self._find((*path, "surcharge"), str(error))
+            return 0
 
     def _find(self, path: Path, message: str) -> None:
         self.findings.append(Finding(path, message))
@@ -240,6 +300,27 @@ class _ReservationContext:
     zone_id: str | None
     price_nano_usd_per_hour: int | None = None
     healthy: bool = True
+
+
+def _seconds(duration: str | None, default_s: int) -> int:
+    seconds = None if duration is None else times.duration_s(duration)
+    return default_s if seconds is None else seconds
+
+
+def _instance(written: wire.Instance) -> Instance:
+    return Instance(
+        provider_id=written.provider_id,
+        instance_type=written.instance_type,
+        zone=written.zone,
+        capacity_type=names.RESERVED,
+        state=InstanceState(written.state),
+        launched_s=times.epoch_s(written.launched),
+        reservation_id=written.reservation_id,
+    )
+
+
+def _count_before(written: wire.CountBefore) -> CountBefore:
+    return CountBefore(times.epoch_s(written.read), written.free, written.elsewhere, written.here)
 
 
 def _counts(listed: Listed) -> tuple[str, int, int]:

@@ -113,6 +113,10 @@ def wrong_pods(reading: Objects, pods: Sequence[Pod], converter: PodConverter) -
     names = Counter(full_name(pod) for pod in pods)
     for name in sorted(name for name, times_seen in names.items() if times_seen > 1):
         yield Wrong(None, Finding((), f"more than one pod would be named {name}; rename one of them"))
+    uids = Counter(pod.metadata.uid for pod in pods if pod.metadata.uid)
+    for original, pod in zip(reading.of(Pod), pods, strict=False):
+        if uids[pod.metadata.uid] > 1:
+            yield Wrong(original, Finding(("metadata", "uid"), "another pod has the same uid"))
 
 
 def _wrong_amounts(spec: PodSpec, path: Path) -> Iterator[Finding]:

@@ -6,7 +6,8 @@ and not on the number of pods times reservations.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.core.scheduling.output.plan import NotReserved, Plan, PlannedClaim, Unplaced
@@ -18,6 +19,12 @@ from holdfast.state.conversion import times
 
 API_VERSION: Final = "holdfast.dev/v1alpha1"
 KIND: Final = "Plan"
+
+
+def document_of_uids(plan: Plan, rejected: Iterable[Unplaced], names: Mapping[str, str]) -> dict[str, Any]:
+    """The document of a plan whose pods are uids; `names` are the names of the pods."""
+    plan = _named(plan, names)
+    return document(plan, rejected=_named_unplaced(rejected, names), not_reserved=plan.not_reserved)
 
 
 def document(
@@ -49,6 +56,25 @@ def document(
         },
         "slotsLeft": dict(sorted(plan.slots_left)),
     }
+
+
+def _named(plan: Plan, names: Mapping[str, str]) -> Plan:
+    """The plan with the names of its pods instead of their uids."""
+
+    def of(pods: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(names.get(pod, pod) for pod in pods))
+
+    return replace(
+        plan,
+        claims=tuple(claim._replace(pods=of(claim.pods)) for claim in plan.claims),
+        placed=tuple(replace(placed, pods=of(placed.pods)) for placed in plan.placed),
+        unplaced=_named_unplaced(plan.unplaced, names),
+        not_reserved=tuple(replace(one, pod=names.get(one.pod, one.pod)) for one in plan.not_reserved),
+    )
+
+
+def _named_unplaced(unplaced: Iterable[Unplaced], names: Mapping[str, str]) -> tuple[Unplaced, ...]:
+    return tuple(replace(one, pod=names.get(one.pod, one.pod)) for one in unplaced)
 
 
 def text(written: dict[str, Any]) -> str:

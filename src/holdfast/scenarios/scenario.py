@@ -4,6 +4,7 @@ The same objects give the same request, in whatever order the files are read. If
 with object and path, and nothing is planned. Objects that are ignored on purpose give a note.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.scenarios import catalog, catalog_documents, checks, workloads
 from holdfast.scenarios.catalog import CatalogValues, CloudTerms, RegionTypes
 from holdfast.scenarios.checks import Objects, Wrong, full_name
+from holdfast.state.cluster import held_capacity
 from holdfast.state.conversion import (
     default_spreads,
     nodepools,
@@ -49,6 +51,7 @@ class Scenario:
     request: SolveRequest
     rejected: tuple[Unplaced, ...]  # pods that are not in the request, with reasons
     notes: tuple[str, ...]  # NodePools and pods that are ignored, and why
+    pod_names: Mapping[str, str]  # by uid
 
 
 def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
@@ -74,11 +77,15 @@ def find_catalog(objects: Sequence[Object]) -> wire.Catalog | tuple[Wrong, ...]:
 def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
     """The planner's settings. Flags override the Catalog's settings, which override the defaults. Flags have the names
     of the fields of the Catalog's settings."""
-    given = {name: value for name, value in msgspec.structs.asdict(written).items() if value is not None}
-    given |= {name: value for name, value in flags.items() if value is not None}
-    plain = Settings()
+    return overridden(overridden(Settings(), msgspec.structs.asdict(written)), flags)
+
+
+def overridden(plain: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with others of a Catalog or of flags, by their names; None: not given."""
     values: dict[str, Any] = {}
     for name, value in given.items():
+        if value is None:
+            continue
         if name in ("reservation_wait", "ledger_lag"):
             values[f"{name}_s"] = times.duration_s(value)
         elif name == "node_cost":
@@ -86,7 +93,7 @@ def settings(written: wire.Settings, flags: Mapping[str, Any]) -> Settings:
         else:
             # Converts a string to an enumeration; numbers and booleans stay as they are.
             values[name] = type(getattr(plain, name))(value)
-    return Settings(**values)
+    return dataclasses.replace(plain, **values)
 
 
 def build(
@@ -130,12 +137,22 @@ def build(
         converter,
         now_s=now_s,
         is_pending=pod_states.awaits_node,
-        uid_of=full_name,
+        uid_of=_uid,
     )
-    return Scenario(SolveRequest(built.snapshot, how), built.rejected, (*notes, *_passed_over(pods)))
+    return Scenario(
+        SolveRequest(held_capacity.tainted(built.snapshot), how),
+        built.rejected,
+        (*notes, *_passed_over(pods)),
+        {_uid(pod): full_name(pod) for pod in pods},
+    )
 
 
 # --- Pods -------------------------------------------------------------------------------------------
+
+
+def _uid(pod: Pod) -> str:
+    """The planner orders pods of equal size and age by their uids. So the pods of a snapshot keep them."""
+    return pod.metadata.uid or full_name(pod)
 
 
 def _all_pods(reading: Objects) -> tuple[tuple[Pod, ...], tuple[storage.PersistentVolumeClaim, ...]]:
@@ -207,6 +224,9 @@ def _supply(
         reference = pool.spec.template.spec.node_class_ref
         key = (reference.group, reference.name)
         node_class = classes.get(key)
+        if reference.name in values.of_class:
+            by_pool[pool.metadata.name] = values.of_class[reference.name]
+            continue
         if node_class is None and values.listed:
             notes.append(
                 f"NodePool {pool.metadata.name}: its class {reference.name} is not among the files, so it selects no reservations"
@@ -217,4 +237,12 @@ def _supply(
             shipped = region(node_class, selected, now_s) if region is not None else ()
             by_class[key] = catalog.types_of(values, selected, shipped, terms, now_s)
         by_pool[pool.metadata.name] = by_class[key]
-    return snapshot.Supply(terms.labels, by_pool, values.reservations, now_s), notes
+    return snapshot.Supply(
+        terms.labels,
+        by_pool,
+        values.reservations,
+        times.epoch_s_or_none(written.spec.counts_read) or now_s,
+        values.instances,
+        values.count_before,
+        values.of_class,
+    ), notes

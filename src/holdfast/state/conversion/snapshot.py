@@ -52,6 +52,8 @@ class Supply:
     counts_read_s: int = 0
     instances: tuple[Instance, ...] = ()
     count_before: Mapping[str, CountBefore] = field(default_factory=dict)
+    # By name of class. NodeClaims in flight of other classes are not nodes of the snapshot.
+    types_of_class: Mapping[str, tuple[InstanceType, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def _sorted_out(
 def _nodes(
     cluster: Cluster, supply: Supply, bound: Mapping[str, Iterable[PodView]], decisions: PendingDecisions
 ) -> Iterator[NodeView]:
-    """Nodes, and launched claims without a Node."""
+    """Nodes, launched claims without a Node, and the expected nodes of claims that are not launched yet."""
     csi_nodes = {c.metadata.name: c for c in cluster.csi_nodes}
     limits = nodes.stated_limits(supply.instance_types.values())
     for pair in nodes.pairs(cluster.nodes, cluster.node_claims):
@@ -191,3 +193,8 @@ def _nodes(
             nominated=name in decisions.nominated,
             volume_limits=nodes.volume_limits(csi_nodes.get(name), limits.get(pair.instance_type, ())),
         )
+    for claim in cluster.node_claims:
+        types = supply.types_of_class.get(claim.spec.node_class_ref.name)
+        is_deleting = claim.metadata.deletion_timestamp is not None
+        if types is not None and not claim.status.provider_id and not is_deleting:
+            yield claims.in_flight_node(claim, types, supply.labels)
