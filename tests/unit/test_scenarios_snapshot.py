@@ -17,11 +17,15 @@ from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, 
 from holdfast.app import program, settings
 from holdfast.app.settings import Settings
 from holdfast.cli import aws, live_options, snapshot
+from holdfast.cli import scenarios as scenarios_command
 from holdfast.cloud.aws.nodeclass.ownership import ALONE, BESIDE_KARPENTER
 from holdfast.core.reservations import ledger
+from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.model.instances import InstanceState
-from holdfast.model.snapshot import CountBefore
-from holdfast.scenarios import scrub
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import CountBefore, Snapshot
+from holdfast.scenarios import catalog_writing, scrub
+from holdfast.scenarios.scenario import Scenario
 from objects import nodeclaim, pod
 from scenarios import built, instance_type, offering, reservation, wrong
 
@@ -222,18 +226,50 @@ def test_text_in_an_unknown_field_is_removed() -> None:
 # --- The commands -----------------------------------------------------------------------------------------
 
 
+CATALOG: Json = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "Catalog",
+    "metadata": {"name": "c"},
+    "spec": {},
+}
+
+
+def a_pod(name: str, namespace: str, cpu: str = "1", **spec: Any) -> Json:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers} | spec}
+
+
 def test_object_that_a_plan_refuses_is_left_out_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    catalog: Json = {
-        "apiVersion": "holdfast.dev/v1alpha1",
-        "kind": "Catalog",
-        "metadata": {"name": "c"},
-        "spec": {},
-    }
-    pool = nodepool_document("bad") | {"status": {}}
+    pool = nodepool_document("bad")
     pool["spec"]["limits"] = {"cpu": "lots"}
-    good = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
-    assert snapshot._readable([catalog, pool, good]) == [catalog, good]
-    assert "note: NodePool/bad is left out: " in capsys.readouterr().err
+    good, bad = a_pod("p", "one"), a_pod("p", "two", cpu="lots")
+    assert snapshot._readable([CATALOG, pool, good, bad]) == [CATALOG, good]
+    notes = capsys.readouterr().err
+    assert "note: NodePool/bad is left out: " in notes
+    assert "note: Pod/p is left out: " in notes
+
+
+def test_node_that_a_plan_refuses_is_left_out_with_its_pods() -> None:
+    status = {"capacity": {"cpu": "lots"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}, "status": status}
+    other = a_pod("q", "one")
+    assert snapshot._readable([CATALOG, node, a_pod("p", "one", nodeName="n"), other]) == [CATALOG, other]
+
+
+def test_reservation_that_a_catalog_cannot_have_is_left_out() -> None:
+    start_s, end_s = WHEN_S, WHEN_S + 3600
+    fine = Reservation("cr-1", "default", "m5.large", "a", "", 1, 1, state_name="new-word")
+    others = (
+        dataclasses.replace(fine, id="cr-2", kind="new-kind"),
+        dataclasses.replace(fine, id="cr-3", start_s=end_s, end_s=start_s),
+        dataclasses.replace(fine, id="cr-4", kind="capacity-block", drain_lead_s=60),
+    )
+    taken = Snapshot(taken_s=WHEN_S, cloud_labels=aws.TERMS.labels, reservations=(fine, *others))
+    document = catalog_writing.catalog(taken, {}, PlanSettings(), SchedulerConfig(), aws.TERMS)
+    found = scenarios_command.of_documents([document])
+    assert isinstance(found, Scenario)
+    assert [(one.id, one.state_name) for one in found.request.snapshot.reservations] == [("cr-1", "active")]
 
 
 def test_options_of_a_live_plan_are_settings_of_the_program() -> None:

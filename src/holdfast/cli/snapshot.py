@@ -6,18 +6,22 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
 
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.scenario import Catalog
 from holdfast.app.live import LiveCluster
 from holdfast.cli import aws, live_options, run_options, scenarios
 from holdfast.scenarios import scrub, snapshot_documents
 
 _FAILED: Final = 1
 _STANDARD_OUTPUT: Final = "-"
-_ROUNDS: Final = 3  # without a Node that is refused, its pods are refused as well
+_ROUNDS: Final = 4  # the schemas, the objects and the pods are checked one after the other
 
 Json = dict[str, Any]
 
@@ -62,21 +66,41 @@ async def documents_of(cluster: LiveCluster) -> list[Json]:
 
 def _readable(documents: list[Json]) -> list[Json]:
     """The documents without those that `holdfast plan` refuses, each with a note: an API server may have an object that
-    a file must not have. So such an object costs nothing but itself."""
+    a file must not have. So such an object costs nothing but itself, and a Node its pods."""
     for _ in range(_ROUNDS):
         found = scenarios.of_documents(documents)
         if not isinstance(found, scenarios.Broken):
             return documents
-        refused = {one.name for one in found.findings if one.name and not one.name.startswith("Catalog/")}
-        if not refused:
-            break
         for one in found.findings:
             click.echo(f"note: {one.name} is left out: {one.path}: {one.message}", err=True)
-        documents = [one for one in documents if f"{one['kind']}/{one['metadata']['name']}" not in refused]
+        documents = _without({one.name for one in found.findings}, documents)
     found = scenarios.of_documents(documents)
     if isinstance(found, scenarios.Broken):
         _fail(f"the snapshot cannot be written as a scenario: {found.findings[0]}")
     return documents
+
+
+def _without(suspects: AbstractSet[str], documents: list[Json]) -> list[Json]:
+    """Without those of the suspects that are refused, and without pods on their nodes."""
+    refused = {id(one) for one in documents if _name(one) in suspects and _is_refused(one)}
+    nodes = {one["metadata"]["name"] for one in documents if id(one) in refused and one["kind"] == Node.kind}
+    return [
+        one
+        for one in documents
+        if id(one) not in refused and (one["kind"] != Pod.kind or one["spec"].get("nodeName") not in nodes)
+    ]
+
+
+def _name(document: Json) -> str:
+    return f"{document['kind']}/{document['metadata']['name']}"
+
+
+def _is_refused(document: Json) -> bool:
+    """Whether the object is refused also without the others. Objects in other namespaces may have its name."""
+    spec = {key: value for key, value in document.get("spec", {}).items() if key != "nodeName"}
+    catalog = {"apiVersion": Catalog.api_version, "kind": Catalog.kind, "metadata": {"name": "empty"}}
+    alone = scenarios.of_documents([catalog, document | {"spec": spec}])
+    return document["kind"] != Catalog.kind and isinstance(alone, scenarios.Broken)
 
 
 def _text(documents: Sequence[Json]) -> str:

@@ -5,23 +5,26 @@ classes have in the same form is written once.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.api import scenario as wire
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.core.scheduling.input.request import Settings
-from holdfast.model import prices, resources
+from holdfast.model import prices, reservations, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import UNLIMITED, InstanceType, Offering
-from holdfast.model.reservations import Reservation
+from holdfast.model.reservations import Reservation, State
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import CountBefore, Snapshot
 from holdfast.scenarios.catalog import CloudTerms
 from holdfast.state.conversion import times
 
 Json = dict[str, Any]
+
+# For a state that a Catalog does not know.
+_STATES: Final = {State.PENDING: "pending", State.ACTIVE: "active", State.GONE: "expired"}
 
 
 def catalog(
@@ -31,15 +34,16 @@ def catalog(
     scheduler: SchedulerConfig,
     terms: CloudTerms,
 ) -> Json:
-    """The Catalog of a snapshot; `types` by name of node class."""
+    """The Catalog of a snapshot; `types` by name of node class. Reservations that a Catalog cannot have are left out."""
+    reserved = {one.id: one for one in snapshot.reservations if _is_expressible(one, terms)}
     spec: Json = {
         "now": times.text(snapshot.taken_s),
         "countsRead": times.text(snapshot.counts_read_s),
         "settings": _settings(settings),
         "schedulerConfig": msgspec.to_builtins(scheduler),
-        "instanceTypes": [_type(one, classes, terms) for one, classes in _shared(types)],
+        "instanceTypes": [_type(one, classes, reserved, terms) for one, classes in _shared(types)],
         "reservations": [
-            _reservation(one, snapshot.count_before.get(one.id), terms) for one in snapshot.reservations
+            _reservation(one, snapshot.count_before.get(one.id), terms) for one in reserved.values()
         ],
         "instances": [_instance(one) for one in snapshot.instances if one.reservation_id is not None],
     }
@@ -78,7 +82,16 @@ def _shared(types: Mapping[str, tuple[InstanceType, ...]]) -> Iterable[tuple[Ins
     return sorted(classes.items(), key=lambda item: places[item[0].name])
 
 
-def _type(known: InstanceType, classes: list[str], terms: CloudTerms) -> Json:
+def _is_expressible(one: Reservation, terms: CloudTerms) -> bool:
+    """Whether its kind is known and its dates make sense. Nothing is launched into others."""
+    is_known = one.kind in {kind.name for kind in terms.kinds}
+    has_time = one.start_s is None or one.end_s is None or one.start_s < one.end_s
+    return is_known and has_time and not reservations.ends_unannounced(one)
+
+
+def _type(
+    known: InstanceType, classes: list[str], reserved: Mapping[str, Reservation], terms: CloudTerms
+) -> Json:
     return _filled(
         {
             "name": known.name,
@@ -87,7 +100,11 @@ def _type(known: InstanceType, classes: list[str], terms: CloudTerms) -> Json:
             "capacity": _amounts(known.capacity),
             "overhead": _amounts(known.overhead),
             "volumeLimits": dict(known.volume_limits),
-            "offerings": [_offering(one, terms) for one in known.offerings],
+            "offerings": [
+                _offering(one, terms)
+                for one in known.offerings
+                if one.reservation_id is None or one.reservation_id in reserved
+            ],
         }
     )
 
@@ -136,7 +153,7 @@ def _reservation(one: Reservation, before: CountBefore | None, terms: CloudTerms
         "available": one.available,
         "start": None if one.start_s is None else times.text(one.start_s),
         "end": None if one.end_s is None else times.text(one.end_s),
-        "state": one.state_name or one.state.value,
+        "state": one.state_name if one.state_name in wire.RESERVATION_STATES else _STATES[one.state],
         "countBefore": None if before is None else _count_before(before),
     }
     if one.interruptible:
