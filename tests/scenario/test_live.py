@@ -16,6 +16,7 @@ from disruption_environment import drift_all
 from holdfast import names
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
+from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
 from holdfast.app.live import LiveCluster
 from holdfast.cli import aws, scenarios, snapshot
 from holdfast.cli import plan as plan_command
@@ -232,6 +233,24 @@ def test_nodepool_that_cannot_launch_is_in_the_file_and_launches_nothing() -> No
         assert "NodePool broken opens no nodes: it is not Ready" in read_back(documents).notes
 
     app_environment.run(program)
+
+
+def test_default_spread_constraints_of_the_cluster_are_in_the_file() -> None:
+    constraint = DefaultConstraint(max_skew=1, topology_key=names.ZONE, when_unsatisfiable="ScheduleAnyway")
+    scheduler = SchedulerConfig(pod_topology_spread=PodTopologySpread(default_constraints=(constraint,)))
+
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool(requirements=[instance_types("m5.large")])
+        await env.sleep(20)
+        await env.deploy("web", 3, cpu="1500m")
+        await env.sleep(1)
+        cluster = await env.read_live()
+        pending = (await cluster.snapshot()).snapshot.pending
+        assert [len(pod.shape.spreads) for pod in pending] == [1, 1, 1]
+        await check(env)
+
+    app_environment.run(program, settings=replace(app_environment.SETTINGS, scheduler=scheduler))
 
 
 @pytest.mark.parametrize("ready", [True, False])
