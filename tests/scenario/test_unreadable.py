@@ -8,6 +8,7 @@ import app_environment
 from app_environment import AppEnvironment
 from disruption_environment import ONE_PER_NODE, pool
 from holdfast.api.nodeclaim import NodeClaim
+from holdfast.app.program import App
 from holdfast.kube.transport import Answer, Transport
 from scripted import Response
 
@@ -59,8 +60,8 @@ class DamagedEnvironment:
         self.damages[plural] = damage
         make = self.env.new_app
 
-        def new_app() -> Any:
-            app = make()
+        def new_app(*, read_only: bool = False) -> App:
+            app = make(read_only=read_only)
             self.env.crashing._transport = Damaging(self.env.crashing._transport, self.damages)
             return app
 

@@ -50,6 +50,7 @@ class ReservationsReport(Wire, frozen=True, kw_only=True):
     without_price: int = 0  # reservations with idle slots whose price is unknown
     idle_usd_day: float = 0.0  # of the last 24 hours, or since `idle_since`
     idle_since: int = 0
+    computed: str = ""  # set if no leader answered: how this was computed
 
 
 class SlotsReport(Wire, frozen=True, kw_only=True):
@@ -191,6 +192,7 @@ class StatusReport(Wire, frozen=True, kw_only=True):
     slots: int = 0
     slots_used: int = 0  # here
     slots_free: int = 0
+    computed: str = ""  # set if no leader answered: how this was computed
 
 
 class SearchHit(Wire, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """What the leader reports about pods, nodes and reservations, for the commands that ask it.
 
-`opened` chooses where the answers come from; it is the only place that does. `LeaderAnswers` reads the JSON API of the
-leader over HTTP: at a URL, or through the API server's service proxy with the rights of the caller. Responses are not
-trusted: time and size are bounded, and redirects are not followed.
+`LeaderAnswers` reads the JSON API of the leader over HTTP: at a URL, or through the API server's service proxy with the
+rights of the caller. Responses are not trusted: time and size are bounded, and redirects are not followed.
+`app.computed_answers` computes the same from the cluster's objects and the AWS account if no leader answers.
 """
 
 import contextlib
@@ -45,6 +45,7 @@ _REDIRECTS: Final = range(300, 400)
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _NO_SERVER: Final = frozenset({502, 503, 504})
+NO_LEADER: Final = (errors.NotReady, errors.Unreachable, errors.NotServed)  # what a missing leader raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Answers(Protocol):
 async def opened(
     address: Address, *, environ: Mapping[str, str], clock: Clock, limits: HttpLimits
 ) -> AsyncIterator[Answers]:
-    """The answers of the leader. An implementation that computes them from the cluster's objects is chosen here too."""
+    """The answers of the leader."""
     connection = _connection(address, environ, clock)
     transport = HttpTransport(connection, limits)
     try:

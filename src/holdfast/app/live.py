@@ -63,6 +63,11 @@ class LiveCluster:
         self.read_s = app.ports.clock.now_s()
 
     @property
+    def app(self) -> App:
+        """The program that read. It cannot write."""
+        return self._app
+
+    @property
     def settings(self) -> Settings:
         return self._app.settings
 
@@ -89,7 +94,7 @@ class LiveCluster:
         return self._snapshot
 
     async def plan(self, settings: PlanSettings | None = None) -> LivePlan:
-        """The plan that the leader would make now. Its reasons are in `cluster_state.reasons` afterwards. `settings`
+        """The plan that the leader would make now. Its reasons are in `cluster_state` afterwards. `settings`
         replace those of the program."""
         result = await self.snapshot()
         planning = settings or self.settings.planning
@@ -97,6 +102,8 @@ class LiveCluster:
         plan = await self._app.ports.compute.run(solve, request)
         unserved = self.unserved(result)
         self.cluster_state.reasons.planned(plan, result.rejected, unserved, result.snapshot.taken_s)
+        for placed in plan.placed:
+            self.cluster_state.nominations.nominate(placed.pods, placed.node, ready=False)
         names = {
             pod.metadata.uid: f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in self.caches.of(Pod)
         }

@@ -23,7 +23,7 @@ from holdfast.runtime.clock import RealClock
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-EXIT_CODES: Final = "Exit codes: 0; 1 if the object does not exist; 2 for a wrong argument or kubeconfig; 3 if the leader cannot be read."
+EXIT_CODES: Final = "Without a leader, the command computes the answer itself, with the variables of `holdfast run` (CLUSTER_NAME and others). Exit codes: 0; 1 if the object does not exist; 2 for a wrong argument or kubeconfig; 3 if neither works."
 _NOT_FOUND: Final = 1
 _USAGE: Final = 2
 _UNREADABLE: Final = 3
@@ -97,7 +97,7 @@ def ask(ctx: click.Context, question: Callable[[Answers], Awaitable[T]]) -> T:
     """The answer; an error ends the process with its exit code."""
     where = address(ctx)
     try:
-        return asyncio.run(_ask(where, question, _LIMITS))
+        return asyncio.run(_ask_or_compute(where, question))
     except errors.NotFound as error:
         _fail(ctx, error, _NOT_FOUND)
     except errors.InvalidInput as error:
@@ -120,6 +120,20 @@ def ask_for_completion(ctx: click.Context, question: Callable[[Answers], Awaitab
         return asyncio.run(in_time())
     except (errors.HoldfastError, click.UsageError, TimeoutError):
         return otherwise
+
+
+async def _ask_or_compute(where: Address, question: Callable[[Answers], Awaitable[T]]) -> T:
+    try:
+        return await _ask(where, question, _LIMITS)
+    except answers.NO_LEADER as error:
+        no_leader = str(error)
+    from holdfast.app import computed_answers  # noqa: PLC0415 - slow to import
+    from holdfast.runtime import logs  # noqa: PLC0415 - only here
+
+    logs.configure(clock=RealClock(), level="error")
+    click.echo("No leader answers; reading the cluster and the AWS account...", err=True)
+    async with computed_answers.opened(where, environ=os.environ, no_leader=no_leader) as found:
+        return await question(found)
 
 
 async def _ask(where: Address, question: Callable[[Answers], Awaitable[T]], limits: HttpLimits) -> T:

@@ -110,6 +110,8 @@ def _node(use: SlotUse) -> str:
 
 
 def _notes(report: ReservationsReport, *, filtered: bool) -> Iterator[Line]:
+    if report.computed:
+        yield Line(report.computed, Tone.WARNING)
     idle = sum(one.idle for one in report.items)
     line = f"{wording.count(idle, 'idle slot')}: ${page.usd(report.idle_usd_per_hour)} an hour"
     if report.without_price:

@@ -18,6 +18,8 @@ def build(report: StatusReport, *, wide: bool = False) -> Page:
 
 
 def _blocks(report: StatusReport, *, wide: bool) -> Iterator[Block]:
+    if report.computed:
+        yield Line(report.computed, Tone.WARNING)
     yield Heading(f"Holdfast {report.version} on cluster {report.cluster}")
     yield Pairs(tuple(_about(report)))
     yield Heading(f"Nodes: {_nodes(report)}")

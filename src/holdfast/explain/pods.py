@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.api.reports import Considered, Explanation, Fact, NodeRow, ReservationRow
-from holdfast.core.scheduling.output.plan import Unplaced
+from holdfast.core.scheduling.output.plan import PlannedClaim, Unplaced
 from holdfast.explain import claims
 from holdfast.model import wording
 from holdfast.model.reasons import Reason, ReasonCode
@@ -44,6 +44,7 @@ class PodInput:
     now_s: int
     unplaced: Unplaced | None = None  # of the last plan
     planned_s: int | None = None  # when the last plan was made
+    planned: PlannedClaim | None = None  # that the last plan creates for it
     target: str = ""  # the node or NodeClaim that it is nominated to
     claim: NodeClaim | None = None  # of the node that it runs on or is nominated to
     row: NodeRow | None = None  # of that node
@@ -69,6 +70,7 @@ def explain(known: PodInput) -> Explanation:
         (bool(pod.spec.scheduling_gates), _gated),
         (known.unplaced is not None, _unplaced),
         (bool(known.target), _nominated),
+        (known.planned is not None, _planned),
     ):
         if is_so:
             return explain_it(known, answer)
@@ -83,7 +85,7 @@ def group(known: PodInput) -> tuple[str, str]:
     if known.unplaced is not None and known.unplaced.reasons:
         first = known.unplaced.reasons[0]
         return str(first.code), first.sentence
-    if known.target:
+    if known.target or known.planned is not None:
         return NOMINATED, "A node is launching or has capacity; the pod waits to be bound."
     if pod_states.owner(pod) == pod_states.DAEMON_SET:
         return DAEMON_SET, "No node is launched for pods of a DaemonSet."
@@ -174,6 +176,23 @@ def _nominated(known: PodInput, answer: Explanation) -> Explanation:
         considered=claims.considered(claim),
         changes=claims.changes(claim),
         next="If the launch fails, the pod is planned again at once.",
+    )
+
+
+def _planned(known: PodInput, answer: Explanation) -> Explanation:
+    claim = known.planned
+    assert claim is not None, "checked by the caller"
+    paid = f"reserved in {claim.reservation_id}" if claim.reservation_id else claim.capacity_type
+    return replace(
+        answer,
+        what=(
+            f"The pod is pending: the plan launches a node for it, {claim.instance_type} in {claim.zone}, {paid}, "
+            f"of NodePool {claim.node_pool}."
+        ),
+        why=("No node has capacity for it.",),
+        considered=claims.of_reasons(claim.not_reserved),
+        changes=claims.changes_of(claim.not_reserved),
+        next="The leader creates the NodeClaim at once.",
     )
 
 

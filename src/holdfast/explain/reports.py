@@ -123,6 +123,7 @@ class Reports:
             without_price=sum(row.idle_usd_per_hour is None for row in rows),
             idle_usd_day=usd(self.idle.nano_usd),
             idle_since=self.idle.since_s,
+            computed=self._sources.computed,
         )
 
     async def sample(self) -> None:
@@ -177,6 +178,7 @@ class Reports:
             pod=pod,
             now_s=self._clock.now_s(),
             unplaced=plan.unplaced.get(uid) if plan is not None else None,
+            planned=plan.claims.get(uid) if plan is not None else None,
             planned_s=plan.at_s if plan is not None else None,
             target=target,
             claim=claim,
@@ -203,7 +205,9 @@ class Reports:
         for number, pod in enumerate(waiting, start=1):
             uid = pod.metadata.uid
             unplaced = plan.unplaced.get(uid) if plan is not None else None
-            known = PodInput(pod, now_s, unplaced, target=nominations.target_of(uid) or "")
+            planned = plan.claims.get(uid) if plan is not None else None
+            target = nominations.target_of(uid) or ""
+            known = PodInput(pod, now_s, unplaced, planned=planned, target=target)
             found.setdefault(pods.group(known), []).append(pod)
             if number % _GROUPED_AT_ONCE == 0:
                 await self._clock.sleep(0)
@@ -244,6 +248,7 @@ class Reports:
             slots=sum(row.total for row in listed.items if row.window != "ended"),
             slots_used=sum(row.here for row in listed.items),
             slots_free=sum(row.free for row in listed.items),
+            computed=self._sources.computed,
         )
 
     def _last_hour(self) -> LastHour:

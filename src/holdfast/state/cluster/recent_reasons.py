@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.core.disruption.commands import Blocker, Decision
-from holdfast.core.scheduling.output.plan import Plan, Unplaced
+from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.model.reasons import BlockedCode
 
 _NOT_SIMULATED: Final = (BlockedCode.UNCHANGED, BlockedCode.NOT_REACHED)
@@ -19,6 +19,7 @@ _NOT_SIMULATED: Final = (BlockedCode.UNCHANGED, BlockedCode.NOT_REACHED)
 class PlanReasons:
     at_s: int
     unplaced: Mapping[str, Unplaced]  # by uid of the pod
+    claims: Mapping[str, PlannedClaim]  # by uid of the pod: the NodeClaim that the plan creates for it
     price_nano_usd_per_hour: int
     baseline_nano_usd_per_hour: int
 
@@ -44,7 +45,10 @@ class RecentReasons:
         at_s: int,
     ) -> None:
         unplaced = {one.pod: one for one in (*plan.unplaced, *rejected)}
-        self.plan = PlanReasons(at_s, unplaced, plan.price_nano_usd_per_hour, plan.baseline_nano_usd_per_hour)
+        claims = {uid: claim for claim in plan.claims for uid in claim.pods}
+        self.plan = PlanReasons(
+            at_s, unplaced, claims, plan.price_nano_usd_per_hour, plan.baseline_nano_usd_per_hour
+        )
         self.unserved = dict(unserved)
 
     def decided(self, decision: Decision, at_s: int) -> None:
