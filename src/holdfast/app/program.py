@@ -155,7 +155,7 @@ def watched_kinds(settings: Settings) -> tuple[type[Object], ...]:
 class App:
     """One replica. `start` returns at once; `stop` returns when all tasks have ended.
 
-    With `read_only`, no write is sent to the API server or to AWS. Then call `read_once` instead of `start`.
+    With `read_only`, no write is sent to the API server or to AWS. Then call `read_once` or `follow` instead of `start`.
     """
 
     def __init__(
@@ -272,6 +272,11 @@ class App:
         for cache in self.caches:
             await cache.replace(self._client.pages(cache.kind))
         return await self.discovery.read_once()
+
+    async def follow(self) -> None:
+        """Keeps the caches and the readings of AWS current, without controllers. Until cancelled."""
+        schedule = self.supervisor.start("discovery", self.discovery.schedule.run)
+        await until_first_ends([schedule, asyncio.create_task(self.manager.follow())])
 
     def _cloud(self, adapters: Adapters, leads: MayWrite) -> tuple[Discovery, Aws]:
         settings, recorder = self.settings, self.recorder

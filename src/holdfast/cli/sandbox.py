@@ -1,6 +1,7 @@
 """`holdfast sandbox`: a simulated cluster and a simulated AWS, without an autoscaler."""
 
 import asyncio
+import contextlib
 import shlex
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -57,8 +58,19 @@ _CHECK_S: Final = 1.0
     default=0,
     help="Port of the AWS endpoint; 0 is any free port.",
 )
+@click.option(
+    "--dashboard",
+    is_flag=True,
+    help="Serve the page of Holdfast: reservations, nodes, pending pods. It only reads.",
+)
 def command(
-    paths: tuple[str, ...], control_plane: str, folder: Path | None, kube_port: int, aws_port: int
+    *,
+    paths: tuple[str, ...],
+    control_plane: str,
+    folder: Path | None,
+    kube_port: int,
+    aws_port: int,
+    dashboard: bool,
 ) -> None:
     """Run a simulated cluster and a simulated AWS on this computer, until Ctrl-C.
 
@@ -79,7 +91,7 @@ def command(
                 kube_port=kube_port,
                 aws_port=aws_port,
             )
-            asyncio.run(_run_until_stopped(_serve(plan, read.objects)))
+            asyncio.run(_run_until_stopped(_serve(plan, read.objects, dashboard=dashboard)))
     except _Rejected as rejected:
         _fail(*rejected.args)
     except (errors.HoldfastError, OSError) as error:
@@ -148,13 +160,20 @@ async def _run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
             raise
 
 
-async def _serve(plan: Plan, objects: Sequence[Raw]) -> None:
+async def _serve(plan: Plan, objects: Sequence[Raw], *, dashboard: bool) -> None:
     clock = RealClock()
-    async with sandbox.running(plan, clock=clock, ids=RealIds()) as started:
+    async with contextlib.AsyncExitStack() as stack:
+        started = await stack.enter_async_context(sandbox.running(plan, clock=clock, ids=RealIds()))
         rejected = [finding async for finding in _create(started, objects)]
         if rejected:
             raise _Rejected(*rejected)
-        click.echo(_usage(started, started.write_env(), len(objects)))
+        url = ""
+        if dashboard:
+            from holdfast.app import sandbox_program  # noqa: PLC0415 - slow to import
+
+            page = sandbox_program.page(started, clock=clock, ids=RealIds())
+            url = await stack.enter_async_context(page)
+        click.echo(_usage(started, started.write_env(url), len(objects), url))
         while True:
             await clock.sleep(_CHECK_S)
             started.check()
@@ -168,8 +187,9 @@ async def _create(started: Sandbox, objects: Sequence[Raw]) -> AsyncIterator[Loc
             yield raw.located(Finding((), str(error)))
 
 
-def _usage(started: Sandbox, env: Path, objects: int) -> str:
+def _usage(started: Sandbox, env: Path, objects: int, url: str) -> str:
     about = started.cloud.about
+    page = f"\n  page          {url}" if url else ""
     return f"""\
 A simulated cluster and a simulated AWS are running, without an autoscaler. Press Ctrl-C to stop.
 
@@ -178,7 +198,7 @@ A simulated cluster and a simulated AWS are running, without an autoscaler. Pres
   AWS endpoint  {started.aws_url}
                 region {about.region}, account {about.account}; signatures are not checked
   cluster       {about.cluster}; also the name of the queue and the tag karpenter.sh/discovery of subnets and groups
-  roles         {", ".join(about.roles)}
+  roles         {", ".join(about.roles)}{page}
 
 In another terminal:
 

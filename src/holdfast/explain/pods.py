@@ -33,6 +33,7 @@ GATED: Final = "SchedulingGated"
 NOT_SEEN: Final = "NotUnschedulable"
 DAEMON_SET: Final = "DaemonSet"
 NOMINATED: Final = "Nominated"
+PLANNED: Final = "Planned"
 NOT_PLANNED: Final = "NotPlanned"
 
 
@@ -85,8 +86,10 @@ def group(known: PodInput) -> tuple[str, str]:
     if known.unplaced is not None and known.unplaced.reasons:
         first = known.unplaced.reasons[0]
         return str(first.code), first.sentence
-    if known.target or known.planned is not None:
+    if known.target:
         return NOMINATED, "A node is launching or has capacity; the pod waits to be bound."
+    if known.planned is not None:
+        return PLANNED, "The last plan launches a node for the pod."
     if pod_states.owner(pod) == pod_states.DAEMON_SET:
         return DAEMON_SET, "No node is launched for pods of a DaemonSet."
     if not pod_states.is_provisionable(pod):

@@ -58,8 +58,14 @@ class Manager:
         """Runs until `stop` is set. Raises Unreachable when the Lease is lost; in strict mode also unexpected errors."""
         leader = asyncio.create_task(self._lead(stop, after_sync))
         tasks = [leader, self._supervisor.start("recorder", self._recorder.run)]
-        tasks += [self._supervisor.start(f"watch {one.kind.plural}", one.run) for one in self._reflectors]
-        await until_first_ends(tasks)
+        await until_first_ends([*tasks, *self._watches()])
+
+    async def follow(self) -> None:
+        """Keeps the caches current, without leading: no controller runs. Until cancelled."""
+        await until_first_ends(self._watches())
+
+    def _watches(self) -> list["asyncio.Task[None]"]:
+        return [self._supervisor.start(f"watch {one.kind.plural}", one.run) for one in self._reflectors]
 
     def unready(self) -> str:
         """Why this replica is not ready, or nothing. A replica that waits for the Lease is ready."""
