@@ -43,6 +43,7 @@ class Right:
 
 
 NOT_USED_IN_THIS_RUN = {
+    Right("", "events", "patch"): "an equal event after two minutes",
     Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
     Right("", "pods", "delete"): "the grace period of a node is over",
     Right("karpenter.sh", "nodeclaims", "delete"): "a launch failed, a node never came, or a claim expired",

@@ -81,7 +81,7 @@ class Environment:
 
 
 @pytest.mark.fact("E-5")
-def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
+def test_an_equal_event_is_counted_again_after_two_minutes() -> None:
     async def program() -> None:
         env = Environment()
         node = objects.node("n")
@@ -89,7 +89,75 @@ def test_an_equal_event_is_sent_again_after_two_minutes() -> None:
             await asyncio.sleep(seconds)
             env.recorder.event(node, "Waiting", "for a slot")
         await asyncio.sleep(1)
-        assert len(await env.messages()) == 2
+        (event,) = (await env.kube.list(Event)).items
+        assert event.count == 2
+        assert event.first_timestamp is not None
+        assert event.last_timestamp is not None
+        assert (event.last_timestamp - event.first_timestamp).total_seconds() == 121
+        env.sending.cancel()
+
+    time.run(program())
+
+
+def test_an_event_that_the_server_deleted_is_created_again() -> None:
+    async def program() -> None:
+        env = Environment()
+        env.recorder.event(objects.node("n"), "Waiting", "for a slot")
+        await asyncio.sleep(3600)
+        (event,) = (await env.kube.list(Event)).items
+        await env.kube.delete(event)
+        env.recorder.event(objects.node("n"), "Waiting", "for a slot")
+        await asyncio.sleep(1)
+        (event,) = (await env.kube.list(Event)).items
+        assert (event.message, event.count) == ("for a slot", 2)
+        env.sending.cancel()
+
+    time.run(program())
+
+
+def test_an_event_whose_first_post_failed_is_created_by_the_next() -> None:
+    async def program() -> None:
+        env = Environment()
+        env.faults.add(Refuse("InternalError"), lambda request: request.method == "POST", times=1)
+        env.recorder.event(objects.node("n"), "Waiting", "for a slot")
+        await asyncio.sleep(200)
+        assert await env.messages() == []
+        env.recorder.event(objects.node("n"), "Waiting", "for a slot")
+        await asyncio.sleep(1)
+        assert await env.messages() == ["for a slot"]
+        env.sending.cancel()
+
+    time.run(program())
+
+
+def test_a_dropped_event_is_sent_when_the_queue_has_capacity() -> None:
+    async def program() -> None:
+        env = Environment()
+        nodes = [objects.node(f"n{number}") for number in range(1_500)]
+        for _ in range(2):
+            for node in nodes:
+                env.recorder.event(node, "Waiting", node.metadata.name)
+            await asyncio.sleep(110)
+        assert len(await env.messages()) == 1_500
+        env.sending.cancel()
+
+    time.run(program())
+
+
+def test_repeated_events_leave_half_of_the_queue_to_new_ones() -> None:
+    async def program() -> None:
+        env = Environment()
+        for number in range(1_000):
+            env.recorder.event(objects.node("n"), "Old", str(number))
+        await asyncio.sleep(200)
+        for number in range(1_000):
+            env.recorder.event(objects.node("n"), "Old", str(number))
+        for number in range(500):
+            env.recorder.event(objects.node("n"), "New", str(number))
+        await asyncio.sleep(200)
+        found = (await env.kube.list(Event)).items
+        assert sum(event.reason == "New" for event in found) == 500
+        assert sum(event.count == 2 for event in found) == 500
         env.sending.cancel()
 
     time.run(program())

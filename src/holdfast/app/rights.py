@@ -28,7 +28,7 @@ _CLUSTER: Final = (  # API group, resources, verbs
     ("", ("nodes",), ("get", "patch", "delete")),
     ("", ("pods",), ("get", "delete")),
     ("", ("pods/eviction",), ("create",)),
-    ("", ("events",), ("create",)),
+    ("", ("events",), ("create", "patch")),
 )
 _SPREADS: Final = (  # only with a scheduler-config: the owners of pods, and what selects pods
     ("", ("replicationcontrollers", "services"), _READ),
