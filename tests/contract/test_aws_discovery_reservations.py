@@ -209,7 +209,7 @@ def test_incompatible_reservation_is_reported_and_not_listed(fields: dict[str, A
     found = env.selecting({"id": made.id})
     assert listed(found) == []
     status, reason, message = condition(found, RESERVATIONS)
-    assert (status, reason) == ("True", "NoCapacityReservations")
+    assert (status, reason) == ("False", "NoCapacityReservations")
     assert f"{made.id} cannot be used: {why}" in message
 
 

@@ -120,7 +120,7 @@ def test_reservation_terms_without_a_usable_match_cause_an_event_and_the_class_s
         assert await env.verdict(made, "CapacityReservationAvailable") is None
         found = await env.condition(made, "CapacityReservationsReady")
         assert found is not None
-        assert (found.status, found.reason) == ("True", "NoCapacityReservations")
+        assert (found.status, found.reason) == ("False", "NoCapacityReservations")
         ((reason, message),) = await env.events(made)
         assert (reason, message) == (found.reason, found.message)
         assert f"{windows.id} cannot be used: it is for Windows" in message

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from aws_environment import ZONE_A
-from builders import requirement
+from builders import nodepool_document, requirement
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.sim.aws.errors import ApiError
@@ -70,6 +70,79 @@ def test_nodepool_that_can_never_launch_gets_an_event_before_any_pod_exists() ->
         assert "mars-1a" in message
         assert "can never launch with EC2NodeClass/default" in message
         assert "NeverLaunches" not in dict(await env.events(good))
+
+    run(test)
+
+
+TYPES = "InstanceTypesReady"
+
+
+@pytest.mark.fact("C-2")
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (requirement("node.kubernetes.io/instance-type", "In", "m5.none"), "NoCompatibleInstanceTypes"),
+        (requirement("topology.kubernetes.io/zone", "In", "mars-1a"), "NeverLaunches"),
+        (capacity_types("reserved")[0], "NeverLaunches"),  # the class has no terms for reservations
+    ],
+)
+def test_nodepool_that_no_instance_type_suits_is_not_ready(wanted: dict[str, Any], reason: str) -> None:
+    async def test(env: NodeClassEnvironment) -> None:
+        await env.node_class()
+        pool = await env.pool(requirements=[wanted])
+        await env.settle()
+        assert await env.verdict(pool, TYPES) == ("False", reason)
+        ready = await env.condition(pool, "Ready")
+        assert ready is not None
+        assert (ready.status, ready.message) == ("False", f"{TYPES}=False")
+        assert reason in dict(await env.events(pool))
+        written = len(env.wire.writes)
+        await env.settle(10 * MINUTE)
+        assert len(env.wire.writes) == written
+        await env.change(pool, {"spec": {"template": {"spec": {"requirements": []}}}})
+        assert await env.verdict(pool, TYPES) is None
+        assert await env.verdict(pool, "Ready") == ("True", "Ready")
+
+    run(test)
+
+
+@pytest.mark.fact("aws-1.4.1", "aws-1.4.3")
+def test_only_a_reserved_nodepool_is_not_ready_when_its_class_selects_no_reservation() -> None:
+    async def test(env: NodeClassEnvironment) -> None:
+        slots = env.aws.reserve()
+        node_class = await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        both = await env.pool("both", requirements=capacity_types("reserved", "on-demand"))
+        reserved = await env.pool("reserved", requirements=capacity_types("reserved"))
+        await env.settle()
+        for ready in (node_class, both, reserved):
+            assert await env.verdict(ready, "Ready") == ("True", "Ready")
+        control.set_state(env.aws.ec2.region, slots.id, "cancelled")
+        await env.settle(2 * MINUTE)
+        assert await env.verdict(node_class, "CapacityReservationsReady") == (
+            "False",
+            "NoCapacityReservations",
+        )
+        assert await env.verdict(node_class, "Ready") == ("True", "Ready")
+        assert await env.verdict(both, "Ready") == ("True", "Ready")
+        assert await env.verdict(reserved, "Ready") == ("False", "UnhealthyDependents")
+        assert await env.verdict(reserved, TYPES) is not None
+
+    run(test)
+
+
+def test_static_nodepool_is_not_ready_and_states_that_it_is_not_acted_on() -> None:
+    async def test(env: NodeClassEnvironment) -> None:
+        await env.node_class()
+        document = nodepool_document("static")
+        document["spec"]["replicas"] = 2
+        pool = await env.write(document, NodePool)
+        await env.settle()
+        found = await env.condition(pool, "ValidationSucceeded")
+        assert found is not None
+        assert (found.status, found.reason) == ("False", "StaticNodePoolNotSupported")
+        assert "spec.replicas is set" in (found.message or "")
+        assert await env.verdict(pool, "Ready") == ("False", "UnhealthyDependents")
+        assert dict(await env.events(pool))["StaticNodePoolNotSupported"] == found.message
 
     run(test)
 

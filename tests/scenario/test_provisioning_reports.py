@@ -8,6 +8,8 @@ import app_environment
 import builders
 from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import names
+from holdfast.api import conditions
+from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 
 LARGE = instance_types("m5.large")
@@ -136,5 +138,26 @@ def test_pending_pods_are_counted_by_zone() -> None:
         await env.scale("a", 0)
         await env.sleep(20)
         assert (counted("us-west-2a"), counted("flexible"), counted("none")) == (0, 3, 1)
+
+    app_environment.run(program)
+
+
+def test_pods_of_a_nodepool_that_is_not_ready_for_lack_of_instance_types_have_its_reason() -> None:
+    """And they are launched for as soon as the catalog has an instance type, without a wait for the condition."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await env.node_class(capacityReservationSelectorTerms=[{"tags": {"team": "ml"}}])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await env.deploy("web", 1, cpu="1")
+        await env.sleep(30)
+        (pool,) = await env.all(NodePool)
+        assert not conditions.holds(pool.status.conditions, "Ready")
+        (event,) = [e for e in await env.events("FailedScheduling") if e.source.component == "holdfast"]
+        assert event.message == "NodePool default: its node class selects no reservation"
+        env.ec2.region.reservations[slots.id].tags["team"] = "ml"
+        await env.until_running(1)
+        (pool,) = await env.all(NodePool)
+        assert conditions.holds(pool.status.conditions, "Ready")
 
     app_environment.run(program)

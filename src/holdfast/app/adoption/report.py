@@ -16,6 +16,7 @@ from holdfast.app.adoption import differences
 from holdfast.app.adoption.recorded_writes import AwsWrite
 from holdfast.model import check_results
 from holdfast.model.check_results import CheckResult
+from holdfast.state.conversion import nodepools
 
 Json = Mapping[str, Any]
 
@@ -74,7 +75,8 @@ def _pools(observed: Observed) -> Iterator[CheckResult]:
                     NODEPOOL, about, "is static (spec.replicas): Holdfast does not act on it", fix
                 )
             )
-        found += _readiness(NODEPOOL, about, before, observed.pools.after.get(name))
+        else:
+            found += _readiness(NODEPOOL, about, before, observed.pools.after.get(name))
         yield from found or [check_results.ok(NODEPOOL, about, "is used as it is")]
 
 
@@ -99,6 +101,12 @@ def _refused(check: str, about: str, obj: Json) -> Iterator[CheckResult]:
 def _readiness(check: str, about: str, before: Json, after: Json | None) -> Iterator[CheckResult]:
     ready = _condition(after or {}, conditions.READY)
     if after is None or ready is None or ready["status"] == conditions.TRUE:
+        return
+    types = _condition(after, nodepools.INSTANCE_TYPES)
+    if types is not None:
+        yield check_results.warning(
+            check, about, f"can launch nothing: {types['message']}", "see its conditions"
+        )
         return
     why = f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ")
     if _is_true(before, conditions.READY):

@@ -26,7 +26,7 @@ from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
-from holdfast.core.scheduling.output import admission, report
+from holdfast.core.scheduling.output import admission, report, usable_types
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.core.scheduling.solve import solve
 from holdfast.model.decisions import DecisionType
@@ -385,7 +385,7 @@ class Provisioner:
             self._recorder.gauge(BY_ZONE, _NAMED_BY | {"zone": zone}, decided.by_zone[zone])
         self._zones = set(decided.by_zone)
         pool_events = [("NodePoolNotServed", *one) for one in result.unserved]
-        pool_events += [(report.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
+        pool_events += [(usable_types.NO_COMPATIBLE_TYPES, *one) for one in decided.unusable]
         for event, name, why in pool_events:
             pool = self._pools.get(("", name))
             if pool is not None:

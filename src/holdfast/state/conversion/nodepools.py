@@ -23,6 +23,12 @@ from holdfast.state.conversion import fingerprint, times
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 LABELS: Path = ("spec", "template", "metadata", "labels")
 HASH_VERSION: Final = "holdfast-v1"
+VALIDATION: Final = "ValidationSucceeded"
+NODE_CLASS: Final = "NodeClassReady"
+INSTANCE_TYPES: Final = (
+    "InstanceTypesReady"  # only while False: no instance type of the class suits the NodePool
+)
+_LAUNCH_NEEDS: Final = (VALIDATION, NODE_CLASS)
 NONE_USED: Final = resources.of({resources.NODES: 0})
 _MAX_LABEL_VALUE = 63
 
@@ -79,9 +85,23 @@ def why_no_nodes(pool: NodePool, classes: Container[tuple[str, str]], *, needs_r
     if pool.metadata.deletion_timestamp is not None:
         return "it is being deleted"
     ready = conditions.find(pool.status.conditions, conditions.READY)
-    if (needs_ready and ready is None) or (ready is not None and ready.status != conditions.TRUE):
+    if (needs_ready and ready is None) or (ready is not None and not _is_usable(pool, ready)):
         return "it is not Ready"
     return None
+
+
+def _is_usable(pool: NodePool, ready: conditions.Condition) -> bool:
+    """A NodePool that is not Ready only because no instance type suits it is planned with: the catalog may have one since,
+    and the reasons of pods name the NodePool."""
+    if ready.status == conditions.TRUE:
+        return True
+    found = pool.status.conditions
+    types = conditions.find(found, INSTANCE_TYPES)
+    return (
+        types is not None
+        and types.status == conditions.FALSE
+        and all(conditions.holds(found, one) for one in _LAUNCH_NEEDS)
+    )
 
 
 def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resources) -> NodePoolView:

@@ -2,9 +2,10 @@
 
 Called by `discovery`. Every part is read each time, in Karpenter's order (aws-1.4.2). A part that could not be read is
 left out of the patch and its condition is kept, so a failed or incomplete response changes nothing. Conditions and
-reasons are Karpenter's; messages state what to do. Two conditions are Holdfast's own: CapacityReservationsReady lists
-each reservation that cannot be used; CapacityReservationAvailable states whether any slot is free (decision 11) and is
-not part of Ready.
+reasons are Karpenter's; messages state what to do. Two conditions are Holdfast's own. CapacityReservationsReady lists
+each reservation that cannot be used, and is False if none can be; then Ready does not depend on it, since on-demand and
+spot launches must continue. CapacityReservationAvailable states whether any slot is free (decision 11) and is not part
+of Ready.
 """
 
 import functools
@@ -153,8 +154,9 @@ class _Resolving:
             "capacityReservations": found.active or None,
             "upcomingCapacityReservations": found.upcoming or None,
         }
-        reason = "" if found.active else "NoCapacityReservations"
-        return Verdict(fields, TRUE, reason, found.message)
+        if not found.active and not found.upcoming:
+            return Verdict(fields, FALSE, "NoCapacityReservations", found.message)
+        return Verdict(fields, TRUE, "" if found.active else "NotStarted", found.message)
 
     async def placement_group(self) -> Verdict:
         try:
@@ -227,8 +229,9 @@ class _Resolving:
         )
 
     def patch(self) -> dict[str, Any]:
-        needs = (*READY_NEEDS, RESERVATIONS) if self._parts.reserved_capacity else READY_NEEDS
-        self._conditions.summarize(needs)
+        found = self._conditions.find(RESERVATIONS)
+        is_needed = self._parts.reserved_capacity and (found is None or found.status != FALSE)
+        self._conditions.summarize((*READY_NEEDS, RESERVATIONS) if is_needed else READY_NEEDS)
         patch = msgspec.to_builtins({**self._fields, "conditions": self._conditions.all})
         assert isinstance(patch, dict)
         return patch

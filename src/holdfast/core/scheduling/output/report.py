@@ -13,6 +13,7 @@ from holdfast import names
 from holdfast.core.scheduling.input import columns
 from holdfast.core.scheduling.input.request import MinValuesPolicy, SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
+from holdfast.core.scheduling.output.usable_types import FILTERED
 from holdfast.model import wording
 from holdfast.model.pods import PodShape
 from holdfast.model.reasons import ReasonCode, sentences
@@ -24,9 +25,7 @@ NOMINATED: Final = "Nominated"
 FAILED_SCHEDULING: Final = "FailedScheduling"
 FLEXIBLE: Final = "flexible"
 NO_ZONE: Final = "none"
-NO_COMPATIBLE_TYPES: Final = "NoCompatibleInstanceTypes"
 _OTHERS: Final = "NodePools of another autoscaler:"
-_FILTERED: Final = "NodePool requirements filtered out all compatible available instance types"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +72,11 @@ def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tup
         wanted = [one for one in pool.requirements if one.min_values is not None]
         values = {one.key: catalog.values(one.key, one, usable) for one in wanted} if usable.any() else {}
         if not usable.any():
-            found.append((pool.name, _FILTERED))
+            found.append((pool.name, FILTERED))
         elif settings.min_values_policy is MinValuesPolicy.STRICT and pool.requirements.min_values_gaps(
             values
         ):
-            found.append((pool.name, f"{_FILTERED} due to minValues incompatibility"))
+            found.append((pool.name, f"{FILTERED} due to minValues incompatibility"))
     return tuple(found)
 
 
