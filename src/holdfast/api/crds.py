@@ -17,6 +17,7 @@ from holdfast.api.schema import structural
 Column = tuple[str, str, str]  # name, type, JSONPath
 
 _READY = '.status.conditions[?(@.type=="Ready")].status'
+_SLOTS: Column = ("Slots", "string", ".status.reservationSlots.summary")  # free/total
 _AGE: Column = ("Age", "date", ".metadata.creationTimestamp")
 
 
@@ -73,7 +74,7 @@ def ec2nodeclass() -> dict[str, Any]:
     return _crd(
         EC2NodeClass,
         short_names=("ec2nc", "ec2ncs"),
-        columns=(("Ready", "string", _READY), _AGE),
+        columns=(_SLOTS, ("Ready", "string", _READY), _AGE),
         wide_columns=(("Role", "string", ".spec.role"),),
     )
 
@@ -83,7 +84,7 @@ def holdfastnodeclass() -> dict[str, Any]:
         HoldfastNodeClass,
         singular="holdfastnodeclass",
         short_names=("hfnc",),
-        columns=(("Ready", "string", _READY), _AGE),
+        columns=(_SLOTS, ("Ready", "string", _READY), _AGE),
         wide_columns=(("Role", "string", ".spec.role"),),
     )
 

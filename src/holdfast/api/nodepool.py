@@ -16,6 +16,7 @@ from holdfast.api.nodeclaim import (
     label_key_rules,
     requirements_about,
 )
+from holdfast.api.reservation_slots import NodePoolSlots
 from holdfast.api.schema import Rule, about
 
 _NODEPOOL_KEY_MESSAGE: Final = f"{names.NODEPOOL} is set by the autoscaler to the name of the NodePool"
@@ -159,6 +160,12 @@ class NodePoolStatus(Wire, frozen=True, kw_only=True):
     nodes: Annotated[int, about("How many nodes the pool has.", format="int64")] = 0
     node_class_observed_generation: Annotated[
         int | None, about("The generation of the node class that the pool has seen.", format="int64")
+    ] = None
+    nodes_by_capacity_type: Annotated[
+        dict[str, int], about("How many nodes the pool has of each capacity type, at most 15 s old.")
+    ] = {}
+    reservation_slots: Annotated[
+        NodePoolSlots | None, about("The slots of the reservations that the pool can use, at most 15 s old.")
     ] = None
     conditions: Conditions = ()
 

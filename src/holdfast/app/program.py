@@ -57,6 +57,7 @@ from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
 from holdfast.controllers.reservations.capacity_type import CapacityType
 from holdfast.controllers.reservations.expiration import Expiration as ReservationExpiration
+from holdfast.controllers.reservations.slot_status import SlotStatus
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing
@@ -371,6 +372,7 @@ class App:
             (nodepool_hash.Hash(**base), 10),
             (counter.Counter(**reporting), 10),
             (Availability(**reporting), 10),
+            (SlotStatus(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (self._interruption, _NOTICE_CONCURRENCY),
             (InstanceStatuses(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (CapacityType(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),

@@ -182,7 +182,7 @@ class Answers:
             wanted = pool_states.template_requirements(pool)
         except errors.InvalidInput:
             return frozenset()
-        return pool_slots.free_slots(wanted, types, self._sources.cloud.labels.well_known).keys()
+        return pool_slots.usable(wanted, types, self._sources.cloud.labels.well_known).keys()
 
     # --- Reservations -----------------------------------------------------------------------------------
 

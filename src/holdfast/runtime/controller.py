@@ -71,10 +71,18 @@ class Controller:
     def name(self) -> str:
         return self._reconciler.name
 
-    def watch(self, cache: Cache[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
-        """Adds the keys of an object, before and after, on each of its changes."""
+    def watch(
+        self,
+        cache: Cache[K],
+        keys_of: Callable[[K], Iterable[Key]],
+        *,
+        unless: Callable[[K, K], bool] = lambda _before, _after: False,
+    ) -> None:
+        """Adds the keys of an object, before and after, on each of its changes, `unless` the change does not matter."""
 
         def changed(before: K | None, after: K | None) -> None:
+            if before is not None and after is not None and unless(before, after):
+                return
             for obj in (before, after):
                 if obj is not None:
                     for key in keys_of(obj):

@@ -8,6 +8,7 @@ from msgspec import field
 from holdfast.api import patterns
 from holdfast.api.conditions import Conditions
 from holdfast.api.meta import Wire
+from holdfast.api.reservation_slots import NodeClassSlots
 from holdfast.api.schema import about
 
 RESERVATION_TYPES: Final = ("default", "capacity-block")
@@ -84,5 +85,8 @@ class EC2NodeClassStatus(Wire, frozen=True, kw_only=True):
     upcoming_capacity_reservations: Annotated[
         tuple[UpcomingCapacityReservation, ...], about("The reservations selected that have not started yet.")
     ] = ()
+    reservation_slots: Annotated[
+        NodeClassSlots | None, about("The slots of the reservations selected, at most 15 s old.")
+    ] = None
     instance_profile: Annotated[str | None, about("The instance profile of the instances.")] = None
     conditions: Conditions = ()

@@ -23,6 +23,7 @@ from holdfast.cloud.aws.launch.probes import Probes
 from holdfast.cloud.aws.launch.templates import LaunchContext
 from holdfast.cloud.aws.nodeclass import class_hash, preflight
 from holdfast.cloud.aws.notices import Notices
+from holdfast.cloud.aws.reservations import selection
 from holdfast.core.disruption.repair import RepairPolicy
 from holdfast.model.instance_status import InstanceStatus
 from holdfast.model.instances import Instance
@@ -108,6 +109,10 @@ class Aws:
         assert isinstance(pool, NodePool)
         assert isinstance(node_class, EC2NodeClass)
         return [found.message for found in preflight.problems(pool, node_class)]
+
+    def selected_reservations(self, node_class: Object) -> Collection[str]:
+        assert isinstance(node_class, EC2NodeClass)
+        return selection.active(node_class)
 
     def list_prices(self) -> Mapping[str, int]:
         return self.discovery.list_prices()

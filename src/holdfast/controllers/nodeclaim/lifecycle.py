@@ -13,6 +13,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.reservation_slots import differ_only_in_slots
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.nodeclaim.subreconciler import Delete, SubReconciler
@@ -63,7 +64,11 @@ class Lifecycle:
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),))
         controller.watch(self._nodes, self._claims_on)
-        controller.watch(self._classes, lambda one: map(key_of, self._of_class.get(one.metadata.name)))
+        controller.watch(
+            self._classes,
+            lambda one: map(key_of, self._of_class.get(one.metadata.name)),
+            unless=differ_only_in_slots,
+        )
 
         def pool_changed(before: NodePool | None, after: NodePool | None) -> None:
             pool = after or before

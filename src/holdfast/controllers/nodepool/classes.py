@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
+from holdfast.api.reservation_slots import differ_only_in_slots
 from holdfast.ports import Cloud
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -28,7 +29,11 @@ class PoolClasses:
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._pools, lambda pool: (key_of(pool),))
-        controller.watch(self._classes, lambda c: map(key_of, self._of_class.get(c.metadata.name)))
+        controller.watch(
+            self._classes,
+            lambda c: map(key_of, self._of_class.get(c.metadata.name)),
+            unless=differ_only_in_slots,
+        )
 
     def find(self, key: Key) -> Found | None:
         """None: the NodePool is deleted, or its class has another kind."""

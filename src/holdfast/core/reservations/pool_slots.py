@@ -1,6 +1,6 @@
 """How many reservations a NodePool may use, and how many of their slots are free.
 
-For the condition CapacityReservationAvailable of a NodePool. Pure. A reservation that is full or in a hold-down counts
+For the condition CapacityReservationAvailable and the status of a NodePool. Pure. A reservation that is full or in a hold-down counts
 as selected. A reservation that the requirements of the NodePool exclude, or that is upcoming, does not.
 """
 
@@ -26,15 +26,12 @@ def of_pool(
 ) -> PoolSlots:
     """`pool`: the requirements of the NodePool's template. `types`: the instance types of its class. `upcoming`: the
     reservations that have not started."""
-    free = free_slots(pool, types, well_known)
-    started = [slots for id_, slots in free.items() if id_ not in upcoming]
-    return PoolSlots(len(started), sum(started))
+    found = {id_: free for id_, free in usable(pool, types, well_known).items() if id_ not in upcoming}
+    return PoolSlots(len(found), sum(found.values()))
 
 
-def free_slots(
-    pool: Requirements, types: Iterable[InstanceType], well_known: AbstractSet[str]
-) -> dict[str, int]:
-    """The reservations that the NodePool may use, with their free slots."""
+def usable(pool: Requirements, types: Iterable[InstanceType], well_known: AbstractSet[str]) -> dict[str, int]:
+    """The free slots of each reservation that the NodePool may use, also of those that have not started."""
     return {
         offering.reservation_id: offering.available
         for known in types
