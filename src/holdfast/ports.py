@@ -258,7 +258,8 @@ class Recorder(Protocol):
     """Events, recent decisions and metrics. Never raises or blocks: a lost event must not stop a reconcile."""
 
     def event(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
-        """Emits an event on an object; equal events within two minutes are sent once."""
+        """Emits an event on an object. Equal events within two minutes are sent once; a later one is counted in the same
+        event. So a text must not change while its reason stays the same."""
 
     def decision(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
         """Adds to the list of recent decisions, after a decision was carried out. `type_`: model.decisions.DecisionType."""

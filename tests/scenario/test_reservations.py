@@ -222,6 +222,61 @@ def test_event_of_a_pod_that_waits_for_a_slot_does_not_depend_on_the_counts() ->
     app_environment.run(program)
 
 
+def test_event_of_a_waiting_pod_does_not_name_the_slot_that_became_free() -> None:
+    """Other pods use that slot. Another slot is free in the next plan, and the reason is the same."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = [env.reserve(total=1) for _ in range(3)]
+        await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+        await env.node_pool(requirements=[instance_types("m5.large"), capacity_types("reserved")])
+        for app in ("a", "b", "c"):
+            await env.deploy(app, 1, **ONE_PER_NODE)
+            await env.until_running(1, app)
+        await env.deploy("web", 5, **ONE_PER_NODE)
+        await env.sleep(60)
+        for app in ("a", "b", "c"):
+            await env.scale(app, 0)
+            await env.sleep(240)
+        assert len(await env.running()) == 3
+        texts: dict[str, set[str]] = {}
+        for event in await env.events("FailedScheduling"):
+            if event.source.component == "holdfast":
+                texts.setdefault(event.involved_object.name, set()).add(event.message)
+        waiting = {pod.metadata.name for pod in await env.pods()} - {
+            pod.metadata.name for pod in await env.running()
+        }
+        ids = ", ".join(sorted(one.id for one in slots))
+        full = "each has no free slot; one becomes free when an instance in it terminates"
+        assert {name: texts[name] for name in waiting} == {
+            name: {f"reservations {ids}: {full}"} for name in waiting
+        }
+
+    app_environment.run(program)
+
+
+def test_pod_that_is_launched_on_demand_has_an_event_with_the_reason() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        env.reserve("m5.xlarge", total=1)  # that no class selects
+        await with_slots(env, slots, kinds=("reserved", "on-demand"))
+        await env.deploy("first", 1, **ONE_PER_NODE)
+        await env.until_running(1, "first")
+        assert await env.events("NotReserved") == []
+        await env.sleep(60)
+        await env.deploy("second", 2, **ONE_PER_NODE)
+        await env.until_running(2, "second")
+        found = await env.events("NotReserved")
+        assert {event.involved_object.name for event in found} == {
+            pod.metadata.name for pod in await env.pods("second")
+        }
+        full = f"reservation {slots.id} has no free slot; one becomes free when an instance in it terminates"
+        assert {(event.type, event.count, event.message) for event in found} == {
+            ("Normal", 1, f"Pod is not in a capacity reservation: {full}")
+        }
+
+    app_environment.run(program)
+
+
 def test_slots_that_one_deployment_frees_are_used_by_the_next() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = env.reserve(total=2)

@@ -228,3 +228,57 @@ def test_pending_pods_are_counted_by_the_one_zone_they_can_be_in(asking: PodShap
     ]
     snapshot = request(pools, pods(2, asking), preference_policy=PreferencePolicy.IGNORE).snapshot
     assert report.pending_by_zone(snapshot, CatalogCache()) == {bucket: 2}
+
+
+# --- Why a pod is not in a reservation ----------------------------------------------------------------
+
+
+def not_reserved(*codes: ReasonCode) -> str:
+    plan = solve(request([pool("default", fake_types(9))], pods(1, shape())))
+    (claim,) = plan.claims
+    found = tuple(Reason(code, f"is {code}", (f"cr-{i}",), "reservation") for i, code in enumerate(codes))
+    return report.why_not_reserved(claim._replace(not_reserved=found))
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (),
+        (ReasonCode.NO_RESERVATION_SELECTED,),
+        (ReasonCode.POOL_EXCLUDES_RESERVED, ReasonCode.EXCLUDES_RESERVED),
+    ],
+)
+def test_pod_that_was_not_meant_to_be_reserved_has_no_event(codes: tuple[ReasonCode, ...]) -> None:
+    assert not not_reserved(*codes)
+
+
+def test_reservations_without_a_slot_are_reported_instead_of_those_that_do_not_suit() -> None:
+    assert not_reserved(ReasonCode.WRONG_ZONE, ReasonCode.FULL) == (
+        "Pod is not in a capacity reservation: reservation cr-1 is Full"
+    )
+    assert not_reserved(ReasonCode.WRONG_ZONE, ReasonCode.NO_RESERVATION_SELECTED) == (
+        "Pod is not in a capacity reservation: reservation cr-0 is WrongZone"
+    )
+
+
+def test_event_of_a_pod_outside_reservations_has_at_most_three_causes() -> None:
+    text = not_reserved(*[ReasonCode.TOO_SMALL] * 4)
+    assert text.count("cr-") == 3
+    assert text.endswith("; and other causes")
+
+
+@pytest.mark.parametrize("capacity_types", [("reserved",), ("reserved", "on-demand")])
+def test_reason_of_a_waiting_pod_is_the_same_whichever_slots_other_pods_use(
+    capacity_types: tuple[str, ...],
+) -> None:
+    def texts(*free: int) -> set[str]:
+        known = [
+            reservation(f"cr-{i}", "small", available=count, total=1) for i, count in enumerate(free, start=1)
+        ]
+        types = [instance_type("small", 4, 16, 0.1, known, capacity_types=())]
+        pools = [pool("default", types, is_in(names.CAPACITY_TYPE, *capacity_types))]
+        plan = solve(request(pools, pods(3, shape(cpu_millis=3000)), reservations=known))
+        return {"; ".join(reason.sentence for reason in one.reasons) for one in plan.unplaced}
+
+    assert len(texts(0, 0)) == 1
+    assert texts(0, 0) == texts(1, 0) == texts(0, 1) == texts(1, 1)

@@ -201,13 +201,14 @@ class Provisioner:
         decided = await self._decide(result)
         plan = decided.plan
         self._answered((*(pod.uid for pod in result.snapshot.pending), *(one.pod for one in result.rejected)))
-        wrote = await self._act(plan, result)
+        written = await self._act(plan, result)
         self._again_s = None
         left = len(plan.unplaced) + len(result.rejected)
         self._report(decided, result)
-        did = f"created {wrote} nodeclaim(s)" if wrote else ""
+        self._report_not_reserved(written)
+        did = f"created {len(written)} nodeclaim(s)" if written else ""
         nominated = len(self._cluster_state.nominations)
-        if not left and not nominated and wrote == len(plan.claims):
+        if not left and not nominated and len(written) == len(plan.claims):
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {nominated} wait for their nodes", did)
@@ -235,8 +236,9 @@ class Provisioner:
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
-    async def _act(self, plan: Plan, result: SnapshotResult) -> int:
-        """Creates the NodeClaims in parallel; a failure does not affect the others (P-7)."""
+    async def _act(self, plan: Plan, result: SnapshotResult) -> list[PlannedClaim]:
+        """Creates the NodeClaims in parallel; a failure does not affect the others (P-7). Returns those that were
+        created."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         pending = {pod.uid for pod in result.snapshot.pending}
         allowed = [
@@ -251,7 +253,8 @@ class Provisioner:
             Counter(claim.reservation_id for claim in allowed if claim.reservation_id)
         ) as held:
             writable = tuple(self._with_slots(allowed, held))
-            return sum(await asyncio.gather(*(self._write(claim) for claim in writable)))
+            done = await asyncio.gather(*(self._write(claim) for claim in writable))
+            return [claim for claim, is_written in zip(writable, done, strict=True) if is_written]
 
     def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str]) -> bool:
         """Whether a pod of a planned claim still needs a node. During the plan, kube-scheduler may have bound its pods
@@ -390,6 +393,13 @@ class Provisioner:
             pool = self._pools.get(("", name))
             if pool is not None:
                 self._recorder.event(pool, event, why, warning=True)
+
+    def _report_not_reserved(self, written: Iterable[PlannedClaim]) -> None:
+        """After all other events of the plan: if there are too many, these are dropped first."""
+        for planned in written:
+            why = report.why_not_reserved(planned)
+            for pod in self._pods_by_uid(planned.pods) if why else ():
+                self._recorder.event(pod, report.NOT_RESERVED, why)
 
     def _pods_by_uid(self, uids: Iterable[str]) -> list[Pod]:
         return [pod for uid in uids for pod in self._by_uid.get(uid)]

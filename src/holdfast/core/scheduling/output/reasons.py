@@ -159,12 +159,12 @@ class PlanExplainer:
         if failed.check is Check.AVAILABLE:
             yield from self._unavailable(c, pool, failed)
         elif failed.check is Check.SLOTS:
-            here = self.checks.offers(pool)
-            slots = np.unique(here.reservation[failed.remaining & here.reserved]).tolist()
-            ids = [self.checks.reservation_ids[i] for i in slots]
-            yield from reservation_reasons.group_by_cause(
-                self.checks.problem, ((id_, *_WAITS) for id_ in ids)
-            )
+            # The free slots are used by other pods of the plan. Which slots those are changes from plan to plan, so the
+            # reason names every reservation that suits the pod, as it does while all of them are full.
+            suiting = np.full(len(self.checks.offers(pool).rows), True)
+            for _, mask in self.checks.of_pod(c, pool, failed.term):
+                suiting &= mask
+            yield from self._unavailable(c, pool, _Failed(Check.AVAILABLE, suiting, failed.term))
         else:
             code, text = self._code_and_text(c, pool, failed)
             yield Reason(code, text, (self.checks.offers(pool).pool.name,), NODE_POOL)
@@ -247,9 +247,9 @@ class PlanExplainer:
             healthy[id_] = healthy.get(id_, False) or offering.healthy
         for id_, is_healthy in sorted(healthy.items()):
             answer = reservation_reasons.why_no_slot(self.checks.problem, id_, healthy=is_healthy, used=0)
-            assert answer is not None, "an offering that is not available has a reason"
-            waits = answer[0] in (ReasonCode.FULL, ReasonCode.HELD)
-            yield id_, *(_WAITS if waits else answer)
+            if answer is None or answer[0] in (ReasonCode.FULL, ReasonCode.HELD):
+                answer = _WAITS
+            yield id_, *answer
 
 
 def contradiction(shape: PodShape, term: int) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 from holdfast import names
 from holdfast.core.scheduling.input import columns
 from holdfast.core.scheduling.input.request import MinValuesPolicy, SolveRequest
-from holdfast.core.scheduling.output.plan import Plan
+from holdfast.core.scheduling.output.plan import Plan, PlannedClaim
+from holdfast.core.scheduling.output.suitability import FITS
 from holdfast.core.scheduling.output.usable_types import FILTERED
 from holdfast.model import wording
 from holdfast.model.pods import PodShape
@@ -23,8 +24,16 @@ from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
 NOMINATED: Final = "Nominated"
 FAILED_SCHEDULING: Final = "FailedScheduling"
+NOT_RESERVED: Final = "NotReserved"
 FLEXIBLE: Final = "flexible"
 NO_ZONE: Final = "none"
+_CAUSES_MAX: Final = 3  # in one event; the NodeClaim has all
+# Nothing was meant to be reserved: a user who selects no reservation needs no event on every pod.
+_NOT_MEANT: Final = (
+    ReasonCode.NO_RESERVATION_SELECTED,
+    ReasonCode.POOL_EXCLUDES_RESERVED,
+    ReasonCode.EXCLUDES_RESERVED,
+)
 _OTHERS: Final = "NodePools of another autoscaler:"
 
 
@@ -58,6 +67,17 @@ def events(plan: Plan, other_pools: Sequence[str] = ()) -> tuple[PodEvent, ...]:
             PodEvent(one.pod, FAILED_SCHEDULING, f"{sentences(one.reasons)}{elsewhere}", warning=warning)
         )
     return tuple(sorted(found, key=lambda event: event.pod))
+
+
+def why_not_reserved(claim: PlannedClaim) -> str:
+    """Why the pods of a claim are not in a reservation, for an event; empty if there is nothing to report. Reservations
+    that suit the pods and have no slot come first; if there are any, those that do not suit are left out."""
+    reasons = [one for one in claim.not_reserved if one.code not in _NOT_MEANT]
+    if claim.reservation_id is not None or not reasons:
+        return ""
+    reasons = [one for one in reasons if one.code in FITS] or reasons
+    text = f"Pod is not in a capacity reservation: {sentences(reasons[:_CAUSES_MAX])}"
+    return f"{text}; and other causes" if len(reasons) > _CAUSES_MAX else text
 
 
 def unusable_pools(request: SolveRequest, catalogs: columns.CatalogCache) -> tuple[tuple[str, str], ...]:

@@ -60,7 +60,7 @@ class _Best:
 
 
 # Reasons that leave a reservation usable by a node, in their order; every other reason comes first.
-_FITS: Final = (
+FITS: Final = (
     ReasonCode.NOT_STARTED,
     ReasonCode.DRAINING,
     ReasonCode.UNHEALTHY,
@@ -359,7 +359,7 @@ def _node_of(p: Problem, claim: PlannedClaim) -> _Node:
 
 def _hardness(reason: _ReservationReason) -> int:
     """0 if a node with the pod cannot use the reservation at all."""
-    return _FITS.index(reason[1]) + 1 if reason[1] in _FITS else 0
+    return FITS.index(reason[1]) + 1 if reason[1] in FITS else 0
 
 
 def _certain(p: Problem, labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
