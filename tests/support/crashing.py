@@ -1,7 +1,8 @@
 """The connections of one replica to the API server and to AWS. A test can cut them at any write, as a crash would.
 
 After the crash every request blocks until the tasks of the replica are cancelled. Reads, events, Leases and requests that
-the API server refused do not count as writes.
+the API server refused do not count as writes. Reports of slots do not either: no decision depends on them, and when they
+are written depends on a timer.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from holdfast.sim.aws import waiting
 from holdfast.sim.aws.endpoint import Endpoint
 
 R = TypeVar("R")
+SLOT_FIELDS = (b'"reservationSlots"', b'"nodesByCapacityType"')
 READS = ("Describe", "Get", "List", "Receive")
 
 
@@ -29,6 +31,7 @@ class CrashingTransport:
         self.crashed = asyncio.Event()
         self._is_stopped = False
         self.writes: list[str] = []  # the writes that took effect
+        self.slot_reports = 0  # writes of slots to the status of node classes and NodePools
         self.aws_writes: list[tuple[str, Mapping[str, Any]]] = []  # those of AWS with their parameters
         self.slow: dict[str, float] = {}  # AWS operation to the seconds that its next call takes
         self._last: int | None = None
@@ -50,7 +53,9 @@ class CrashingTransport:
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Answer:
-        counts = method != "GET" and "/events" not in path and "/leases" not in path
+        is_report = any(field in body for field in SLOT_FIELDS)
+        self.slot_reports += is_report
+        counts = method != "GET" and "/events" not in path and "/leases" not in path and not is_report
         await self._block_if_last(is_last=counts and self._is_last(with_effect=False))
         answer = await self._transport.request(method, path, query, headers, body)
         if counts and answer.status < HTTPStatus.BAD_REQUEST:

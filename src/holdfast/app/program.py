@@ -372,13 +372,21 @@ class App:
             (nodepool_hash.Hash(**base), 10),
             (counter.Counter(**reporting), 10),
             (Availability(**reporting), 10),
-            (SlotStatus(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
+            (self._slot_status(), 1),
             (self._interruption, _NOTICE_CONCURRENCY),
             (InstanceStatuses(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (CapacityType(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (ReservationExpiration(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             *self._disruption(),
         ]
+
+    def _slot_status(self) -> SlotStatus:
+        return SlotStatus(
+            cluster_state=self.cluster_state,
+            caches=self.caches,
+            ports=self.ports,
+            ledger_lag_s=self.settings.planning.ledger_lag_s,
+        )
 
     def _disruption(self) -> list[tuple[WatchingReconciler, int]]:
         ports, caches, cluster_state = self.ports, self.caches, self.cluster_state

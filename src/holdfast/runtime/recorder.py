@@ -26,7 +26,7 @@ from holdfast.runtime.decision_log import DecisionLog
 from holdfast.runtime.metrics import Metrics
 
 _SAME_WITHIN_S: Final = 120.0
-_MAX_CACHED: Final = 10_000
+_MAX_CACHED: Final = 4_096  # as in client-go; far more than are sent in two minutes
 _MAX_QUEUED: Final = 1_000
 _MAX_REPEATS_QUEUED: Final = 500  # repeated events must not displace new ones
 _PER_SECOND: Final = 10.0

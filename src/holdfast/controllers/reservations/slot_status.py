@@ -15,7 +15,8 @@ from holdfast import errors, names
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.core.reservations import pool_slots
+from holdfast.core.reservations import ledger, pool_slots
+from holdfast.model.snapshot import Snapshot
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
@@ -33,8 +34,12 @@ _BY_CAPACITY_TYPE: Final = "nodesByCapacityType"
 class SlotStatus:
     name: Final = "reservations.slot_status"
 
-    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+    def __init__(
+        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, ledger_lag_s: int
+    ) -> None:
         self._cluster_state = cluster_state
+        self._ledger_lag_s = ledger_lag_s
+        self._compute = ports.compute
         self._cloud = ports.cloud
         self._kube = ports.kube
         self._clock = ports.clock
@@ -48,10 +53,10 @@ class SlotStatus:
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
-        ledger = await self._cluster_state.last_ledger()
+        slots = await self._cluster_state.last_slots()
         report, wrote = None, 0
-        if ledger is not None:
-            report = SlotReport(ledger, self._cloud.list_prices(), self._clock.now_s())
+        if slots is not None:
+            report = await self._compute.run(self._report, slots)  # takes long with many nodes
             for node_class in tuple(self._classes):
                 found = report.of_class(self._cloud.selected_reservations(node_class))
                 wrote += await self._write(node_class, {_SLOTS: found})
@@ -62,6 +67,10 @@ class SlotStatus:
                 await self._clock.sleep(0)  # many NodePools must not delay other controllers
         self._forget()
         return RequeueAfter(PERIOD_S, "next report of slots", f"updated {wrote} objects" if wrote else "")
+
+    def _report(self, slots: Snapshot) -> SlotReport:
+        found = ledger.ledger(slots, self._ledger_lag_s)
+        return SlotReport(found, self._cloud.list_prices(), slots.taken_s)
 
     async def _of_pool(self, pool: NodePool, report: SlotReport | None, nodes: "_Nodes") -> dict[str, Any]:
         """Without the slots if they are unknown: the last ones stay."""

@@ -166,15 +166,14 @@ class ClusterState:
             self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
         )
 
-    async def last_ledger(self) -> Mapping[str, ledger.Entry] | None:
-        """The ledger of the last counts and the last list of instances, for reports. Reads nothing from the cloud. None
-        before the first of both."""
+    async def last_slots(self) -> Snapshot | None:
+        """The part of the snapshot that the count of slots needs, with the last counts and the last list of instances:
+        for reports. Reads nothing from the cloud. None before the first of both."""
         counts = self._counted.counts
         if counts == NOT_READ or (counts.reservations and self._first_list_s is None):
             return None
         await self._claims.see_changed()
-        bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
-        return ledger.ledger(bare, self._ledger_lag_s)
+        return self._bare(self._counted, (*self._listed_instances, *self._gone))
 
     async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without the rest of the snapshot."""
