@@ -43,6 +43,7 @@ def test_class_and_nodepool_show_the_slots_of_their_reservations() -> None:
         assert one.idle_usd_per_hour == found.idle_usd_per_hour == "0.096"
         pools = {pool.metadata.name: pool.status for pool in await env.all(NodePool)}
         used = pools["default"].reservation_slots
+        assert used is not None
         assert [(one.id, one.used, one.free) for one in used.reservations] == [(slots.id, 2, 1)]
         assert pools["default"].nodes_by_capacity_type == {"reserved": 2}
         assert pools["unreserved"].reservation_slots is None

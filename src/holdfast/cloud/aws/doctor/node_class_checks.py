@@ -78,11 +78,12 @@ def _problems(reading: ClassReading, account: AccountReading) -> Iterator[CheckR
 def _condition(
     about: str, condition: Condition, denied: tuple[str, ...], *, has_subnets: bool
 ) -> Iterator[CheckResult]:
-    """Without subnets no reservation can be used: the result about subnets covers them."""
+    """Without subnets no reservation can be used: the result about subnets covers them. A class without reservations
+    launches on demand and on spot, so that is a warning."""
     fix, message = _FIXES.get(condition.type), condition.message or ""
     if fix is None:
         return
-    if condition.status == FALSE:
+    if condition.status == FALSE and condition.type != resolve.RESERVATIONS:
         yield check_results.error(CHECK, about, message, fix)
     elif condition.status == UNKNOWN:
         if not any(f"({operation})" in message for operation in denied):
