@@ -175,7 +175,7 @@ class Cloud(Protocol):
         """Why a NodePool and its class can never launch an instance; nothing if they can (Q-44)."""
 
     def selected_reservations(self, node_class: Object) -> Collection[str]:
-        """The ids of the started reservations that the status of a class lists."""
+        """The ids of the reservations that the status of a class lists, also of those that have not started."""
 
     def list_prices(self) -> Mapping[str, int]:
         """The on-demand price by instance type, in nano-USD an hour, as last read. Served from a cache."""

@@ -70,7 +70,7 @@ async def measure() -> None:
     explain = Explain(dataclasses.replace(sources, process=process_))
     print(
         f"{NODES:,} nodes, {NODES * PODS_A_NODE:,} pods, {PENDING:,} pending pods, "
-        f"{len(app.cluster_state.last_slots().reservations)} reservations of {SLOTS} slots"
+        f"{len(app.cluster_state.reservations)} reservations of {SLOTS} slots"
     )
     print(f"{'request':44}{'first':>10}{'again':>10}{'longest pause':>16}{'sent':>10}")
     async with health.serve(

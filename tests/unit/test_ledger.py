@@ -71,10 +71,10 @@ def test_free_slots_are_never_negative() -> None:
 
 
 @pytest.mark.fact("aws-3.5")
-@pytest.mark.parametrize(("state", "used"), [(InstanceState.ENDING, 1), (InstanceState.GONE, 0)])
-def test_slot_of_a_terminating_instance_is_releasing_and_not_free(state: InstanceState, used: int) -> None:
+@pytest.mark.parametrize("state", [InstanceState.ENDING, InstanceState.GONE])
+def test_slot_of_a_terminating_instance_is_releasing_and_not_free(state: InstanceState) -> None:
     found = entry(reservation("cr-1", "m5.large", available=0, total=1), instances=(instance("i-1", state),))
-    assert (found.used_here, found.releasing, found.free) == (used, 1, 0)
+    assert (found.used_here, found.used_elsewhere, found.releasing, found.free) == (0, 0, 1, 0)
 
 
 @pytest.mark.fact("R-14a")
@@ -251,3 +251,15 @@ def test_slots_that_our_instances_released_recently_are_not_used_elsewhere() -> 
     gone = instance("i-1", InstanceState.GONE)
     found = entry(of, instances=(gone, instance("i-2")))
     assert (found.used_here, found.used_elsewhere, found.releasing, found.free) == (1, 1, 1, 0)
+
+
+def test_launched_claim_uses_its_slot_before_its_instance_is_listed() -> None:
+    of = reservation("cr-1", "m5.large", available=2, total=2)
+    found = entry(of, claim("a", launched_s=1005, provider_id="i-a"), claim("b"))
+    assert (found.used_here, found.waiting, found.held, found.free) == (1, 1, 2, 0)
+
+
+def test_launched_claim_that_the_count_includes_is_not_used_elsewhere() -> None:
+    of = reservation("cr-1", "m5.large", available=1, total=2)
+    found = entry(of, claim("a", launched_s=1, provider_id="i-a"))
+    assert (found.used_here, found.used_elsewhere, found.waiting, found.free) == (1, 0, 0, 1)

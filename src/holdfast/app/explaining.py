@@ -1,12 +1,10 @@
 """Connects the JSON API and the page to a running `App`."""
 
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Final
 
-from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.meta import Object
 from holdfast.api.reports import FailingController
 from holdfast.app.program import App
 from holdfast.explain import server
@@ -30,7 +28,6 @@ def explain(app: App, *, computed: str = "") -> Explain:
             clock=app.ports.clock,
             decisions=app.recorder.decisions,
             planning=app.settings.planning,
-            selected=_selected,
             process=Process(
                 version=metadata.version("holdfast"),
                 cluster=app.settings.cluster_name,
@@ -71,10 +68,3 @@ def failing(app: App) -> tuple[FailingController, ...]:
                 )
             )
     return tuple(found)
-
-
-def _selected(node_class: Object) -> Collection[str]:
-    assert isinstance(node_class, EC2NodeClass), "the only kind of node class"
-    status = node_class.status
-    upcoming = (one.id for one in status.upcoming_capacity_reservations)
-    return {*(one.id for one in status.capacity_reservations), *upcoming}

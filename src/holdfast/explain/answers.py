@@ -133,7 +133,7 @@ class Answers:
     def _explained(self, kind: str, name: str, row: NodeRow, claim: NodeClaim | None) -> Explanation:
         (shown,) = self._reports.inventory.shown([row], self._reports.prices())
         decided = self._cluster_state.reasons.disruption
-        known = {one.id: one for one in self._cluster_state.last_slots().reservations}
+        known = {one.id: one for one in self._cluster_state.reservations}
         command = disruption_commands.of(claim) if claim is not None else None
         return nodes.explain(
             NodeInput(

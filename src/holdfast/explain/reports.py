@@ -111,13 +111,13 @@ class Reports:
         return self._listed[1]
 
     async def _reservations(self) -> ReservationsReport:
-        snapshot, now_s = self._cluster_state.last_slots(), self._clock.now_s()
-        entries = await self._ledger(snapshot)
-        rows = reservations.rows(entries, snapshot, self._selected_by(), self.prices())
+        snapshot, now_s = await self._cluster_state.last_slots(), self._clock.now_s()
+        entries = await self._ledger(snapshot) if snapshot is not None else {}
+        rows = reservations.rows(entries, self._selected_by(), self.prices(), now_s)
         nano = sum(round((row.idle_usd_per_hour or 0) * 1e9) for row in rows)
         return ReservationsReport(
             at=now_s,
-            counted_at=snapshot.counts_read_s,
+            counted_at=snapshot.counts_read_s if snapshot is not None else 0,
             items=rows,
             idle_usd_per_hour=usd(nano),
             without_price=sum(row.idle_usd_per_hour is None for row in rows),
@@ -139,15 +139,16 @@ class Reports:
     def _selected_by(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for node_class in self._caches.of(self._sources.cloud.node_classes.kind):
-            for id_ in self._sources.selected(node_class):
+            for id_ in self._sources.cloud.selected_reservations(node_class):
                 found[id_].append(node_class.metadata.name)
         return {id_: sorted(classes) for id_, classes in found.items()}
 
     async def slots(self, ids: Iterable[str]) -> SlotsReport:
         await self.inventory.see_changed()
-        snapshot = self._cluster_state.last_slots()
-        by_instance = {one.provider_id: one.name for one in snapshot.claims if one.provider_id}
-        uses = reservations.uses(frozenset(ids), snapshot.instances, self.inventory.rows(), by_instance)
+        snapshot = await self._cluster_state.last_slots()
+        claims_, instances = ((), ()) if snapshot is None else (snapshot.claims, snapshot.instances)
+        by_instance = {one.provider_id: one.name for one in claims_ if one.provider_id}
+        uses = reservations.uses(frozenset(ids), instances, self.inventory.rows(), by_instance)
         return SlotsReport(at=self._clock.now_s(), items=uses)
 
     # --- Nodes ------------------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ class Reports:
 
     def _searched(self, text: str) -> Iterator[SearchHit | None]:
         """One value for each object: a hit, or None. Names of objects are lower case."""
-        for one in self._cluster_state.last_slots().reservations:
+        for one in self._cluster_state.reservations:
             about = f"{one.instance_type} in {one.zone}"
             yield SearchHit(kind="reservation", name=one.id, text=about) if text in one.id else None
         for pool in list(self._caches.of(NodePool)):

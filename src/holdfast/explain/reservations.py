@@ -1,6 +1,6 @@
 """Rows of reservations from the ledger, and who uses their slots. Pure."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -13,7 +13,6 @@ from holdfast.explain.inventory import Prices, usd
 from holdfast.model import reservations
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Draining, Ended, Reclaiming, Reservation, Upcoming
-from holdfast.model.snapshot import Snapshot
 
 _WINDOWS: Final[Mapping[type[object], str]] = {
     Upcoming: "upcoming",
@@ -30,39 +29,18 @@ USES_MAX: Final = 200
 
 
 def rows(
-    ledger: Mapping[str, Entry], snapshot: Snapshot, classes: Mapping[str, Sequence[str]], prices: Prices
+    ledger: Mapping[str, Entry], classes: Mapping[str, Sequence[str]], prices: Prices, now_s: int
 ) -> tuple[ReservationRow, ...]:
     """`classes`: the node classes that select a reservation, by its id."""
-    unlisted, ending = _launched_and_not_listed(snapshot), _ending(snapshot)
-    return tuple(
-        _row(entry, unlisted[id_], ending[id_], classes.get(id_, ()), prices, snapshot.taken_s)
-        for id_, entry in ledger.items()
-    )
-
-
-def _launched_and_not_listed(snapshot: Snapshot) -> Counter[str]:
-    """How many NodeClaims have an instance that the list of instances does not include yet, by reservation. The ledger
-    counts them as held; for a user the slot is used."""
-    listed = {one.provider_id for one in snapshot.instances}
-    return Counter(
-        claim.reservation_id
-        for claim in snapshot.claims
-        if claim.reservation_id is not None and claim.provider_id and claim.provider_id not in listed
-    )
+    return tuple(_row(entry, classes.get(id_, ()), prices, now_s) for id_, entry in ledger.items())
 
 
 def window(one: Reservation, now_s: int) -> str:
     return _WINDOWS[type(reservations.window(one, now_s))]
 
 
-def _ending(snapshot: Snapshot) -> Counter[str | None]:
-    return Counter(one.reservation_id for one in snapshot.instances if one.state is InstanceState.ENDING)
-
-
-def _row(
-    entry: Entry, unlisted: int, ending: int, classes: Sequence[str], prices: Prices, now_s: int
-) -> ReservationRow:
-    one, unlisted = entry.reservation, min(unlisted, entry.held)
+def _row(entry: Entry, classes: Sequence[str], prices: Prices, now_s: int) -> ReservationRow:
+    one = entry.reservation
     idle_nano = idle_cost.idle_nano_usd_per_hour(entry, prices.list_price_nano(one.instance_type), now_s)
     return ReservationRow(
         id=one.id,
@@ -73,9 +51,9 @@ def _row(
         state=one.state_name or one.state,
         window=window(one, now_s),
         total=one.total,
-        here=entry.used_here - ending + unlisted,
+        here=entry.used_here,
         elsewhere=entry.used_elsewhere,
-        held=entry.held - unlisted,
+        held=entry.waiting,
         releasing=entry.releasing,
         free=entry.free,
         idle=idle_cost.idle_slots(entry, now_s),

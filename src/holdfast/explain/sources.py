@@ -1,9 +1,8 @@
 """What the reports are built from."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.api.meta import Object
 from holdfast.api.reports import FailingController
 from holdfast.core.scheduling.input.request import Settings
 from holdfast.ports import Clock, Cloud, Compute
@@ -35,6 +34,5 @@ class Sources:
     clock: Clock
     decisions: DecisionLog
     planning: Settings
-    selected: Callable[[Object], Collection[str]]  # the reservations that a node class selects
     process: Process
     computed: str = ""  # how this is computed, if no leader answers

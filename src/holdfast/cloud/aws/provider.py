@@ -112,7 +112,8 @@ class Aws:
 
     def selected_reservations(self, node_class: Object) -> Collection[str]:
         assert isinstance(node_class, EC2NodeClass)
-        return selection.active(node_class)
+        upcoming = (one.id for one in node_class.status.upcoming_capacity_reservations)
+        return {*selection.active(node_class), *upcoming}
 
     def list_prices(self) -> Mapping[str, int]:
         return self.discovery.list_prices()

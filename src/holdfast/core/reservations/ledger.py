@@ -36,12 +36,20 @@ class Entry:
 
     reservation: Reservation
     usable: bool  # active and started, and its drain has not started
-    used_here: int  # by instances of this cluster
+    used_here: int  # by instances of this cluster that are not terminating
     used_elsewhere: int  # by other clusters and accounts; slots that our instances released recently are not
     releasing: int  # its instance is terminating, or terminated so recently that the count may not show it
     held: int  # by NodeClaims whose instances the count does not include yet
     free: int  # slots that a plan may use; 0 if the reservation is not usable
     upcoming: int  # slots of a reservation that has not started
+    unlisted: int = (
+        0  # of `used_here`: launched, and not in the list of instances yet. `held` may include them
+    )
+
+    @property
+    def waiting(self) -> int:
+        """How many slots are held for NodeClaims that are not launched: what users see as held."""
+        return max(0, self.held - self.unlisted)
 
 
 def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
@@ -78,7 +86,7 @@ class _Counting:
             if one.state is not InstanceState.GONE:
                 at_s = by_claims.get(one.provider_id, one.launched_s)
                 self._launched_s[one.reservation_id].append(at_s)
-        listed = {one.provider_id for one in snapshot.instances}
+        self._listed = listed = {one.provider_id for one in snapshot.instances}
         self._occupying = {
             one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE
         }
@@ -89,8 +97,8 @@ class _Counting:
 
     def entry(self, one: Reservation) -> Entry:
         snapshot, ours = self._snapshot, self.instances[one.id]
-        gone = sum(instance.state is InstanceState.GONE for instance in ours)
-        here = len(ours) - gone
+        terminating = sum(instance.state in _TERMINATING for instance in ours)
+        unlisted = sum(self._is_unlisted(claim) for claim in self.claims[one.id])
         held = sum(self._holds(claim) for claim in self.claims[one.id])
         held += one.available - self.free_when_counted(one)
         usable = reservations.launches_into(one, snapshot.taken_s)
@@ -98,12 +106,13 @@ class _Counting:
         return Entry(
             reservation=one,
             usable=usable,
-            used_here=here,
-            used_elsewhere=max(0, one.total - one.available - here - gone),
-            releasing=sum(instance.state in _TERMINATING for instance in ours),
+            used_here=len(ours) - terminating + unlisted,
+            used_elsewhere=max(0, one.total - one.available - len(ours) - max(0, unlisted - held)),
+            releasing=terminating,
             held=held,
             free=max(0, one.available - held) if usable else 0,
             upcoming=one.total if isinstance(window, reservations.Upcoming) else 0,
+            unlisted=unlisted,
         )
 
     def count_before(self, one: Reservation) -> CountBefore:
@@ -165,6 +174,10 @@ class _Counting:
         """How many of our instances in a reservation were launched before a time. Instances of claims count even if
         they are not listed yet."""
         return sum(at_s < until_s for at_s in self._launched_s[one.id])
+
+    def _is_unlisted(self, claim: ClaimView) -> bool:
+        """Whether the list of instances is older than the claim's instance."""
+        return claim.launched_s is not None and not claim.deleting and claim.provider_id not in self._listed
 
     def _holds(self, claim: ClaimView) -> bool:
         """Whether a claim uses a slot that was free when the count was read: it was launched since, or will be."""

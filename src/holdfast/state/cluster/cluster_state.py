@@ -27,6 +27,7 @@ from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
+from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
 from holdfast.ports import NOT_READ, Clock, Cloud, ReservationCounts
 from holdfast.runtime import indexes
@@ -185,9 +186,10 @@ class ClusterState:
         await self._claims.see_changed()
         return self._bare(counted, await self._instances(counted.counts))
 
-    def last_slots(self) -> Snapshot:
-        """The same from the last readings, without a call to the cloud: for reports."""
-        return self._bare(self._counted, (*self._listed_instances, *self._gone))
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Those of the last reading."""
+        return self._counted.counts.reservations
 
     @property
     def types(self) -> Mapping[str, tuple[InstanceType, ...]]:
@@ -199,7 +201,7 @@ class ClusterState:
         """Yields how many of the wanted slots are free now, by reservation, and holds them while the caller writes the
         NodeClaims. Provisioning and disruption plan at the same time, so a slot that is free in one's snapshot may
         already be held by the other."""
-        bare = self.last_slots()
+        bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
         found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), self._ledger_lag_s)
         granted = Counter(

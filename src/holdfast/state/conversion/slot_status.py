@@ -58,7 +58,9 @@ class SlotReport:
         )
 
     def _entries(self, ids: Collection[str]) -> list[Entry]:
-        return [self.ledger[id_] for id_ in sorted(ids) if id_ in self.ledger]
+        """Of those that have started: the status lists the others elsewhere."""
+        found = (self.ledger[id_] for id_ in sorted(ids) if id_ in self.ledger)
+        return [one for one in found if not one.upcoming]
 
     def _slots(self, one: Entry) -> ReservationSlots:
         end_s = one.reservation.end_s
@@ -67,7 +69,7 @@ class SlotReport:
             total=one.reservation.total,
             used_here=one.used_here,
             used_elsewhere=one.used_elsewhere,
-            held=one.held,
+            held=one.waiting,
             releasing=one.releasing,
             free=one.free,
             idle_usd_per_hour=self._idle((one,)),
