@@ -5,7 +5,7 @@ from holdfast.api.nodes import Node
 from holdfast.model.decisions import DecisionType
 from holdfast.runtime import decision_log
 from holdfast.runtime.decision_log import DecisionLog
-from support.manual_ports import ManualClock
+from manual_ports import ManualClock
 
 NODE = Node(metadata=ObjectMeta(name="general-1"))
 

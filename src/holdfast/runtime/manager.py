@@ -65,6 +65,16 @@ class Manager:
         missing = self._caches.unsynced()
         return f"not read yet: {', '.join(missing)}" if missing else ""
 
+    @property
+    def leads(self) -> bool:
+        """Whether the controllers run."""
+        return self._is_controlling
+
+    def measure(self) -> None:
+        """Sets the metrics of the controllers that are computed for a scrape."""
+        for controller in self._controllers:
+            controller.measure()
+
     def stuck(self) -> str:
         """Which controllers make no progress, and why; empty while this replica does not lead."""
         if not self._is_controlling:

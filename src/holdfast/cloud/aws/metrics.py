@@ -3,7 +3,7 @@
 from typing import Final
 
 from holdfast.cloud.aws.catalog import offering_gauges
-from holdfast.cloud.aws.client import batching, calls, sources
+from holdfast.cloud.aws.client import batching, calls, measured_calls, sources
 from holdfast.cloud.aws.instances import provider, queue
 from holdfast.cloud.aws.launch import bookkeeping, template_store
 from holdfast.cloud.aws.reservations import reader
@@ -31,6 +31,14 @@ METRICS: Final = (
         "Launches that EC2 refused.",
         ("zone", "zone_id", "capacity_type", "reason"),
     ),
+    Metric(bookkeeping.LAUNCHES, "counter", "Instances launched into a reservation.", ("reservation",)),
+    Metric(
+        bookkeeping.REFUSALS,
+        "counter",
+        "Launches into a reservation that EC2 refused.",
+        ("reservation", "reason"),
+    ),
+    *measured_calls.METRICS,
     Metric(provider.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."),
     Metric(
         template_store.USER_DATA_BYTES,

@@ -166,9 +166,18 @@ class ClusterState:
             self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
         )
 
+    def last_ledger(self) -> Mapping[str, ledger.Entry]:
+        """The ledger from what was last read of the cloud, without a call."""
+        instances = (*self._listed_instances, *self._gone)
+        return ledger.ledger(self._bare(self._counted, instances), self._ledger_lag_s)
+
     async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without the rest of the snapshot."""
         return ledger.ledger(await self.slots(), self._ledger_lag_s)
+
+    def last_types(self, pool: str) -> tuple[InstanceType, ...]:
+        """The instance types of a NodePool in the last snapshot."""
+        return self._supplied.types.get(pool, ())
 
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
         """The part of the snapshot that the count of slots needs."""
