@@ -54,7 +54,8 @@ async def two_nodes(env: AppEnvironment) -> str:
     await env.sleep(20)
     await env.deploy("ml", 1, nodeSelector={names.CAPACITY_TYPE: "reserved"}, **ONE_PER_NODE)
     await env.deploy("web", 1, nodeSelector={names.NODEPOOL: "default"}, **ONE_PER_NODE)
-    await env.until_running(2)
+    await env.until_running(1, "ml")
+    await env.until_running(1, "web")
     await env.sleep(120)
     return slots.id
 

@@ -69,7 +69,7 @@ class CollectingRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[metric, tuple(sorted(labels.items()))] = value
 
-    def replace(self, metric: str, series: Mapping[tuple[str, ...], float]) -> None:
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
         (labels,) = (one.labels for one in aws_metrics.METRICS if one.name == metric)
         self.gauges = {key: value for key, value in self.gauges.items() if key[0] != metric}
         self.gauges |= {

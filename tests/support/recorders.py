@@ -33,7 +33,7 @@ class KeepingRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[metric, *labels.values()] = value
 
-    def replace(self, metric: str, series: Mapping[tuple[str, ...], float]) -> None:
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
         self.gauges = {key: value for key, value in self.gauges.items() if key[0] != metric}
         self.gauges |= {(metric, *key): value for key, value in series.items()}
 

@@ -88,7 +88,7 @@ class KubeRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self._metrics.gauge(metric, labels, value)
 
-    def replace(self, metric: str, series: Mapping[tuple[str, ...], float]) -> None:
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
         self._metrics.replace(metric, series)
 
     def forget(self, label: str, value: str) -> None:

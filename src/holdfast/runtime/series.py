@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 QUANTILES: Final = (0.0, 0.5, 0.9, 0.99, 1.0)  # Karpenter's
 _RECENT: Final = 1000  # observations whose quantiles a summary has
-# Karpenter's buckets for durations go up to ten minutes.
-SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+# Buckets are some of Karpenter's: its 45 for durations would be most of the page (ADR 0056).
+SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 LabelValues = tuple[str, ...]
 Sample = tuple[
@@ -80,11 +80,11 @@ class Family:
         if self.metric.kind == "summary":
             found.recent.append(value)
 
-    def replace(self, series: Mapping[LabelValues, float]) -> None:
-        """Sets all series at once; series that are not given are removed."""
-        if any(len(key) != len(self.metric.labels) for key in series):
+    def replace(self, series: dict[LabelValues, float]) -> None:
+        """Sets all series at once; series that are not given are removed. Keeps the mapping, without a copy."""
+        if series and len(next(iter(series))) != len(self.metric.labels):
             raise ValueError(f"not a value for each of {self.metric.labels}")
-        self._numbers = dict(series)
+        self._numbers = series
         if len(self._texts) > 2 * len(series):
             self._texts = {}
 

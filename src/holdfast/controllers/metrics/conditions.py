@@ -4,7 +4,7 @@ Karpenter uses that library. A cluster has a dozen conditions for each node, so 
 NodeClaims and Nodes have the number of objects and the longest time. NodePools and node classes always have their own.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from holdfast.runtime.metrics import Metric
 from holdfast.state.conversion import times
 
 PERIOD_S: Final = 30.0  # between two counts of all conditions
-_BUCKETS: Final = tuple(0.5 * 2**power for power in range(15))
+_BUCKETS: Final = tuple(0.5 * 4**power for power in range(8))  # every other one of Karpenter's
 _OF_OBJECT: Final = ("namespace", "name")
 _CONDITION: Final = ("type", "status", "reason")
 _GROUP: Final = ("group", "kind")
@@ -232,7 +232,7 @@ class Conditions:
 
 class _Series:
     def __init__(self) -> None:
-        self.counts: Counter[Labels] = Counter()
+        self.counts: defaultdict[Labels, float] = defaultdict(float)
         self.ages_s: defaultdict[Labels, float] = defaultdict(float)
         self.ending: defaultdict[Labels, float] = defaultdict(float)
 

@@ -4,7 +4,7 @@ karpenter_nodepools_cost_total is Karpenter's: what on-demand and spot instances
 is used or not, so its price is in a metric of its own.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Final
 
 from holdfast import names
@@ -49,7 +49,7 @@ class Costs:
     async def export(self) -> None:
         paid: defaultdict[tuple[str, ...], float] = defaultdict(float)
         slots: defaultdict[tuple[str, ...], float] = defaultdict(float)
-        count: Counter[tuple[str, ...]] = Counter()
+        count: defaultdict[tuple[str, ...], float] = defaultdict(float)
         unknown = set()
         for number, claim in enumerate(tuple(self._claims), start=1):
             if not claim.status.provider_id or not self._cluster_state.is_ours(claim.spec.node_class_ref):

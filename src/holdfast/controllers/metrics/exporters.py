@@ -6,7 +6,7 @@ in between, so a scrape does not stop the event loop.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from holdfast.api.meta import Object
 from holdfast.controllers.metrics import conditions, costs, nodes, pod_times, pods, reservations
@@ -30,9 +30,6 @@ def metrics(well_known: Iterable[str], classes: ClassNames) -> tuple[Metric, ...
         *reservations.METRICS,
         *costs.METRICS,
     )
-
-
-_NONE: Final[Mapping[tuple[str, ...], float]] = {}
 
 
 class Exporters:
@@ -88,7 +85,7 @@ class Exporters:
         async with self._guard:  # two scrapes at once
             if not self._leads():
                 for name in self._gauges:
-                    self._recorder.replace(name, _NONE)
+                    self._recorder.replace(name, {})
                 return
             for part in self._parts:
                 await part.export()

@@ -11,7 +11,7 @@ from holdfast import names
 from holdfast.api.nodes import Node
 from holdfast.model import resources
 
-AT_ONCE: Final = 500  # objects that are read before other tasks run, in at most 10 ms
+AT_ONCE: Final = 100  # objects that are read before other tasks run, in about 10 ms
 
 
 class NodeGroup(NamedTuple):

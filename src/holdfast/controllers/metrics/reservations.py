@@ -18,7 +18,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import pod_states, times
+from holdfast.state.conversion import pod_states
 
 RESERVATION: Final = ("reservation", "instance_type", "zone")
 BY_STATE: Final = "holdfast_reservation_slots_by_state"
@@ -60,6 +60,7 @@ class ReservationSlots:
         self._clock = ports.clock
         self._recorder = ports.recorder
         self._leads = leads
+        self._held_since_s: dict[str, float] = {}  # NodeClaims that hold a slot, by uid: since when
         self._pods = caches.of(Pod).index(indexes.by_node)
         key = ports.cloud.labels.reservation_id or ""
 
@@ -74,7 +75,7 @@ class ReservationSlots:
         found: dict[str, dict[Labels, float]] = {
             one: {} for one in (BY_STATE, IDLE_SLOTS, IDLE_COST, ENDS, PODS)
         }
-        for entry in self._cluster_state.last_ledger().values():
+        for entry in (await self._cluster_state.last_ledger()).values():
             one = entry.reservation
             labels = _labels(one)
             found[BY_STATE] |= {(*labels, state): float(getattr(entry, state)) for state in _STATES}
@@ -97,14 +98,15 @@ class ReservationSlots:
 
     def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
         """A slot is held from the creation of a NodeClaim until its instance is launched, or it is deleted."""
-        if before is None or before.status.provider_id or not self._leads():
+        if after is not None and not after.status.provider_id:
+            if names.RESERVATION_ID in after.metadata.annotations:
+                self._held_since_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
             return
-        reservation_id = before.metadata.annotations.get(names.RESERVATION_ID)
-        created = before.metadata.creation_timestamp
-        is_over = after is None or bool(after.status.provider_id)
-        if reservation_id and created is not None and is_over:
-            held_s = max(0, self._clock.now_s() - times.epoch_s(created))
-            self._recorder.count(HELD, {"reservation": reservation_id}, held_s)
+        claim = before if before is not None else after
+        since_s = self._held_since_s.pop(claim.metadata.uid, None) if claim is not None else None
+        if claim is not None and since_s is not None and self._leads():
+            about = {"reservation": claim.metadata.annotations[names.RESERVATION_ID]}
+            self._recorder.count(HELD, about, self._clock.monotonic_s() - since_s)
 
 
 def _labels(one: Reservation) -> Labels:

@@ -36,8 +36,8 @@ DRAINED: Final = "karpenter_nodes_drained_total"
 TERMINATED: Final = "karpenter_nodes_terminated_total"
 DURATION: Final = "karpenter_nodes_termination_duration_seconds"
 LIFETIME: Final = "karpenter_nodes_lifetime_duration_seconds"
-_HOURS: Final = (0.25, 0.5, 0.75, 1, 2, 4, 6, 8, 10, 12, 16, 20)
-_DAYS: Final = (1, 2, 3, 5, 10, 15, 20, 25, 30)
+_HOURS: Final = (0.25, 1, 4, 12)  # some of Karpenter's
+_DAYS: Final = (1, 3, 10, 30)
 _LIFETIMES: Final = (*(hours * 3600 for hours in _HOURS), *(days * 86400 for days in _DAYS))
 METRICS: Final = (
     Metric(DRAINED, "counter", "Nodes that were emptied.", ("nodepool",)),

@@ -24,20 +24,21 @@ TERMINATED: Final = "karpenter_nodeclaims_terminated_total"
 DURATION: Final = "karpenter_nodeclaims_termination_duration_seconds"
 INSTANCE_DURATION: Final = "karpenter_nodeclaims_instance_termination_duration_seconds"
 _OF_POOL: Final = ("nodepool",)
+_BUCKETS: Final = tuple(4.0**power for power in range(6))  # every other one of Karpenter's
 METRICS: Final = (
     Metric(
         DURATION,
         "histogram",
         "From the deletion of a NodeClaim until its instance is terminated.",
         _OF_POOL,
-        tuple(2.0**power for power in range(12)),
+        _BUCKETS,
     ),
     Metric(
         INSTANCE_DURATION,
         "histogram",
         "How long instances took to terminate.",
         _OF_POOL,
-        tuple(2.0**power for power in range(11)),
+        _BUCKETS,
     ),
     Metric(TERMINATED, "counter", "NodeClaims that ended.", ("nodepool", "capacity_type", "zone")),
 )

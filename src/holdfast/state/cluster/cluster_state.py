@@ -166,8 +166,9 @@ class ClusterState:
             self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
         )
 
-    def last_ledger(self) -> Mapping[str, ledger.Entry]:
+    async def last_ledger(self) -> Mapping[str, ledger.Entry]:
         """The ledger from what was last read of the cloud, without a call."""
+        await self._claims.see_changed()
         instances = (*self._listed_instances, *self._gone)
         return ledger.ledger(self._bare(self._counted, instances), self._ledger_lag_s)
 

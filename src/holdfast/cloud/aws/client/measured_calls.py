@@ -19,7 +19,7 @@ METRICS: Final = (
         "histogram",
         "Duration of calls of the cloud provider by method.",
         ("controller", "method", "provider"),
-        (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        (0.01, 0.1, 0.5, 1, 2.5, 5, 10),
     ),
     Metric(
         ERRORS,

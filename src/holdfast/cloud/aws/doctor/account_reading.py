@@ -208,7 +208,7 @@ class _NoRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         pass
 
-    def replace(self, metric: str, series: Mapping[tuple[str, ...], float]) -> None:
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
         pass
 
     def forget(self, label: str, value: str) -> None:

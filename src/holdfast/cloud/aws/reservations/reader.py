@@ -44,7 +44,7 @@ class Reading:
         return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
 
-def gauges(reading: Reading) -> Mapping[str, Mapping[tuple[str, ...], float]]:
+def gauges(reading: Reading) -> Mapping[str, dict[tuple[str, ...], float]]:
     """The series of each gauge, by id, instance type and zone of the reservation."""
     by_labels = {(one.id, one.instance_type, one.zone): one for one in reading.reservations}
     return {
