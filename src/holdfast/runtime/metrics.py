@@ -52,7 +52,11 @@ ENGINE: Final = (
         ("controller", "result"),
     ),
     Metric(
-        "controller_runtime_reconcile_time_seconds", "histogram", "Duration of reconciles.", ("controller",)
+        "controller_runtime_reconcile_time_seconds",
+        "histogram",
+        "Duration of reconciles.",
+        ("controller",),
+        (0.01, 0.1, 0.5, 1, 5, 10, 60),
     ),
     Metric("controller_runtime_active_workers", "gauge", "Reconciles in progress.", ("controller",)),
     Metric(

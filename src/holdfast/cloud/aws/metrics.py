@@ -14,7 +14,13 @@ _RESERVATION: Final = ("reservation", "instance_type", "zone")
 
 METRICS: Final = (
     Metric(calls.CALLS_TOTAL, "counter", "Calls of AWS.", ("service", "operation", "outcome")),
-    Metric(calls.CALL_SECONDS, "histogram", "Time a call of AWS took.", ("service", "operation")),
+    Metric(
+        calls.CALL_SECONDS,
+        "histogram",
+        "Time a call of AWS took.",
+        ("service", "operation"),
+        (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    ),
     Metric(
         batching.BATCH_SIZE,
         "histogram",

@@ -1,7 +1,8 @@
 """Conditions and terminations of NodeClaims, NodePools, node classes and Nodes, under the names of awslabs/operatorpkg.
 
 Karpenter uses that library. A cluster has a dozen conditions for each node, so without --metrics-per-object the series of
-NodeClaims and Nodes have the number of objects and the longest time. NodePools and node classes always have their own.
+NodeClaims and Nodes have the number of objects and the longest time. NodePools and node classes always have their own,
+except in the metrics without a kind in their names, which operatorpkg has for old dashboards.
 """
 
 from collections import defaultdict
@@ -128,6 +129,7 @@ class Conditions:
         self._recorder = recorder
         self._counted_s: float | None = None
         self._leads = leads
+        self._per_object = per_object
         keys = (classes.label, names.NODEPOOL)
         node_keys = (*keys, names.INITIALIZED)
         self._kinds: list[tuple[Cache[Any], _Kind]] = []
@@ -210,6 +212,7 @@ class Conditions:
     def _add(self, obj: Any, about: _Kind, found: "_Series", of_all: "_Series") -> None:
         meta, now_s = obj.metadata, self._clock.now_s()
         name = key_of(obj) if about.is_named else ("", "")
+        of_kind = name if self._per_object else ("", "")
         extra = _extra(obj, about)
         for one in obj.status.conditions:
             key = (*name, one.type, one.status, one.reason or "")
@@ -217,12 +220,12 @@ class Conditions:
             age_s = max(0, now_s - times.epoch_s(since)) if since is not None else 0
             found.add((*key, *extra), age_s)
             if about.group is not None:
-                of_all.add((*key, *about.group), age_s)
+                of_all.add((*of_kind, *key[2:], *about.group), age_s)
         if meta.deletion_timestamp is not None:
             age_s = max(0, now_s - times.epoch_s(meta.deletion_timestamp))
             found.ending[*name, *extra] = max(age_s, found.ending[*name, *extra])
             if about.group is not None:
-                of_all.ending[*name, *about.group] = max(age_s, of_all.ending[*name, *about.group])
+                of_all.ending[*of_kind, *about.group] = max(age_s, of_all.ending[*of_kind, *about.group])
 
     def _replace(self, prefix: str, found: "_Series") -> None:
         self._recorder.replace(f"{prefix}_status_condition_count", found.counts)
