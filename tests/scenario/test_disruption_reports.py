@@ -148,7 +148,7 @@ def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -
     app_environment.run(program)
 
 
-@pytest.mark.fact("M-9", "X-5")
+@pytest.mark.fact("M-6", "M-9", "X-5")
 @pytest.mark.parametrize("reason", ["drifted", "empty", "underutilized"])
 def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(reason: str) -> None:
     async def program(env: AppEnvironment) -> None:

@@ -48,6 +48,7 @@ class Family:
         self._numbers: dict[LabelValues, float] = {}
         self._distributions: dict[LabelValues, Distribution] = {}
         self._texts: dict[LabelValues, str] = {}  # the labels, formatted
+        self._is_replaced = False
         if not metric.labels:
             self._start()
 
@@ -85,12 +86,13 @@ class Family:
         if series and len(next(iter(series))) != len(self.metric.labels):
             raise ValueError(f"not a value for each of {self.metric.labels}")
         self._numbers = series
+        self._is_replaced = True
         if len(self._texts) > 2 * len(series):
             self._texts = {}
 
     def forget(self, label: str, value: str) -> None:
-        """Removes the series that have this value of a label."""
-        if label not in self.metric.labels:
+        """Removes the series that have this value of a label. Series that are replaced are left to the next call."""
+        if label not in self.metric.labels or self._is_replaced:
             return
         position = self.metric.labels.index(label)
         for found in (self._numbers, self._distributions, self._texts):

@@ -60,7 +60,7 @@ class ReservationSlots:
         self._clock = ports.clock
         self._recorder = ports.recorder
         self._leads = leads
-        self._held_since_s: dict[str, float] = {}  # NodeClaims that hold a slot, by uid: since when
+        self._holds: dict[str, tuple[str, float]] = {}  # by uid of the NodeClaim: reservation, and since when
         self._pods = caches.of(Pod).index(indexes.by_node)
         key = ports.cloud.labels.reservation_id or ""
 
@@ -99,14 +99,15 @@ class ReservationSlots:
     def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
         """A slot is held from the creation of a NodeClaim until its instance is launched, or it is deleted."""
         if after is not None and not after.status.provider_id:
-            if names.RESERVATION_ID in after.metadata.annotations:
-                self._held_since_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
+            reservation_id = after.metadata.annotations.get(names.RESERVATION_ID)
+            if reservation_id:
+                self._holds.setdefault(after.metadata.uid, (reservation_id, self._clock.monotonic_s()))
             return
         claim = before if before is not None else after
-        since_s = self._held_since_s.pop(claim.metadata.uid, None) if claim is not None else None
-        if claim is not None and since_s is not None and self._leads():
-            about = {"reservation": claim.metadata.annotations[names.RESERVATION_ID]}
-            self._recorder.count(HELD, about, self._clock.monotonic_s() - since_s)
+        hold = self._holds.pop(claim.metadata.uid, None) if claim is not None else None
+        if hold is not None and self._leads():
+            reservation_id, since_s = hold
+            self._recorder.count(HELD, {"reservation": reservation_id}, self._clock.monotonic_s() - since_s)
 
 
 def _labels(one: Reservation) -> Labels:
