@@ -59,3 +59,33 @@ def test_page_of_five_thousand_nodes_with_ten_pods_each_is_below_two_megabytes()
     size, page = asyncio.run(program())
     assert size < 2_000_000
     assert b'phase="Running",ready="true",managed="true"} 1250' in page
+
+
+@pytest.mark.parametrize("settings", [app_environment.SETTINGS, EACH], ids=["sums", "each"])
+def test_other_tasks_run_during_a_scrape(settings: Settings) -> None:
+    """At least once for each hundred nodes or pods, and for each thousand lines."""
+
+    async def program() -> tuple[int, int]:
+        app = metrics_cluster.app(1000, 10, settings)
+        turns = 0
+
+        async def other_task() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(other_task())
+        await app.refresh_metrics()
+        of_refresh, turns = turns, 0
+        lines = 0
+        for piece in app.metrics.chunks():
+            lines += piece.count(b"\n")
+            await asyncio.sleep(0)
+        other.cancel()
+        assert turns >= lines / 1000
+        return of_refresh, lines
+
+    turns, lines = asyncio.run(program())
+    assert turns >= 1000 / 100 * 4  # nodes, their pods, their conditions and the NodeClaims
+    assert (lines > 10_000) == settings.metrics_per_object

@@ -5,6 +5,7 @@ bypass the validation of the API server, like objects that are older than a chan
 strict mode, so an unexpected exception ends the run.
 """
 
+import dataclasses
 from random import Random
 
 import app_environment
@@ -30,6 +31,8 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
         for number in range(objects):
             write(env, dice.choice(hostile.kinds()), number, dice)
         await env.sleep(30)
+        await env.app.refresh_metrics()
+        assert "karpenter_pods_state{" in env.app.metrics.text().decode()
         await env.deploy("late", 1, cpu="1500m")
         await env.until_running(1, "late")
         await env.scale("web", 0)
@@ -39,8 +42,10 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
 
         await env.until(one_is_left, within_s=600)
         await env.until_running(1, "late")
+        await env.app.refresh_metrics()
 
-    app_environment.run(program, seed=seed)
+    settings = dataclasses.replace(app_environment.SETTINGS, metrics_per_object=bool(seed % 2))
+    app_environment.run(program, seed=seed, settings=settings)
 
 
 def write(env: AppEnvironment, kind: str, number: int, dice: Random) -> None:
