@@ -317,6 +317,11 @@ class Discovery:
         now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
         changed = await self._aws.executor.run(lambda: offering_gauges.changed(now, before))
         await offering_gauges.record(changed, self._recorder, self._clock)
+        listed = self._types.last.types if self._types.last is not None else ()
+        self._recorder.replace(offering_gauges.CORES, {(one.name,): one.vcpus for one in listed})
+        self._recorder.replace(
+            offering_gauges.MEMORY, {(one.name,): one.memory_mib * 2**20 for one in listed}
+        )
         return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:

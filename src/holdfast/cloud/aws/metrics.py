@@ -31,6 +31,8 @@ METRICS: Final = (
     Metric(batching.BATCH_TIME, "histogram", "Time a call waited for more requests.", ("batcher",)),
     Metric(offering_gauges.AVAILABLE, "gauge", "Whether an offering can be launched.", _OFFERING),
     Metric(offering_gauges.PRICE, "gauge", "What an offering costs an hour, in USD.", _OFFERING),
+    Metric(offering_gauges.CORES, "gauge", "vCPUs of an instance type.", ("instance_type",)),
+    Metric(offering_gauges.MEMORY, "gauge", "Memory of an instance type.", ("instance_type",)),
     Metric(
         bookkeeping.LAUNCH_FAILURES,
         "counter",
