@@ -112,7 +112,8 @@ class Controller:
         record, now_s = self._recorder, self._clock.monotonic_s()
         ages_s = [now_s - since_s for since_s in self._working_since_s.values()]
         oldest_s = max(ages_s, default=0.0)
-        silent_s = now_s - self._completed_s if self.queue.is_due else 0.0
+        due_since_s = self.queue.due_since_s
+        silent_s = 0.0 if due_since_s is None else now_s - max(due_since_s, self._completed_s)
         added, delayed = self.queue.take_counts()
         record.gauge("workqueue_depth", {**self._of_queue, "priority": ""}, self.queue.due)
         record.gauge("workqueue_unfinished_work_seconds", self._of_queue, sum(ages_s))

@@ -71,9 +71,11 @@ class Manager:
         return self._is_controlling
 
     def measure(self) -> None:
-        """Sets the metrics of the controllers that are computed for a scrape."""
-        for controller in self._controllers:
-            controller.measure()
+        """Sets the metrics of the controllers that are computed for a scrape. Keys of a replica that does not lead wait,
+        and no controller of it is blocked."""
+        if self._is_controlling:
+            for controller in self._controllers:
+                controller.measure()
 
     def stuck(self) -> str:
         """Which controllers make no progress, and why; empty while this replica does not lead."""

@@ -55,6 +55,12 @@ class WorkQueue:
         """How many keys are due, without those being reconciled."""
         return len(self._waiting) + len(self._added_again)
 
+    @property
+    def due_since_s(self) -> float | None:
+        """Since when the oldest due key waits; None: no key is due."""
+        self._add_due_keys()
+        return next(iter(self._since_s.values()), None)
+
     def take_counts(self) -> tuple[int, int]:
         """How many keys became due, and how many were added for later, since the last call."""
         counts = self._added, self._delayed
