@@ -43,6 +43,7 @@ check: $(READY) ## lint, types, import contracts, rules of the codebase, tests t
 	$(BIN)/python scripts/generate_chart_readme.py --check
 	$(BIN)/python scripts/generate_aws.py --check
 	$(BIN)/python scripts/generate_parity.py --check
+	$(BIN)/python scripts/generate_metrics.py --check
 
 check-aws: $(READY) ## check the CloudFormation template and the Terraform module with cfn-lint, moto, python-hcl2, Terraform
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/check_aws.py
@@ -93,6 +94,7 @@ bench: $(READY) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_api.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_aws.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_idle.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_metrics.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
 
@@ -172,6 +174,7 @@ generate: $(READY) ## write the generated files
 	$(BIN)/python scripts/generate_chart_readme.py
 	$(BIN)/python scripts/generate_aws.py
 	$(BIN)/python scripts/generate_parity.py
+	$(BIN)/python scripts/generate_metrics.py
 
 lock: $(READY) ## resolve the dependencies again into requirements/*.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \

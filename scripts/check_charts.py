@@ -1,4 +1,4 @@
-"""Checks the charts with tools that are not ours: helm lint, kubeconform, helm-unittest and promtool.
+"""Checks the charts, and a scrape, with tools that are not ours: helm lint, kubeconform, helm-unittest and promtool.
 
 helm comes from a pinned wheel; kubeconform and helm-unittest are built from peers/chart-tools, which needs Go; promtool
 is in the package `prometheus` of most distributions. The schemas are those that Kubernetes and the Prometheus Operator
@@ -59,7 +59,7 @@ class FailedError(Exception):
 def main() -> int:
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="holdfast-charts-") as name:
-        for check in (lint, kubeconform, unittest, promtool):
+        for check in (lint, kubeconform, unittest, promtool, scrape):
             try:
                 results[check.__name__] = check(Path(name))
             except MissingToolError as error:
@@ -108,11 +108,7 @@ def unittest(_folder: Path) -> str:
 
 def promtool(folder: Path) -> str:
     """Checks the rendered alerts, and tests them with series."""
-    program = shutil.which("promtool")
-    if program is None:
-        raise MissingToolError(
-            "promtool is not on PATH; it is in the package prometheus of Debian and others"
-        )
+    program = find_promtool()
     words = ("--values", ROOT / "tests/charts/defaults.yaml", "--set", "prometheusRule.enabled=true")
     rendered = render(folder, CHART, *words, "--show-only", "templates/prometheusrule.yaml")
     rules = folder / "rules.yaml"
@@ -125,7 +121,33 @@ def promtool(folder: Path) -> str:
     return f"ok, {len(checked)} tests of alerts"
 
 
+def scrape(_folder: Path) -> str:
+    """Checks a scrape of the controllers. The test is skipped where promtool is missing, so look for it first."""
+    find_promtool()
+    run(
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/scenario/test_metrics.py",
+        "-k",
+        "promtool",
+    )
+    return "ok, a scrape"
+
+
 # --- Tools --------------------------------------------------------------------------------------------
+
+
+def find_promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        raise MissingToolError(
+            "promtool is not on PATH; it is in the package prometheus of Debian and others"
+        )
+    return found
 
 
 def helm() -> Path:

@@ -273,6 +273,13 @@ class Recorder(Protocol):
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         """Sets a gauge."""
 
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
+        """Sets all series of a gauge, by the values of its labels in the declared order; other series are removed. The
+        caller must not change the series afterwards: there may be 100,000, which are not copied."""
+
+    def forget(self, label: str, value: str) -> None:
+        """Removes the series of an object that does not exist any more: all with this value of a label."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:

@@ -306,7 +306,7 @@ def test_slot_counts_are_gauges() -> None:
     assert env.records.gauges[reader.FREE_SLOTS, about] == 2
 
 
-def test_gauge_of_a_reservation_that_is_no_longer_shared_is_zero() -> None:
+def test_series_of_a_reservation_that_is_no_longer_shared_are_removed() -> None:
     env = Environment()
     own, unshared = env.reserve(), env.reserve(owner=OTHER, shared_with=(ACCOUNT,))
     node_class = env.selecting({"id": own.id})
@@ -318,7 +318,7 @@ def test_gauge_of_a_reservation_that_is_no_longer_shared_is_zero() -> None:
         for (name, labels), value in env.records.gauges.items()
         if name == reader.SLOTS
     }
-    assert by_id == {own.id: 2, unshared.id: 0}
+    assert by_id == {own.id: 2}
 
 
 # --- Call rate and failed reads -------------------------------------------------------------------------

@@ -326,6 +326,25 @@ def test_full_reservation_is_held_down_and_does_not_make_on_demand_unavailable(
     assert not env.discovery.unavailable.pools.members(now_s)
 
 
+@pytest.mark.fact("M-7", "M-8")
+def test_launches_and_refusals_are_counted_by_reservation_and_errors_by_method(
+    env: LaunchEnvironment,
+) -> None:
+    full, free = env.reserve(total=1, tags=TAGS), env.reserve(total=1, tags=TAGS, zone_id=ZONE_B)
+    node_class = env.selecting(MINE)
+    requests = env.requests(node_class, RESERVED, slot=full.id)
+    control.take(env.ec2.region, full.id, 1)
+    assert isinstance(env.launch(requests)[0], errors.ReservationExhausted)
+    env.one(node_class, RESERVED)
+    count = env.records.total
+    assert count("holdfast_reservation_launches_total", reservation=free.id) == 1
+    assert count("holdfast_reservation_launches_total", reservation=full.id) == 0
+    code = "ReservationCapacityExceeded"
+    assert count("holdfast_reservation_launch_refusals_total", reservation=full.id, reason=code) >= 1
+    failed = {"method": "Create", "provider": "aws", "error": "InsufficientCapacityError"}
+    assert count("karpenter_cloudprovider_errors_total", **failed) == 1
+
+
 @pytest.mark.fact("AW-07", "aws-14.6", "aws-5.8.6", "aws-5.8.7")
 @pytest.mark.parametrize(
     "code", ["VcpuLimitExceeded", "InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded"]

@@ -238,6 +238,9 @@ def test_gauges_of_availability_and_price_are_set_every_minute(env: LaunchEnviro
 
     available, (reserved, on_demand) = minute()
     assert available == [1, 1]
+    of_type = (("instance_type", "m5.large"),)
+    assert env.records.gauges[offering_gauges.CORES, of_type] == 2
+    assert env.records.gauges[offering_gauges.MEMORY, of_type] == 8 * 2**30
     assert on_demand == 0.096
     assert reserved is not None
     assert 0 < reserved < 0.000001

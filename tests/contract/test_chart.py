@@ -469,7 +469,7 @@ def test_crds_can_be_deleted_with_the_release_if_the_user_says_so() -> None:
 # --- Metrics ------------------------------------------------------------------------------------------
 
 PROMQL_WORDS: Final = frozenset(
-    {"abs", "absent", "and", "by", "histogram_quantile", "increase", "max", "rate", "sum"}
+    {"abs", "absent", "and", "by", "histogram_quantile", "increase", "max", "on", "or", "rate", "sum", "time"}
 )
 OF_PROMETHEUS: Final = {"job", "namespace", "pod", "le"}  # labels that a scrape or a histogram adds
 DECLARED: Final = {one.name: one for one in (*metrics.ENGINE, *program._METRICS)}
@@ -492,7 +492,7 @@ def test_alerts_and_dashboard_use_metrics_and_labels_that_exist(everything: list
         names = {
             word
             for word in words
-            if re.fullmatch(r"(karpenter|holdfast|controller|workqueue|leader|process)_\w+", word)
+            if re.fullmatch(r"(karpenter|holdfast|controller|workqueue|leader|operator|process)_\w+", word)
         }
         labels = words - names - OF_PROMETHEUS
         assert names, expression

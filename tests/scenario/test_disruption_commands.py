@@ -22,7 +22,7 @@ from holdfast.state.conversion import times
 
 REJECTED = "karpenter_voluntary_disruption_failed_validations_total"
 FAILURES = "karpenter_voluntary_disruption_queue_failures_total"
-OF_DRIFT = {"reason": "drifted", "consolidation_type": ""}
+OF_DRIFT = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
 
 
 async def one_node(env: AppEnvironment) -> NodeClaim:

@@ -19,6 +19,7 @@ REPAIR = dataclasses.replace(
 )
 TOLERATED_S = 30 * 60
 UNHEALTHY = "karpenter_nodeclaims_unhealthy_disrupted_total"
+BY_POOL = "karpenter_voluntary_disruption_decisions_by_nodepool_total"
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
@@ -145,7 +146,7 @@ def test_nodepool_whose_budgets_allow_no_disruption_has_an_event(allowed: str) -
     app_environment.run(program)
 
 
-@pytest.mark.fact("M-9", "X-5")
+@pytest.mark.fact("M-6", "M-9", "X-5")
 @pytest.mark.parametrize("reason", ["drifted", "empty", "underutilized"])
 def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(reason: str) -> None:
     async def program(env: AppEnvironment) -> None:
@@ -163,7 +164,7 @@ def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(re
             "reason": reason,
             "nodepool": "default",
             "capacity_type": "on-demand",
-            "consolidation_policy": "",
+            "consolidation_policy": "" if reason == "drifted" else "when_empty_or_underutilized",
             "termination_mode": "graceful",
         }
         await env.until(counted, within_s=900)
@@ -172,5 +173,19 @@ def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(re
         assert env.app.metrics.value(name, created | {"reason": "provisioned"})
         replaced = env.app.metrics.value(name, created | {"reason": reason})
         assert bool(replaced) is (reason != "empty")
+        pods = env.app.metrics.value("karpenter_pods_disruption_initiated_total", labels)
+        assert pods is not None
+        assert bool(pods) is (reason != "empty")
+        decided = {"nodepool": "default", "reason": reason}
+        kinds = {"drifted": [""], "empty": ["empty"], "underutilized": ["single", "multi"]}[reason]
+        assert any(
+            env.app.metrics.value(BY_POOL, decided | {"decision": action, "consolidation_type": kind})
+            for kind in kinds
+            for action in ("delete", "replace")
+        )
+        assert (
+            env.app.metrics.value("karpenter_voluntary_disruption_eligible_nodes", {"reason": reason})
+            is not None
+        )
 
     app_environment.run(program)

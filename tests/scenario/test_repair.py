@@ -44,7 +44,7 @@ async def until_rebooted(env: AppEnvironment, before: Node) -> None:
     await env.until(is_rebooted, within_s=600)
 
 
-@pytest.mark.fact("NC-39a", "W-24", "NC-17", "E-3")
+@pytest.mark.fact("NC-39a", "W-24", "NC-17", "E-3", "M-2")
 def test_unhealthy_reserved_node_is_drained_and_rebooted_in_its_slot() -> None:
     async def program(env: AppEnvironment) -> None:
         slots = await one_slot(env)
@@ -67,6 +67,10 @@ def test_unhealthy_reserved_node_is_drained_and_rebooted_in_its_slot() -> None:
         assert condition_of(claim, "Rebooting") == ("False", "RebootSucceeded")
         assert [one.id for one in env.all_ec2_instances()] == [instance.id]
         assert env.in_reservation(slots) == 1
+        value = env.app.metrics.value
+        assert value("karpenter_nodes_reboots_total", {"result": "succeeded"}) == 1
+        assert 0 < (value("karpenter_nodes_reboot_recovery_duration_seconds_sum", {}) or 0) < 600
+        assert value("karpenter_nodes_reboot_duration_seconds_count", {"result": "succeeded"}) == 1
         await env.sleep(TOLERATED_S)
         assert [one.id for one in env.ec2_instances] == [instance.id]  # no second reboot, no replacement
 
@@ -158,6 +162,7 @@ def test_reserved_node_that_fails_to_reboot_is_replaced_in_its_slot() -> None:
         await env.until(lambda: rebooting(env), within_s=300)
         await assert_replaced_in_its_slot(env, slots, instance)
         assert len(await env.events("RebootFailed")) == 1
+        assert env.app.metrics.value("karpenter_nodes_reboots_total", {"result": "recovery_timeout"}) == 1
 
     app_environment.run(program, settings=REPAIR)
 

@@ -5,6 +5,7 @@ bypass the validation of the API server, like objects that are older than a chan
 strict mode, so an unexpected exception ends the run.
 """
 
+import dataclasses
 from random import Random
 
 import msgspec
@@ -40,6 +41,8 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
             write(env, dice.choice(hostile.kinds()), number, dice)
         await env.sleep(30)
         await explain_everything(env)
+        await env.app.refresh_metrics()
+        assert "karpenter_pods_state{" in env.app.metrics.text().decode()
         await env.deploy("late", 1, cpu="1500m")
         await env.until_running(1, "late")
         await env.scale("web", 0)
@@ -50,8 +53,10 @@ def run(seed: int, *, objects: int = OBJECTS) -> None:
         await env.until(one_is_left, within_s=600)
         await env.until_running(1, "late")
         await explain_everything(env)
+        await env.app.refresh_metrics()
 
-    app_environment.run(program, seed=seed)
+    settings = dataclasses.replace(app_environment.SETTINGS, metrics_per_object=bool(seed % 2))
+    app_environment.run(program, seed=seed, settings=settings)
 
 
 async def explain_everything(env: AppEnvironment) -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from holdfast.api.meta import Object
+from holdfast.cloud.aws import metrics as aws_metrics
 
 START_S = 1_794_736_800  # 2026-11-15T10:00:00Z
 
@@ -67,6 +68,16 @@ class CollectingRecorder:
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[metric, tuple(sorted(labels.items()))] = value
+
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
+        (labels,) = (one.labels for one in aws_metrics.METRICS if one.name == metric)
+        self.gauges = {key: value for key, value in self.gauges.items() if key[0] != metric}
+        self.gauges |= {
+            (metric, tuple(sorted(zip(labels, key, strict=True)))): value for key, value in series.items()
+        }
+
+    def forget(self, label: str, value: str) -> None:
+        self.gauges = {key: number for key, number in self.gauges.items() if (label, value) not in key[1]}
 
     def total(self, metric: str, **labels: str) -> int:
         """The sum of a counter over all label sets that contain these labels."""

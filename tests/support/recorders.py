@@ -32,3 +32,11 @@ class KeepingRecorder:
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[metric, *labels.values()] = value
+
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
+        self.gauges = {key: value for key, value in self.gauges.items() if key[0] != metric}
+        self.gauges |= {(metric, *key): value for key, value in series.items()}
+
+    def forget(self, label: str, value: str) -> None:
+        del label
+        self.gauges = {key: number for key, number in self.gauges.items() if value not in key[1:]}

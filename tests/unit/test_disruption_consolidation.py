@@ -276,6 +276,12 @@ def test_single_node_consolidation_alternates_between_nodepools_and_continues_in
     assert first.command is None
     assert BlockedCode.NOT_REACHED in codes(first, "b") & codes(first, "c")
     assert first.cache.unreached == ("other", "default")
+    assert first.unfinished == (Method.SINGLE_NODE,)
+    assert first.eligible == {
+        DisruptionReason.EMPTY: 0,
+        DisruptionReason.DRIFTED: 0,
+        DisruptionReason.UNDERUTILIZED: 3,
+    }
     second = decide(cluster, few, first.cache)
     assert second.command is not None
     assert second.command.candidates == ("c",)
@@ -777,6 +783,9 @@ def test_balanced_requires_a_saving_that_is_worth_the_disruption() -> None:
     ]
     found = command(*cheap_trouble, rules=BALANCED)
     assert found.candidates == ("a",)
+    approved = [one for one in decision_for(*cheap_trouble, rules=BALANCED).scores if one.approved]
+    assert {one.pool for one in approved} == {"default"}
+    assert min(one.value for one in approved) >= 0.5
     many_pods = [
         managed_node("a", SMALL, load("a", shape(90), 20)),
         managed_node("b", LARGE, load("b", shape(7000))),

@@ -214,6 +214,40 @@ def test_a_controller_that_completes_nothing_for_ten_minutes_is_stuck(*, hangs: 
     time.run(program())
 
 
+def test_blocked_time_counts_from_the_due_key_and_not_from_the_last_reconcile() -> None:
+    recorder = KeepingRecorder()
+    name = "holdfast_controller_blocked_seconds", "test.thing"
+
+    async def program() -> None:
+        blocked = asyncio.Event()
+
+        async def handle(_key: Key, _count: int) -> Answer:
+            await blocked.wait()
+            return Done()
+
+        controller = build_controller(RecordingReconciler(handle), recorder)
+        running = asyncio.create_task(controller.run())
+        await asyncio.sleep(3600)  # without work
+        controller.measure()
+        assert recorder.gauges[name] == 0
+        for key in ("a", "b"):
+            controller.add(("", key))
+        controller.measure()
+        assert recorder.gauges[name] == 0
+        await asyncio.sleep(400)
+        controller.measure()
+        assert recorder.gauges[name] == pytest.approx(400)
+        assert recorder.gauges["workqueue_depth", "test.thing", "test.thing", ""] == 1
+        blocked.set()
+        await asyncio.sleep(1)
+        controller.measure()
+        assert recorder.gauges[name] == 0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    time.run(program())
+
+
 def test_an_absurd_retry_after_is_capped() -> None:
     async def handle(_key: Key, count: int) -> Answer:
         if count == 0:

@@ -20,8 +20,10 @@ kubeClientQPS: KUBE_CLIENT_QPS
 leaderElectionName: LEADER_ELECTION_NAME
 leaderElectionNamespace: LEADER_ELECTION_NAMESPACE
 ledgerLag: LEDGER_LAG
+metricsPerObject: METRICS_PER_OBJECT
 minValuesPolicy: MIN_VALUES_POLICY
 nodeCost: NODE_COST
+offeringMetrics: OFFERING_METRICS
 packing: PACKING
 packingCandidates: PACKING_CANDIDATES
 preferencePolicy: PREFERENCE_POLICY

@@ -183,7 +183,7 @@ async def _serve(program: Program, app: App) -> AsyncIterator[dict[str, int]]:
     probes = health.probes(
         liveness={"controllers": app.manager.stuck}, readiness={"caches": app.manager.unready}
     )
-    page = health.metrics_page(app.metrics, refresh=app.refresh_gauges)
+    page = health.metrics_page(app.metrics, refresh=app.refresh_metrics)
     host = program.bind_address
     try:
         async with (

@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Any, Final, Protocol
 
 from holdfast import errors, fence
+from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
@@ -32,9 +33,12 @@ from holdfast.controllers.disruption import reporter as disruption_reporter
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.instance_status import InstanceStatuses
 from holdfast.controllers.interruption import Interruption
+from holdfast.controllers.metrics import exporters
+from holdfast.controllers.metrics.conditions import ClassNames
+from holdfast.controllers.metrics.exporters import Exporters
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
-from holdfast.controllers.nodeclaim import registration
+from holdfast.controllers.nodeclaim import reboot, registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
@@ -91,8 +95,14 @@ _UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
 _NODES: Final = "karpenter_cluster_state_node_count"
 _CLOCK: Final = "holdfast_clock_offset_seconds"
 _CLOCK_REPORTED: Final = "holdfast_clock_reported_offset_seconds"
+_CLASSES: Final = ClassNames("ec2nodeclass", EC2NodeClass.label)
 _METRICS: Final = (
-    Metric(_BUILD, "gauge", "1, with the version of this program.", ("version",)),
+    Metric(
+        _BUILD,
+        "gauge",
+        "1, with the version of this program; Karpenter's other labels are empty.",
+        ("version", "goversion", "goarch", "commit"),
+    ),
     Metric(_SYNCED, "gauge", "1 when every watch cache is filled."),
     Metric(_UNSYNCED, "gauge", "Seconds since the start while a watch cache is not filled, else 0."),
     Metric(_NODES, "gauge", "Nodes in the cluster, also those that Holdfast did not launch."),
@@ -106,8 +116,10 @@ _METRICS: Final = (
     *disruption_reporter.METRICS,
     *registration.METRICS,
     *claim_termination.METRICS,
+    *reboot.METRICS,
     *node_termination.METRICS,
     *counter.METRICS,
+    *exporters.metrics(aws_labels.WELL_KNOWN_LABELS, _CLASSES),
     *aws_metrics.METRICS,
 )
 
@@ -216,6 +228,7 @@ class App:
         self._interruption = Interruption(
             cluster_state=self.cluster_state, caches=self.caches, ports=self.ports, leads=leads
         )
+        self._planning = self._provisioner()
         self.controllers = [self._controller(one, concurrency) for one, concurrency in self._reconcilers()]
         self.manager = Manager(
             kube=client,
@@ -227,6 +240,7 @@ class App:
             ids=ids,
             supervisor=self.supervisor,
         )
+        self._exporters = self._make_exporters()
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -299,6 +313,7 @@ class App:
             kubernetes=lambda: self.kubernetes_version,
             settings=settings.capacity,
             isolated_vpc=settings.isolated_vpc,
+            offering_metrics=settings.offering_metrics,
             identity=identity,
             profiles=profiles if self._read_only else None,
         )
@@ -316,9 +331,29 @@ class App:
         aws = Aws(calls, discovery, context, clock=clock, ids=ids, recorder=recorder, queue=queue)
         return discovery, aws
 
+    async def refresh_metrics(self) -> None:
+        """Sets everything that is computed for a scrape."""
+        self.refresh_gauges()
+        self.manager.measure()
+        self._planning.measure()
+        await self._exporters.export()
+
+    def _make_exporters(self) -> Exporters:
+        return Exporters(
+            cluster_state=self.cluster_state,
+            caches=self.caches,
+            ports=self.ports,
+            class_kind=self.settings.ownership.kind,
+            classes=_CLASSES,
+            leads=lambda: self.manager.is_controlling,
+            undecided=lambda: self._planning.first_seen_s,
+            per_object=self.settings.metrics_per_object,
+        )
+
     def refresh_gauges(self) -> None:
-        """Sets the gauges that are computed from the caches on each scrape."""
-        self.recorder.gauge(_BUILD, {"version": metadata.version("holdfast")}, 1)
+        """Sets the gauges of the process."""
+        none = dict.fromkeys(("goversion", "goarch", "commit"), "")
+        self.recorder.gauge(_BUILD, none | {"version": metadata.version("holdfast")}, 1)
         self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
         self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
         self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
@@ -344,18 +379,7 @@ class App:
 
     def _reconcilers(self) -> list[tuple[WatchingReconciler, int]]:
         """Every reconciler with its concurrency."""
-        ports, caches = self.ports, self.caches
-        holds = SlotHolds(
-            cluster_state=self.cluster_state, caches=caches, ports=ports, settings=self._disruption_settings()
-        )
-        planning = Provisioner(
-            cluster_state=self.cluster_state,
-            caches=caches,
-            ports=ports,
-            settings=self.settings.planning,
-            batching=self.settings.batching,
-            holds=holds,
-        )
+        ports, caches, planning, holds = self.ports, self.caches, self._planning, self._holds
         base: dict[str, Any] = {"kube": ports.kube, "cloud": ports.cloud, "caches": caches}
         reporting = base | {"clock": ports.clock, "recorder": ports.recorder}
         return [
@@ -372,7 +396,7 @@ class App:
             (nodepool_hash.Hash(**base), 10),
             (counter.Counter(**reporting), 10),
             (Availability(**reporting), 10),
-            (self._slot_status(), 1),
+            (SlotStatus(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (self._interruption, _NOTICE_CONCURRENCY),
             (InstanceStatuses(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             (CapacityType(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
@@ -380,12 +404,20 @@ class App:
             *self._disruption(),
         ]
 
-    def _slot_status(self) -> SlotStatus:
-        return SlotStatus(
+    def _provisioner(self) -> Provisioner:
+        self._holds = SlotHolds(
             cluster_state=self.cluster_state,
             caches=self.caches,
             ports=self.ports,
-            ledger_lag_s=self.settings.planning.ledger_lag_s,
+            settings=self._disruption_settings(),
+        )
+        return Provisioner(
+            cluster_state=self.cluster_state,
+            caches=self.caches,
+            ports=self.ports,
+            settings=self.settings.planning,
+            batching=self.settings.batching,
+            holds=self._holds,
         )
 
     def _disruption(self) -> list[tuple[WatchingReconciler, int]]:

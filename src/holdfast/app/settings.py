@@ -87,6 +87,8 @@ class Settings:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)  # of the cluster's kube-scheduler
     replica: str = ""  # the name of the pod that this process runs in, if any
     ownership: Ownership = ALONE  # which NodePools, and so which objects, are ours
+    metrics_per_object: bool = False  # series for each pod, node and NodeClaim
+    offering_metrics: bool = False  # series for each offering
     strict: bool = False  # an unexpected error ends the program: for simulations and CI
 
 
@@ -301,6 +303,8 @@ TABLE: Final = (
     Setting("leader-election-namespace", "", "Namespace of the Lease. Default: the pod's, or kube-system."),
     Setting("beside-karpenter", "false", "Run beside Karpenter: act only on NodePools whose nodeClassRef has the group holdfast.dev.", _flag),
     Setting("metrics-port", "8080", "Port of /metrics.", _number(0, _PORTS - 1)),
+    Setting("metrics-per-object", "false", "Metrics have series for each pod, node and NodeClaim, as in Karpenter, and not sums.", _flag),
+    Setting("offering-metrics", "false", "Metrics have the price and availability of each offering, as in Karpenter.", _flag),
     Setting("health-probe-port", "8081", "Port of /healthz and /readyz.", _number(0, _PORTS - 1)),
     Setting("bind-address", "", "Address of both ports. Default: all addresses.", _address),
     Setting("api-port", "8082", "Port of the JSON API that explains decisions.", _number(0, _PORTS - 1)),
@@ -426,5 +430,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         client=ClientSettings(per_second=found["kube-client-qps"], burst=found["kube-client-burst"]),
         election=None if found["disable-leader-election"] else election,
         scheduler=found["scheduler-config"] or SchedulerConfig(),
+        metrics_per_object=found["metrics-per-object"],
+        offering_metrics=found["offering-metrics"],
         ownership=BESIDE_KARPENTER if found["beside-karpenter"] else ALONE,
     )

@@ -15,14 +15,8 @@ from holdfast.runtime.metrics import Metric
 from holdfast.state.conversion import times
 
 DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
-METRICS: Final = (
-    Metric(
-        DISRUPTED,
-        "counter",
-        "NodeClaims that were deleted by us, and why.",
-        ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"),
-    ),
-)
+LABELS: Final = ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
+METRICS: Final = (Metric(DISRUPTED, "counter", "NodeClaims that were deleted by us, and why.", LABELS),)
 
 
 class ClaimEnd:
@@ -31,7 +25,15 @@ class ClaimEnd:
         self._clock = clock
         self._recorder = recorder
 
-    async def end(self, claim: NodeClaim, reason: str, *, until_s: int | None = None, why: str = "") -> bool:
+    async def end(
+        self,
+        claim: NodeClaim,
+        reason: str,
+        *,
+        until_s: int | None = None,
+        why: str = "",
+        consolidation_policy: str = "",
+    ) -> bool:
         """Returns whether this call deleted the NodeClaim. `reason` is the label of the metric, `why` a sentence.
         `until_s`: when the cloud terminates the instance."""
         try:
@@ -42,23 +44,13 @@ class ClaimEnd:
             await self._kube.delete(claim)
         except errors.NotFound:
             return False
-        self.count(claim, reason)
+        self.count(claim, reason, consolidation_policy)
         name = claim.metadata.name
         self._recorder.decision(DecisionType.REMOVAL, claim, f"Deleted NodeClaim {name}: {why or reason}")
         return True
 
-    def count(self, claim: NodeClaim, reason: str) -> None:
-        labels = claim.metadata.labels
-        self._recorder.count(
-            DISRUPTED,
-            {
-                "reason": reason,
-                "nodepool": labels.get(names.NODEPOOL, ""),
-                "capacity_type": labels.get(names.CAPACITY_TYPE, ""),
-                "consolidation_policy": "",
-                "termination_mode": termination_mode(claim),
-            },
-        )
+    def count(self, claim: NodeClaim, reason: str, consolidation_policy: str = "") -> None:
+        self._recorder.count(DISRUPTED, labels(claim, reason, consolidation_policy))
 
     async def _limited(self, claim: NodeClaim, until_s: int) -> NodeClaim:
         period = claim.spec.termination_grace_period
@@ -71,6 +63,18 @@ class ClaimEnd:
         return await self._kube.patch(
             claim, {"metadata": {"annotations": {names.TERMINATION_TIMESTAMP: until}}}
         )
+
+
+def labels(claim: NodeClaim, reason: str, consolidation_policy: str = "") -> dict[str, str]:
+    """The labels of the metrics of disrupted NodeClaims and pods."""
+    of_claim = claim.metadata.labels
+    return {
+        "reason": reason,
+        "nodepool": of_claim.get(names.NODEPOOL, ""),
+        "capacity_type": of_claim.get(names.CAPACITY_TYPE, ""),
+        "consolidation_policy": consolidation_policy,
+        "termination_mode": termination_mode(claim),
+    }
 
 
 def deadline_s(annotations: dict[str, str]) -> int | None:

@@ -35,7 +35,6 @@ from holdfast.api.reports import (
     SlotsReport,
     StatusReport,
 )
-from holdfast.core.reservations import ledger
 from holdfast.core.reservations.ledger import Entry
 from holdfast.explain import claims, inventory, pods, reservations
 from holdfast.explain.idle_history import IdleHistory
@@ -43,7 +42,6 @@ from holdfast.explain.inventory import Inventory, Prices, usd
 from holdfast.explain.pods import PodInput
 from holdfast.explain.sources import Sources
 from holdfast.model.decisions import Decision, DecisionType
-from holdfast.model.snapshot import Snapshot
 from holdfast.runtime import decision_log, indexes
 from holdfast.state.conversion import times
 
@@ -112,7 +110,9 @@ class Reports:
 
     async def _reservations(self) -> ReservationsReport:
         snapshot, now_s = await self._cluster_state.last_slots(), self._clock.now_s()
-        entries = await self._ledger(snapshot) if snapshot is not None else {}
+        entries: Mapping[str, Entry] = {}
+        if snapshot is not None:
+            entries = await self._sources.compute.run(self._cluster_state.ledger_of, snapshot)
         rows = reservations.rows(entries, self._selected_by(), self.prices(), now_s)
         nano = sum(round((row.idle_usd_per_hour or 0) * 1e9) for row in rows)
         return ReservationsReport(
@@ -130,11 +130,6 @@ class Reports:
         """Adds what idle slots cost now to the history."""
         report = await self.reservations()
         self.idle.add(report.at, round(report.idle_usd_per_hour * 1e9))
-
-    async def _ledger(self, snapshot: Snapshot) -> Mapping[str, Entry]:
-        """In the worker thread: with many reservations it takes long."""
-        count = functools.partial(ledger.ledger, lag_s=self._sources.planning.ledger_lag_s)
-        return await self._sources.compute.run(count, snapshot)
 
     def _selected_by(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)

@@ -4,6 +4,7 @@ A list is short and states how many names it leaves out; a time has its date unl
 negative.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -33,6 +34,11 @@ def listed(names: Sequence[str], more: int = 0, *, shown: int = LISTED_MAX) -> s
     more += max(0, len(names) - shown)
     text = ", ".join(names[:shown])
     return f"{text} and {more:,} more" if more else text
+
+
+def snake_case(word: str) -> str:
+    """`when_empty` of `WhenEmpty`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
 
 
 def either(names: Sequence[str]) -> str:

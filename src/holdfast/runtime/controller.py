@@ -29,6 +29,7 @@ _LONGEST_WAIT_S: Final = 300.0  # limit for a Retry-After
 _CHANGED_S: Final = 5.0
 _SHORTEST_WAIT_S: Final = 0.01  # a rounding error of two times may be too short for any clock to advance
 _LOGGED_ELSEWHERE: Final = (errors.Conflict, errors.Unreachable, errors.Throttled)
+_FAILED: Final = ("error", "unexpected")
 _MAX_ERROR_CHARS: Final = 500
 _STUCK_S: Final = 600.0  # far longer than any plan or call
 
@@ -58,6 +59,7 @@ class Controller:
         self._logged_errors: dict[Key, str] = {}
         self._backlog: list[Key] = []
         self._name = {"controller": reconciler.name}
+        self._of_queue = {"name": reconciler.name, "controller": reconciler.name}
         self._log = structlog.get_logger().bind(controller=reconciler.name)
         self._unexpected = Unexpected(clock=clock, recorder=recorder)
         self._completed_s = clock.monotonic_s()  # when a reconcile last ended without an unexpected error
@@ -113,6 +115,22 @@ class Controller:
             return f"no reconcile has completed for {silent_s:.0f} s; {_text(key)} failed with {error}"
         return f"keys wait, and no reconcile has completed for {silent_s:.0f} s" if self.queue.is_due else ""
 
+    def measure(self) -> None:
+        """Sets the metrics that are computed for a scrape."""
+        record, now_s = self._recorder, self._clock.monotonic_s()
+        ages_s = [now_s - since_s for since_s in self._working_since_s.values()]
+        oldest_s = max(ages_s, default=0.0)
+        due_since_s = self.queue.due_since_s
+        silent_s = 0.0 if due_since_s is None else now_s - max(due_since_s, self._completed_s)
+        added, delayed = self.queue.take_counts()
+        record.gauge("workqueue_depth", {**self._of_queue, "priority": ""}, self.queue.due)
+        record.gauge("workqueue_unfinished_work_seconds", self._of_queue, sum(ages_s))
+        record.gauge("workqueue_longest_running_processor_seconds", self._of_queue, oldest_s)
+        record.count("workqueue_adds_total", self._of_queue, added)
+        record.count("workqueue_retries_total", self._of_queue, delayed)
+        record.gauge("controller_runtime_max_concurrent_reconciles", self._name, self._concurrency)
+        record.gauge("holdfast_controller_blocked_seconds", self._name, max(oldest_s, silent_s))
+
     async def run(self) -> None:
         """Runs until cancelled; `stop` ends the reconciles in progress. In strict mode an unexpected error ends it."""
         self._completed_s = self._clock.monotonic_s()
@@ -145,11 +163,12 @@ class Controller:
             await workers.acquire()
             self._fill_after_overflow()
             key = await self.queue.get()
-            task = asyncio.create_task(self._one(key))
+            # The cloud port reads the name of the task as the label `controller` of its calls.
+            task = asyncio.create_task(self._one(key), name=self._reconciler.name)
             self._running.add(task)
             task.add_done_callback(lambda done: self._ended(done, workers))
             self._recorder.gauge("controller_runtime_active_workers", self._name, len(self._running))
-            self._recorder.gauge("workqueue_depth", {"name": self._reconciler.name}, len(self.queue))
+            self._recorder.observe("workqueue_queue_duration_seconds", self._of_queue, self.queue.waited_s)
 
     def _ended(self, task: asyncio.Task[None], workers: asyncio.Semaphore) -> None:
         self._running.discard(task)
@@ -184,6 +203,9 @@ class Controller:
         duration_s = self._clock.monotonic_s() - began_s
         self._recorder.count("controller_runtime_reconcile_total", {**self._name, "result": outcome})
         self._recorder.observe("controller_runtime_reconcile_time_seconds", self._name, duration_s)
+        self._recorder.observe("workqueue_work_duration_seconds", self._of_queue, duration_s)
+        if outcome in _FAILED:
+            self._recorder.count("controller_runtime_reconcile_errors_total", self._name)
         self._log_result(key, outcome, duration_s, fields)
 
     def _succeeded(self, key: Key, result: Done | RequeueAfter) -> tuple[str, dict[str, Any]]:
@@ -202,6 +224,7 @@ class Controller:
     def _failed(self, key: Key, error: errors.HoldfastError) -> tuple[str, dict[str, Any]]:
         self._completed(key)
         if isinstance(error, errors.Terminal):
+            self._recorder.count("controller_runtime_terminal_reconcile_errors_total", self._name)
             wait_s = _TERMINAL_S
             self.queue.add_after(key, wait_s)
         else:
@@ -213,6 +236,7 @@ class Controller:
     def _failed_unexpectedly(self, key: Key, error: Exception) -> tuple[str, dict[str, Any]]:
         self.failing[key] = repr(error)[:_MAX_ERROR_CHARS]
         self._recorder.gauge("holdfast_failing_keys", self._name, len(self.failing))
+        self._recorder.count("controller_runtime_reconcile_panics_total", self._name)
         wait_s = self.queue.retry(key)
         self._unexpected.report(self._reconciler.name, error, object=_text(key))
         return "unexpected", {"error": self.failing[key], "requeue_s": round(wait_s, 3), "quiet": True}

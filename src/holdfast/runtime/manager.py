@@ -40,7 +40,7 @@ class Manager:
         supervisor: Supervisor,
     ) -> None:
         self._supervisor = supervisor
-        self.is_controlling = False
+        self.is_controlling = False  # whether the controllers run
         self.leading_since_s: int | None = None
         self._may_release = True
         self._caches = caches
@@ -71,6 +71,13 @@ class Manager:
         """Why this replica is not ready, or nothing. A replica that waits for the Lease is ready."""
         missing = self._caches.unsynced()
         return f"not read yet: {', '.join(missing)}" if missing else ""
+
+    def measure(self) -> None:
+        """Sets the metrics of the controllers that are computed for a scrape. Keys of a replica that does not lead wait,
+        and no controller of it is blocked."""
+        if self.is_controlling:
+            for controller in self._controllers:
+                controller.measure()
 
     def stuck(self) -> str:
         """Which controllers make no progress, and why; empty while this replica does not lead."""

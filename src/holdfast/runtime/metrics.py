@@ -5,34 +5,44 @@ that two replicas in one process do not share numbers. Using an undeclared metri
 an assertion in simulation, and is counted in production.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from holdfast.runtime.series import Family, LabelValues, Metric
+
+__all__ = ["CONTENT_TYPE", "ENGINE", "MISTAKES", "Metric", "Metrics"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MISTAKES: Final = "holdfast_metric_mistakes_total"
-
-_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    about: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = _SECONDS
+_TENS: Final = (1e-3, 0.1, 1.0, 10.0, 100.0)  # some of client-go's
+_LINES: Final = 250  # of a piece, in at most 5 ms
 
 
+# client-go's names. Its label `controller` equals `name`; `priority` is empty, since the queues have no priorities.
+_QUEUE: Final = ("name", "controller")
+WORK_QUEUE: Final = (
+    Metric("workqueue_depth", "gauge", "Keys that wait in a work queue.", (*_QUEUE, "priority")),
+    Metric("workqueue_adds_total", "counter", "Keys added to a work queue.", _QUEUE),
+    Metric("workqueue_retries_total", "counter", "Keys added again after a failure.", _QUEUE),
+    Metric(
+        "workqueue_queue_duration_seconds", "histogram", "How long keys waited in a queue.", _QUEUE, _TENS
+    ),
+    Metric(
+        "workqueue_work_duration_seconds", "histogram", "How long reconciles of keys took.", _QUEUE, _TENS
+    ),
+    Metric(
+        "workqueue_unfinished_work_seconds", "gauge", "Sum of the ages of reconciles in progress.", _QUEUE
+    ),
+    Metric(
+        "workqueue_longest_running_processor_seconds",
+        "gauge",
+        "Age of the oldest reconcile in progress.",
+        _QUEUE,
+    ),
+)
 # controller-runtime's names where it has the metric: dashboards use them.
 ENGINE: Final = (
     Metric(
@@ -42,11 +52,42 @@ ENGINE: Final = (
         ("controller", "result"),
     ),
     Metric(
-        "controller_runtime_reconcile_time_seconds", "histogram", "Duration of reconciles.", ("controller",)
+        "controller_runtime_reconcile_time_seconds",
+        "histogram",
+        "Duration of reconciles.",
+        ("controller",),
+        (0.01, 0.1, 0.5, 1, 5, 10, 60),
     ),
     Metric("controller_runtime_active_workers", "gauge", "Reconciles in progress.", ("controller",)),
-    Metric("workqueue_depth", "gauge", "Keys in the work queue.", ("name",)),
+    Metric(
+        "controller_runtime_max_concurrent_reconciles",
+        "gauge",
+        "The most reconciles at once.",
+        ("controller",),
+    ),
+    Metric(
+        "controller_runtime_reconcile_errors_total", "counter", "Reconciles that failed.", ("controller",)
+    ),
+    Metric(
+        "controller_runtime_terminal_reconcile_errors_total",
+        "counter",
+        "Reconciles that failed with an error which a retry does not mend.",
+        ("controller",),
+    ),
+    Metric(
+        "controller_runtime_reconcile_panics_total",
+        "counter",
+        "Reconciles that failed with an unexpected error.",
+        ("controller",),
+    ),
+    *WORK_QUEUE,
     Metric("leader_election_master_status", "gauge", "1 while this replica leads.", ("name",)),
+    Metric(
+        "holdfast_controller_blocked_seconds",
+        "gauge",
+        "How long a controller with due keys has completed no reconcile; else 0.",
+        ("controller",),
+    ),
     Metric(
         "holdfast_failing_keys",
         "gauge",
@@ -74,57 +115,72 @@ ENGINE: Final = (
 class Metrics:
     def __init__(self, declared: Iterable[Metric], *, strict: bool) -> None:
         self._strict = strict
-        self._registry = CollectorRegistry()
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
-        for metric in (*ENGINE, *declared):
-            self._declare(metric)
+        self._families = {metric.name: Family(metric) for metric in (*ENGINE, *declared)}
+        self._process = CollectorRegistry()
 
     def count(self, metric: str, labels: Mapping[str, str], by: float = 1) -> None:
         try:
-            (self._counters[metric].labels(**labels) if labels else self._counters[metric]).inc(by)
+            self._family(metric, "counter").add(labels, by)
         except (KeyError, ValueError) as error:
             self._mistake(metric, error)
 
     def observe(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         try:
-            (self._histograms[metric].labels(**labels) if labels else self._histograms[metric]).observe(value)
+            self._family(metric, "histogram", "summary").observe(labels, value)
         except (KeyError, ValueError) as error:
             self._mistake(metric, error)
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         try:
-            (self._gauges[metric].labels(**labels) if labels else self._gauges[metric]).set(value)
+            self._family(metric, "gauge").set(labels, value)
         except (KeyError, ValueError) as error:
             self._mistake(metric, error)
 
+    def replace(self, metric: str, series: dict[LabelValues, float]) -> None:
+        """Sets all series of a gauge, by the values of its labels in the declared order. Others are removed."""
+        try:
+            self._family(metric, "gauge").replace(series)
+        except (KeyError, ValueError) as error:
+            self._mistake(metric, error)
+
+    def forget(self, label: str, value: str) -> None:
+        """Removes the series of an object that does not exist any more, from every metric with this label."""
+        for family in self._families.values():
+            family.forget(label, value)
+
     def add_process(self) -> None:
         """Memory, processor time and open files of this process."""
-        ProcessCollector(registry=self._registry)
+        ProcessCollector(registry=self._process)
 
     def value(self, sample: str, labels: Mapping[str, str]) -> float | None:
-        """The value of one sample, or None if it was never set."""
-        return self._registry.get_sample_value(sample, dict(labels))
+        """The value of one sample, or None if it was never set. For tests."""
+        wanted = {name: value for name, value in labels.items() if value}
+        for family in self._families.values():
+            if sample.startswith(family.metric.name):
+                for suffix, key, label, label_value, value in family.samples():
+                    found = {n: v for n, v in zip(family.metric.labels, key, strict=True) if v}
+                    found |= {label: label_value} if label else {}
+                    if family.metric.name + suffix == sample and found == wanted:
+                        return value
+        return None
+
+    def chunks(self) -> Iterator[bytes]:
+        """The page in pieces. Other code may run and change metrics between two of them."""
+        for family in self._families.values():
+            lines = family.lines()
+            while chunk := "".join(islice(lines, _LINES)):
+                yield chunk.encode(errors="replace")
+        yield generate_latest(self._process)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        return b"".join(self.chunks())
 
-    def _declare(self, metric: Metric) -> None:
-        match metric.kind:
-            case "counter":
-                self._counters[metric.name] = Counter(
-                    metric.name, metric.about, metric.labels, registry=self._registry
-                )
-            case "gauge":
-                self._gauges[metric.name] = Gauge(
-                    metric.name, metric.about, metric.labels, registry=self._registry
-                )
-            case "histogram":
-                self._histograms[metric.name] = Histogram(
-                    metric.name, metric.about, metric.labels, registry=self._registry, buckets=metric.buckets
-                )
+    def _family(self, metric: str, *kinds: str) -> Family:
+        found = self._families[metric]
+        if found.metric.kind not in kinds:
+            raise ValueError(f"it is a {found.metric.kind}")
+        return found
 
     def _mistake(self, metric: str, error: Exception) -> None:
         assert not self._strict, f"{metric}: {error!r}"
-        self._counters[MISTAKES].labels(metric=metric).inc()
+        self._families[MISTAKES].add({"metric": metric}, 1)

@@ -41,11 +41,31 @@ class WorkQueue:
         self._timers: list[tuple[float, Key]] = []  # a heap; entries that differ from `_due_s` are obsolete
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
+        self._since_s: dict[Key, float] = {}  # since when a key of `_ready` is due
+        self._added, self._delayed = 0, 0
         self.overflowed = False
+        self.waited_s = 0.0  # how long the last key of `get` was due
 
     def __len__(self) -> int:
         """How many keys are queued, due or not, without those being reconciled."""
         return len(self._waiting) + len(self._added_again) + len(self._due_s)
+
+    @property
+    def due(self) -> int:
+        """How many keys are due, without those being reconciled."""
+        return len(self._waiting) + len(self._added_again)
+
+    @property
+    def due_since_s(self) -> float | None:
+        """Since when the oldest due key waits; None: no key is due."""
+        self._add_due_keys()
+        return next(iter(self._since_s.values()), None)
+
+    def take_counts(self) -> tuple[int, int]:
+        """How many keys became due, and how many were added for later, since the last call."""
+        counts = self._added, self._delayed
+        self._added, self._delayed = 0, 0
+        return counts
 
     @property
     def is_full(self) -> bool:
@@ -65,6 +85,8 @@ class WorkQueue:
             self._due_s.pop(key, None)
             self._waiting.add(key)
             self._ready.append(key)
+            self._since_s[key] = self._clock.monotonic_s()
+            self._added += 1
             self._changed.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -75,6 +97,7 @@ class WorkQueue:
         if key in self._waiting or key in self._added_again or self._due_s.get(key, due_s + 1) <= due_s:
             return
         if self._has_space(key):
+            self._delayed += 1
             self._due_s[key] = due_s
             heapq.heappush(self._timers, (due_s, key))
             if len(self._timers) > 2 * len(self._due_s) + _FEW:
@@ -101,6 +124,7 @@ class WorkQueue:
                 key = self._ready.popleft()
                 self._waiting.remove(key)
                 self._working.add(key)
+                self.waited_s = self._clock.monotonic_s() - self._since_s.pop(key)
                 return key
             await self._wait_until_due()
 

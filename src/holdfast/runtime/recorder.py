@@ -117,6 +117,12 @@ class KubeRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         self._metrics.gauge(metric, labels, value)
 
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
+        self._metrics.replace(metric, series)
+
+    def forget(self, label: str, value: str) -> None:
+        self._metrics.forget(label, value)
+
     async def run(self) -> None:
         """Sends events one by one, at most `_PER_SECOND`, until cancelled."""
         log = structlog.get_logger()

@@ -60,6 +60,7 @@ class Setup:
     kubernetes: Callable[[], str]  # the current minor version, such as "1.34"
     settings: Settings = field(default_factory=Settings)
     isolated_vpc: bool = False  # only EC2, SSM and EKS are reachable
+    offering_metrics: bool = True  # a series for each offering: tens of thousands
     identity: Identity | None = None  # None: the settings have all of it
     profiles: Profiles | None = None  # None: those that create and delete instance profiles
 
@@ -103,6 +104,7 @@ class Discovery:
         self._gauges = self._source("offering-gauges", self._record_offerings, offering_gauges.PERIOD_S)
         for later in (self._subnets, self._security_groups):
             later.wanted = False  # until a class needs them
+        self._gauges.wanted = setup.offering_metrics
         self._on_demand.wanted = price_list.has_price_list(aws.region) and not setup.isolated_vpc
         self._profiles = setup.profiles or Profiles(aws, clock, setup.cluster)
         self._parts = resolve.Parts(
@@ -302,9 +304,17 @@ class Discovery:
         began_s = self._clock.monotonic_s()
         reading = await self._reader.read(self.demand.ids)
         self.hold_downs.counted({one.id: one.available for one in reading.reservations}, began_s)
-        for name, labels, value in reader.gauges(reading, self._reservations.last):
-            self._recorder.gauge(name, labels, value)
+        self._record_reservations(reading)
         return reading
+
+    def _record_reservations(self, reading: Reading) -> None:
+        for name, series in reader.gauges(reading).items():
+            self._recorder.replace(name, series)
+        before = self._reservations.last
+        found = {one.id for one in reading.reservations}
+        for one in before.reservations if before is not None else ():
+            if one.id not in found:
+                self._recorder.forget("reservation", one.id)
 
     async def _record_offerings(self) -> Gauges:
         types = [known for of_class in self._types_of.values() for known in of_class.values()]
@@ -312,6 +322,11 @@ class Discovery:
         now = await self._aws.executor.run(lambda: offering_gauges.of(types, known))
         changed = await self._aws.executor.run(lambda: offering_gauges.changed(now, before))
         await offering_gauges.record(changed, self._recorder, self._clock)
+        listed = self._types.last.types if self._types.last is not None else ()
+        self._recorder.replace(offering_gauges.CORES, {(one.name,): one.vcpus for one in listed})
+        self._recorder.replace(
+            offering_gauges.MEMORY, {(one.name,): one.memory_mib * 2**20 for one in listed}
+        )
         return now
 
     async def _read_on_demand(self) -> Mapping[str, int]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from holdfast.cloud.aws.catalog import offering_gauges
-from holdfast.cloud.aws.client import batching, calls, sources
+from holdfast.cloud.aws.client import batching, calls, measured_calls, sources
 from holdfast.cloud.aws.instances import provider, queue
 from holdfast.cloud.aws.launch import bookkeeping, template_store
 from holdfast.cloud.aws.reservations import reader
@@ -14,7 +14,13 @@ _RESERVATION: Final = ("reservation", "instance_type", "zone")
 
 METRICS: Final = (
     Metric(calls.CALLS_TOTAL, "counter", "Calls of AWS.", ("service", "operation", "outcome")),
-    Metric(calls.CALL_SECONDS, "histogram", "Time a call of AWS took.", ("service", "operation")),
+    Metric(
+        calls.CALL_SECONDS,
+        "histogram",
+        "Time a call of AWS took.",
+        ("service", "operation"),
+        (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    ),
     Metric(
         batching.BATCH_SIZE,
         "histogram",
@@ -25,12 +31,22 @@ METRICS: Final = (
     Metric(batching.BATCH_TIME, "histogram", "Time a call waited for more requests.", ("batcher",)),
     Metric(offering_gauges.AVAILABLE, "gauge", "Whether an offering can be launched.", _OFFERING),
     Metric(offering_gauges.PRICE, "gauge", "What an offering costs an hour, in USD.", _OFFERING),
+    Metric(offering_gauges.CORES, "gauge", "vCPUs of an instance type.", ("instance_type",)),
+    Metric(offering_gauges.MEMORY, "gauge", "Memory of an instance type.", ("instance_type",)),
     Metric(
         bookkeeping.LAUNCH_FAILURES,
         "counter",
         "Launches that EC2 refused.",
         ("zone", "zone_id", "capacity_type", "reason"),
     ),
+    Metric(bookkeeping.LAUNCHES, "counter", "Instances launched into a reservation.", ("reservation",)),
+    Metric(
+        bookkeeping.REFUSALS,
+        "counter",
+        "Launches into a reservation that EC2 refused.",
+        ("reservation", "reason"),
+    ),
+    *measured_calls.METRICS,
     Metric(provider.TERMINATION_FAILURES, "counter", "Instances that EC2 did not terminate when asked."),
     Metric(
         template_store.USER_DATA_BYTES,

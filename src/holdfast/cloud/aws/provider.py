@@ -4,7 +4,7 @@ provider."""
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from holdfast import ports
+from holdfast import names, ports
 from holdfast.api import aws as aws_names
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
@@ -12,6 +12,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.cloud.aws.catalog import labels
 from holdfast.cloud.aws.client.calls import Calls
+from holdfast.cloud.aws.client.measured_calls import MeasuredCalls
 from holdfast.cloud.aws.discovery import Discovery
 from holdfast.cloud.aws.instances import repair
 from holdfast.cloud.aws.instances.instance_status import Statuses
@@ -50,6 +51,7 @@ class Aws:
         queue: Queue | None = None,
     ) -> None:
         self.discovery = discovery
+        self._measured = MeasuredCalls(clock=clock, recorder=recorder)
         self._node_classes = NodeClassTerms(
             kind=context.cluster.ownership.kind,
             finalizer=aws_names.TERMINATION_FINALIZER,
@@ -121,7 +123,8 @@ class Aws:
     async def instance_types(
         self, node_class: Object, counts: ReservationCounts | None = None
     ) -> tuple[InstanceType, ...]:
-        return await self.discovery.instance_types(node_class, counts)
+        with self._measured.call("GetInstanceTypes"):
+            return await self.discovery.instance_types(node_class, counts)
 
     async def reservations(self, *, max_age_s: float | None = None) -> ReservationCounts:
         return await self.discovery.reservations(max_age_s=max_age_s)
@@ -136,13 +139,20 @@ class Aws:
     async def launch(
         self, requests: Sequence[LaunchRequest], *, owned: Collection[str] = ()
     ) -> Sequence[Instance | Exception]:
-        return await self._launcher.launch(requests, owned)
+        with self._measured.call("Create"):
+            results = await self._launcher.launch(requests, owned)
+        for request, result in zip(requests, results, strict=True):
+            if isinstance(result, Exception):
+                self._measured.failed("Create", result, _pool(request.claim))
+        return results
 
     async def instance(self, provider_id: str) -> Instance:
-        return await self._instances.instance(provider_id)
+        with self._measured.call("Get"):
+            return await self._instances.instance(provider_id)
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        return tuple(one.instance for one in await self._instances.all(max_age_s))
+        with self._measured.call("List"):
+            return tuple(one.instance for one in await self._instances.all(max_age_s))
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)
@@ -158,14 +168,17 @@ class Aws:
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         assert isinstance(claim, NodeClaim)
         assert isinstance(node_class, EC2NodeClass)
-        types = await self.discovery.last_types(node_class)
-        return await self._instances.drifted(claim, node_class, types)
+        with self._measured.call("IsDrifted", _pool(claim)):
+            types = await self.discovery.last_types(node_class)
+            return await self._instances.drifted(claim, node_class, types)
 
     async def terminate(self, provider_id: str) -> None:
-        await self._instances.terminate(provider_id)
+        with self._measured.call("Delete"):
+            await self._instances.terminate(provider_id)
 
     async def reboot(self, provider_id: str, operation: str) -> None:
-        await self._instances.reboot(provider_id, operation)
+        with self._measured.call("Reboot"):
+            await self._instances.reboot(provider_id, operation)
 
     async def notices(self) -> Sequence[Notice]:
         return await self._notices.next()
@@ -186,3 +199,7 @@ class Aws:
         launched_from = {one.tags.get(aws_names.LAUNCH_TEMPLATE_TAG, "") for one in listed}
         await self._launcher.templates.collect(launched_from)
         await self.discovery.collect_profiles(used)
+
+
+def _pool(claim: Object) -> str:
+    return claim.metadata.labels.get(names.NODEPOOL, "")

@@ -25,6 +25,7 @@ from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
+from holdfast.controllers.provisioning.provisioner import SOLVE_SECONDS
 from holdfast.core.disruption import decide, validation, waiting_replacements
 from holdfast.core.disruption.commands import Action, Decision, DecisionCache, DisruptionCommand, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
@@ -141,6 +142,7 @@ class Disruption:
             planner=self._planner,
         )
         decision = await self._compute.run(decide_, cluster)
+        self._recorder.observe(SOLVE_SECONDS, {"controller": self.name}, self._clock.monotonic_s() - began_s)
         if decision.command is not None and decision.command.method not in _NOT_VALIDATED:
             due_s = self._clock.monotonic_s() + _VALIDATION_S
             self._pending = _Pending(decision.command, due_s, self._cache.moves)

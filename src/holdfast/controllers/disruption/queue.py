@@ -16,7 +16,7 @@ from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
-from holdfast.controllers import claim_writing
+from holdfast.controllers import claim_end, claim_writing
 from holdfast.controllers.claim_end import ClaimEnd
 from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.core.disruption.commands import DisruptionCommand, Replacement
@@ -30,12 +30,22 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import claim_explanations, disruption_commands, times
+from holdfast.state.conversion import claim_explanations, disruption_commands, pod_states, times
 
 FAILURES: Final = "karpenter_voluntary_disruption_queue_failures_total"
+PODS_DISRUPTED: Final = "karpenter_pods_disruption_initiated_total"
 METRICS: Final = (
     Metric(
-        FAILURES, "counter", "Commands that failed and were rolled back.", ("reason", "consolidation_type")
+        FAILURES,
+        "counter",
+        "Commands that failed and were rolled back.",
+        ("decision", "reason", "consolidation_type"),
+    ),
+    Metric(
+        PODS_DISRUPTED,
+        "counter",
+        "Pods that are evicted because their node is disrupted, without those of DaemonSets.",
+        claim_end.LABELS,
     ),
 )
 _TIMEOUT_S: Final = 600
@@ -52,6 +62,7 @@ class Queue:
         self._by_command = self._claims.index(_command_id)
         self._by_replacement = self._claims.index(_replacement_names)
         self._pods = caches.of(Pod).index(indexes.by_uid)
+        self._pods_on = caches.of(Pod).index(indexes.by_node)
         self._pools = caches.of(NodePool)
         self._taints = DisruptionTaints(caches=caches, ports=ports)
         self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
@@ -171,7 +182,17 @@ class Queue:
         about = f"{command.reason}/{command.action.title()}: {command.why}"
         for claim in candidates:
             self._report(claim, "DisruptionTerminating", "Disrupting {}: " + about)
-            await self._end.end(claim, command.reason.lower(), until_s=until_s, why=about)
+            policy = self._policy(claim) if command.consolidation_type else ""
+            labels = claim_end.labels(claim, command.reason.lower(), policy)
+            pods = [pod for pod in self._pods_on.get(claim.status.node_name or "") if _is_moved(pod)]
+            if await self._end.end(
+                claim, command.reason.lower(), until_s=until_s, why=about, consolidation_policy=policy
+            ):
+                self._recorder.count(PODS_DISRUPTED, labels, len(pods))
+
+    def _policy(self, claim: NodeClaim) -> str:
+        pool = self._pools.get(("", claim.metadata.labels.get(names.NODEPOOL, "")))
+        return wording.snake_case(pool.spec.disruption.consolidation_policy) if pool is not None else ""
 
     async def _roll_back(self, command: DisruptionCommand, candidates: list[NodeClaim], why: str) -> Done:
         """Replacements with an instance are kept: emptiness deletes them if no pod uses them (D-47)."""
@@ -183,7 +204,11 @@ class Queue:
             about = f"Disruption of {{}} failed: {command.reason}: {why}"
             self._report(claim, "DisruptionFailed", about, warning=True)
             await self._taints.remove(claim)
-        labels = {"reason": command.reason.lower(), "consolidation_type": command.consolidation_type}
+        labels = {
+            "decision": command.action.value,
+            "reason": command.reason.lower(),
+            "consolidation_type": command.consolidation_type,
+        }
         self._recorder.count(FAILURES, labels)
         return Done(f"rolled back {command.id}: {why}")
 
@@ -210,6 +235,10 @@ class Queue:
         for kind, obj in (("NodeClaim", claim), ("Node", self._taints.node_of(claim))):
             if obj is not None:
                 self._recorder.event(obj, reason, text.replace("{}", kind, 1), warning=warning)
+
+
+def _is_moved(pod: Pod) -> bool:
+    return pod_states.is_reschedulable(pod, pod_states.owner(pod))
 
 
 def _is_ready(claim: NodeClaim) -> bool:

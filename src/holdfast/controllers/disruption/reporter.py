@@ -3,7 +3,6 @@
 A node gets another event only when its reasons change.
 """
 
-import re
 from typing import Final
 
 from holdfast import names
@@ -16,7 +15,9 @@ from holdfast.controllers import claim_end
 from holdfast.core.disruption import commands
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.commands import Action, Blocker, Decision, DisruptionCommand, Method
+from holdfast.core.disruption.inputs import DisruptionReason, Policy
 from holdfast.core.disruption.validation import Invalid
+from holdfast.model import wording
 from holdfast.model.reasons import BlockedCode
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
@@ -26,6 +27,11 @@ from holdfast.state.conversion import pod_states
 
 DECISIONS: Final = "karpenter_voluntary_disruption_decisions_total"
 EVALUATION: Final = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
+BY_POOL: Final = "karpenter_voluntary_disruption_decisions_by_nodepool_total"
+ELIGIBLE: Final = "karpenter_voluntary_disruption_eligible_nodes"
+TIMEOUTS: Final = "karpenter_voluntary_disruption_consolidation_timeouts_total"
+SCORE: Final = "karpenter_consolidation_score"
+MOVES: Final = "karpenter_consolidation_moves_total"
 INVALID: Final = "karpenter_voluntary_disruption_failed_validations_total"
 TERMINATE_FIRST: Final = "karpenter_voluntary_disruption_terminate_first_decisions_total"
 UNHEALTHY: Final = "karpenter_nodeclaims_unhealthy_disrupted_total"
@@ -33,6 +39,27 @@ ALLOWED: Final = "karpenter_nodepools_allowed_disruptions"
 CONSUMING: Final = "karpenter_nodepools_nodes_consuming_budgets"
 METRICS: Final = (
     Metric(DECISIONS, "counter", "Disruption decisions.", ("decision", "reason", "consolidation_type")),
+    Metric(
+        BY_POOL,
+        "counter",
+        "Disruption decisions by NodePool of the nodes.",
+        ("nodepool", "decision", "reason", "consolidation_type"),
+    ),
+    Metric(ELIGIBLE, "gauge", "Nodes that could be disrupted for a reason, before budgets.", ("reason",)),
+    Metric(
+        TIMEOUTS,
+        "counter",
+        "Passes of consolidation that ended before all candidates were simulated.",
+        ("consolidation_type",),
+    ),
+    Metric(
+        SCORE,
+        "histogram",
+        "Scores of consolidations in Balanced NodePools.",
+        ("decision", "nodepool", "policy"),
+        (0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0),
+    ),
+    Metric(MOVES, "counter", "Consolidations in Balanced NodePools.", ("decision", "nodepool", "policy")),
     Metric(EVALUATION, "histogram", "Duration of a disruption decision.", ("reason", "consolidation_type")),
     Metric(INVALID, "counter", "Commands that failed validation.", ("consolidation_type", "reason")),
     Metric(
@@ -86,6 +113,7 @@ class DisruptionReporter:
         command = decision.command
         about = _about(command) if command is not None else {"reason": "", "consolidation_type": ""}
         self._recorder.observe(EVALUATION, about, duration_s)
+        self._measure(decision)
         for one in decision.allowances:
             self._allowance(one)
         self._report_invalid_annotations()
@@ -95,8 +123,24 @@ class DisruptionReporter:
                 self._report(node, blockers)
         self._reported = {node: blockers for node, blockers in found.items() if blockers}
 
+    def _measure(self, decision: Decision) -> None:
+        for reason in DisruptionReason:  # a method that was not reached keeps its last number
+            if reason in decision.eligible:
+                self._recorder.gauge(ELIGIBLE, {"reason": reason.lower()}, decision.eligible[reason])
+        for method in (Method.MULTI_NODE, Method.SINGLE_NODE):
+            ended = method in decision.unfinished
+            self._recorder.count(TIMEOUTS, {"consolidation_type": commands.consolidation_type(method)}, ended)
+        for score in decision.scores:
+            verdict = "approved" if score.approved else "rejected"
+            about = {"decision": verdict, "nodepool": score.pool, "policy": Policy.BALANCED.value}
+            self._recorder.observe(SCORE, about, score.value)
+            self._recorder.count(MOVES, about)
+
     def started(self, command: DisruptionCommand, claims: tuple[NodeClaim, ...]) -> None:
-        self._recorder.count(DECISIONS, _about(command) | {"decision": command.action.value})
+        decided = _about(command) | {"decision": command.action.value}
+        self._recorder.count(DECISIONS, decided)
+        for pool in sorted({claim.metadata.labels.get(names.NODEPOOL, "") for claim in claims}):
+            self._recorder.count(BY_POOL, decided | {"nodepool": pool})
         if command.action is Action.TERMINATE_FIRST:
             for claim in claims:
                 pool = claim.metadata.labels.get(names.NODEPOOL, "")
@@ -171,7 +215,7 @@ def _event(blocker: Blocker) -> str:
 def _unhealthy(claim: NodeClaim, condition: str) -> dict[str, str]:
     labels = claim.metadata.labels
     return {
-        "condition": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", condition).lower(),
+        "condition": wording.snake_case(condition),
         "nodepool": labels.get(names.NODEPOOL, ""),
         "capacity_type": labels.get(names.CAPACITY_TYPE, ""),
         "image_id": claim.status.image_id or "",

@@ -30,13 +30,22 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.conversion import nodes as node_states
-from holdfast.state.conversion import volumes
+from holdfast.state.conversion import times, volumes
 
 DRAINED: Final = "karpenter_nodes_drained_total"
 TERMINATED: Final = "karpenter_nodes_terminated_total"
+DURATION: Final = "karpenter_nodes_termination_duration_seconds"
+LIFETIME: Final = "karpenter_nodes_lifetime_duration_seconds"
+_HOURS: Final = (0.25, 1, 4, 12)  # some of Karpenter's
+_DAYS: Final = (1, 3, 10, 30)
+_LIFETIMES: Final = (*(hours * 3600 for hours in _HOURS), *(days * 86400 for days in _DAYS))
 METRICS: Final = (
     Metric(DRAINED, "counter", "Nodes that were emptied.", ("nodepool",)),
-    Metric(TERMINATED, "counter", "Nodes that ended.", ("nodepool",)),
+    Metric(TERMINATED, "counter", "Nodes that ended.", ("nodepool", "zone")),
+    Metric(
+        DURATION, "summary", "From the deletion of a Node until its instance is terminated.", ("nodepool",)
+    ),
+    Metric(LIFETIME, "histogram", "Age of Nodes when they ended.", ("nodepool",), _LIFETIMES),
     *drain.METRICS,
 )
 
@@ -249,7 +258,14 @@ class NodeTermination:
         left = [one for one in node.metadata.finalizers if one != names.TERMINATION_FINALIZER]
         with contextlib.suppress(errors.NotFound):
             await self._kube.patch(node, {"metadata": {"finalizers": left}}, only_if_unchanged=True)
-        self._recorder.count(TERMINATED, {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")})
+        of_pool = {"nodepool": node.metadata.labels.get(names.NODEPOOL, "")}
+        self._recorder.count(TERMINATED, of_pool | {"zone": node.metadata.labels.get(names.ZONE, "")})
+        for metric, since in (
+            (DURATION, node.metadata.deletion_timestamp),
+            (LIFETIME, node.metadata.creation_timestamp),
+        ):
+            if since is not None:
+                self._recorder.observe(metric, of_pool, max(0, self._clock.now_s() - times.epoch_s(since)))
         return Done("instance terminated, removed the finalizer from the Node")
 
 

@@ -23,10 +23,22 @@ from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
 from holdfast.runtime.cache import Caches, Index, key_of
 from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.conversion import nodes as node_states
 from holdfast.state.conversion import times
 
+REBOOTS: Final = "karpenter_nodes_reboots_total"
+REBOOT_SECONDS: Final = "karpenter_nodes_reboot_duration_seconds"
+RECOVERY_SECONDS: Final = "karpenter_nodes_reboot_recovery_duration_seconds"
+_BUCKETS: Final = tuple(10.0 * 2**power for power in range(8))
+METRICS: Final = (
+    Metric(REBOOTS, "counter", "Reboots of nodes by result.", ("result",)),
+    Metric(REBOOT_SECONDS, "histogram", "From the request of a reboot to its result.", ("result",), _BUCKETS),
+    Metric(
+        RECOVERY_SECONDS, "histogram", "From a reboot of an instance until its node is ready.", (), _BUCKETS
+    ),
+)
 _BACK_S: Final = 20 * 60
 _DRAIN_S: Final = 5 * 60  # if the claim has no annotation for it
 _CHECK_S: Final = 15.0
@@ -50,6 +62,7 @@ class Reboot:
         self._terms = ports.cloud.node_classes
         self._clock = ports.clock
         self._recorder = ports.recorder
+        self._issued_s: dict[str, float] = {}  # by operation: when this process first rebooted the instance
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),) if self._is_on(claim) else ())
@@ -67,10 +80,11 @@ class Reboot:
             return Done()
         node = next(iter(self._nodes.get(claim.status.provider_id or "")), None)
         if node is None:
-            return await self._failed(claim, None, "its node is gone")
+            return await self._failed(claim, None, "its node is gone", "recovery_timeout")
         left_s = _drained_by_s(claim) - self._clock.now_s()
         if left_s + _BACK_S <= 0:
-            return await self._failed(claim, node, f"its node was not back {_BACK_S // 60} minutes later")
+            why = f"its node was not back {_BACK_S // 60} minutes later"
+            return await self._failed(claim, node, why, "recovery_timeout")
         before = claim.metadata.annotations.get(names.REBOOT_PRE_BOOT_ID)
         if before is None:
             await self._tainted(node, there=True)
@@ -97,23 +111,37 @@ class Reboot:
         return decided.waiting + unreadable.pods_on(self._all_pods, node.metadata.name)
 
     async def _issued(self, claim: NodeClaim, node: Node) -> Done | RequeueAfter:
-        operation = f"{claim.metadata.uid}-{(reboots.of(claim) or (0,))[-1]}"
+        operation = _operation(claim)
         try:
             await self._cloud.reboot(claim.status.provider_id or "", operation)
         except (errors.NotFound, errors.Terminal) as error:
-            return await self._failed(claim, node, f"its instance could not be rebooted: {error}")
+            why = f"its instance could not be rebooted: {error}"
+            return await self._failed(claim, node, why, "provider_error")
+        self._issued_s.setdefault(operation, self._clock.monotonic_s())
         await self._set_condition(claim, conditions.TRUE, "RebootIssued")
         return RequeueAfter(_CHECK_S, "waiting for the node to be ready")
 
     async def _back(self, claim: NodeClaim, node: Node) -> Done:
         await self._over(claim, node, "RebootSucceeded")
+        self._measure(claim, "succeeded")
+        issued_s = self._issued_s.pop(_operation(claim), None)
+        if issued_s is not None:
+            self._recorder.observe(RECOVERY_SECONDS, {}, self._clock.monotonic_s() - issued_s)
         self._recorder.event(claim, "RebootObserved", "Node is ready again on the same instance")
         return Done("rebooted")
 
-    async def _failed(self, claim: NodeClaim, node: Node | None, why: str) -> Done:
+    async def _failed(self, claim: NodeClaim, node: Node | None, why: str, result: str) -> Done:
         await self._over(claim, node, reboots.FAILED, why)
+        self._measure(claim, result)
+        self._issued_s.pop(_operation(claim), None)
         self._recorder.event(claim, "RebootFailed", why, warning=True)
         return Done(f"the reboot failed: {why}")
+
+    def _measure(self, claim: NodeClaim, result: str) -> None:
+        requested_s = (reboots.of(claim) or (self._clock.now_s(),))[-1]
+        self._recorder.count(REBOOTS, {"result": result})
+        duration_s = max(0, self._clock.now_s() - requested_s)
+        self._recorder.observe(REBOOT_SECONDS, {"result": result}, duration_s)
 
     async def _over(self, claim: NodeClaim, node: Node | None, reason: str, why: str = "") -> None:
         """Removes the taint first and sets the condition last, so after a crash in between the reboot is finished
@@ -134,6 +162,11 @@ class Reboot:
         wanted = [*others, _TAINT] if there else others
         change: dict[str, Any] = {"spec": {"taints": [msgspec.to_builtins(one) for one in wanted]}}
         await self._kube.patch(node, change, only_if_unchanged=True)
+
+
+def _operation(claim: NodeClaim) -> str:
+    """The name of the last reboot of a claim."""
+    return f"{claim.metadata.uid}-{(reboots.of(claim) or (0,))[-1]}"
 
 
 def _drained_by_s(claim: NodeClaim) -> int:

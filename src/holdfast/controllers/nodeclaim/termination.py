@@ -21,7 +21,25 @@ from holdfast.runtime.results import Done, RequeueAfter
 from holdfast.state.conversion import times
 
 TERMINATED: Final = "karpenter_nodeclaims_terminated_total"
+DURATION: Final = "karpenter_nodeclaims_termination_duration_seconds"
+INSTANCE_DURATION: Final = "karpenter_nodeclaims_instance_termination_duration_seconds"
+_OF_POOL: Final = ("nodepool",)
+_BUCKETS: Final = tuple(4.0**power for power in range(6))  # every other one of Karpenter's
 METRICS: Final = (
+    Metric(
+        DURATION,
+        "histogram",
+        "From the deletion of a NodeClaim until its instance is terminated.",
+        _OF_POOL,
+        _BUCKETS,
+    ),
+    Metric(
+        INSTANCE_DURATION,
+        "histogram",
+        "How long instances took to terminate.",
+        _OF_POOL,
+        _BUCKETS,
+    ),
     Metric(TERMINATED, "counter", "NodeClaims that ended.", ("nodepool", "capacity_type", "zone")),
 )
 _CHECK_S: Final = 5.0
@@ -100,4 +118,13 @@ class Termination:
             "zone": draft.labels.get(names.ZONE, ""),
         }
         self._recorder.count(TERMINATED, about)
+        of_pool = {"nodepool": about["nodepool"]}
+        since = draft.claim.metadata.deletion_timestamp
+        if since is not None:
+            duration_s = max(0, self._clock.now_s() - times.epoch_s(since))
+            self._recorder.observe(DURATION, of_pool, duration_s)
+        terminating = draft.conditions.find(claim_conditions.INSTANCE_TERMINATING)
+        if terminating is not None:
+            duration_s = max(0, self._clock.now_s() - times.epoch_s(terminating.last_transition_time))
+            self._recorder.observe(INSTANCE_DURATION, of_pool, duration_s)
         self._log.info("deleted nodeclaim", nodeclaim=draft.name, provider_id=draft.status.provider_id)

@@ -10,6 +10,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
+from holdfast.controllers.metrics import node_groups
 from holdfast.model import resources
 from holdfast.model.resources import Resources
 from holdfast.ports import Clock, Cloud, Kube, Recorder
@@ -54,6 +55,8 @@ class Counter:
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         pool = self._pools.get(key)
+        if pool is None:
+            self._recorder.forget("nodepool", key[1])
         if pool is None or not self._terms.names(pool.spec.template.spec.node_class_ref):
             self._counted_s.pop(key, None)
             return Done()
@@ -80,8 +83,9 @@ class Counter:
     def _measure(self, pool: NodePool, used: Resources) -> None:
         for metric, amounts in ((USAGE, used), (LIMIT, resources.parse_readable(pool.spec.limits))):
             for name, amount in amounts.amounts:
-                about = {"nodepool": pool.metadata.name, "resource_type": name}
-                self._recorder.gauge(metric.name, about, amount / 1000 if name == resources.CPU else amount)
+                resource_type = node_groups.resource_type(name)
+                about = {"nodepool": pool.metadata.name, "resource_type": resource_type}
+                self._recorder.gauge(metric.name, about, node_groups.quantity(name, amount))
 
 
 def _pool_key(obj: Object) -> list[Key]:

@@ -46,8 +46,19 @@ UNSCHEDULABLE: Final = "karpenter_scheduler_unschedulable_pods_count"
 IGNORED: Final = "karpenter_scheduler_ignored_pods_count"
 BY_ZONE: Final = "karpenter_scheduler_pending_pods_by_effective_zone_count"
 DECISION_SECONDS: Final = "karpenter_pods_scheduling_decision_duration_seconds"
+QUEUE_DEPTH: Final = "karpenter_scheduler_queue_depth"
+UNFINISHED: Final = "karpenter_scheduler_unfinished_work_seconds"
+PLAN_COST: Final = "holdfast_plan_cost_usd_per_hour"
+FIRST_FIT_COST: Final = "holdfast_plan_first_fit_cost_usd_per_hour"
+SAVED: Final = "holdfast_plan_saved_usd_per_hour_total"
+_OF_PLAN: Final = ("controller", "scheduling_id")
 METRICS: Final = (
     Metric(SOLVE_SECONDS, "histogram", "Time a plan took.", ("controller",)),
+    Metric(QUEUE_DEPTH, "gauge", "Pods of the plan that is being made.", _OF_PLAN),
+    Metric(UNFINISHED, "gauge", "How long the plan that is being made has taken so far.", _OF_PLAN),
+    Metric(PLAN_COST, "gauge", "What the nodes of the last plan with new nodes cost an hour, in USD."),
+    Metric(FIRST_FIT_COST, "gauge", "What the nodes would cost with first fit for the same pods, in USD."),
+    Metric(SAVED, "counter", "Sum over plans of what they cost less than first fit, in USD an hour."),
     Metric(UNSCHEDULABLE, "gauge", "Pods that the last plan did not place.", ("controller",)),
     Metric(IGNORED, "gauge", "Pods that were left out of the last plan, since no plan can be made for them."),
     Metric(
@@ -63,6 +74,7 @@ METRICS: Final = (
 
 _AGAIN_S: Final = 10.0  # between two plans while pods are not bound (P-1)
 _NAMED_BY: Final = {"controller": "provisioner"}
+_NANO: Final = 10**9
 _NAMES_TRIED: Final = 3
 _SUFFIX: Final = 8
 _CREATES_AT_ONCE: Final = 100
@@ -118,8 +130,10 @@ class Provisioner:
         self._settings = settings
         self._catalogs = CatalogCache()
         self._zones: set[str] = set()  # zones of the gauge
+        self._began_s: float | None = None  # when the plan that is being made began
+        self._planned_pods = 0
         self._batch = Batch(batching.idle_s, batching.longest_s)
-        self._first_seen_s: dict[
+        self.first_seen_s: dict[
             str, float | None
         ] = {}  # since when a pod waits for its first plan; None: it was planned
         self._unsure: set[str] = set()  # NodeClaims whose creation got no answer
@@ -147,16 +161,16 @@ class Provisioner:
         """kube-scheduler repeatedly sets a pod as unschedulable; this is ignored for a nominated pod. A nominated pod
         that was bound to another node counts: it uses capacity that was planned for other pods."""
         if after is None:
-            self._first_seen_s.pop(before.metadata.uid if before is not None else "", None)
+            self.first_seen_s.pop(before.metadata.uid if before is not None else "", None)
             return
         target = self._cluster_state.nominations.target_of(after.metadata.uid)
         if after.spec.node_name:
-            self._first_seen_s.pop(after.metadata.uid, None)
+            self.first_seen_s.pop(after.metadata.uid, None)
             is_bound_now = before is None or not before.spec.node_name
             if is_bound_now and target is not None and not self._is_at(after.spec.node_name, target):
                 self._add(after.metadata.uid)
         elif target is None and pod_states.is_provisionable(after):
-            self._first_seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
+            self.first_seen_s.setdefault(after.metadata.uid, self._clock.monotonic_s())
             self._add(after.metadata.uid)
 
     def _is_at(self, node: str, target: str) -> bool:
@@ -228,11 +242,15 @@ class Provisioner:
         )
 
     async def _decide(self, result: SnapshotResult) -> _Decided:
-        began_s = self._clock.monotonic_s()
+        self._began_s = began_s = self._clock.monotonic_s()
+        self._planned_pods = len(result.snapshot.pending)
         decide = functools.partial(_decided, catalogs=self._catalogs)
-        decided = await self._compute.run(
-            decide, SolveRequest(result.snapshot, self._settings, explain_claims=True)
-        )
+        try:
+            decided = await self._compute.run(
+                decide, SolveRequest(result.snapshot, self._settings, explain_claims=True)
+            )
+        finally:
+            self._began_s = None
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
@@ -362,10 +380,27 @@ class Provisioner:
     def _answered(self, uids: Iterable[str]) -> None:
         now_s = self._clock.monotonic_s()
         for uid in uids:
-            since_s = self._first_seen_s.get(uid)
+            since_s = self.first_seen_s.get(uid)
             if since_s is not None:
                 self._recorder.observe(DECISION_SECONDS, {}, now_s - since_s)
-                self._first_seen_s[uid] = None
+                self.first_seen_s[uid] = None
+
+    def measure(self) -> None:
+        """Sets the metrics of the plan that is being made; for a scrape."""
+        about = _NAMED_BY | {"scheduling_id": ""}  # one plan is made at a time
+        age_s = 0.0 if self._began_s is None else self._clock.monotonic_s() - self._began_s
+        self._recorder.gauge(QUEUE_DEPTH, about, 0 if self._began_s is None else self._planned_pods)
+        self._recorder.gauge(UNFINISHED, about, age_s)
+
+    def _measure_cost(self, plan: Plan) -> None:
+        """Plans that place different numbers of pods are not compared."""
+        if not plan.claims:
+            return
+        cost, first_fit = plan.price_nano_usd_per_hour / _NANO, plan.baseline_nano_usd_per_hour / _NANO
+        self._recorder.gauge(PLAN_COST, {}, cost)
+        self._recorder.gauge(FIRST_FIT_COST, {}, first_fit)
+        if plan.baseline_unplaced == len(plan.unplaced):
+            self._recorder.count(SAVED, {}, max(0.0, first_fit - cost))
 
     def _report(self, decided: _Decided, result: SnapshotResult) -> None:
         plan = decided.plan
@@ -382,6 +417,7 @@ class Provisioner:
         self._cluster_state.reasons.planned(
             plan, result.rejected, (*result.unserved, *decided.unusable), self._clock.now_s()
         )
+        self._measure_cost(plan)
         self._recorder.gauge(UNSCHEDULABLE, _NAMED_BY, len(plan.unplaced))
         self._recorder.gauge(IGNORED, {}, len(result.rejected))
         for zone in self._zones | set(decided.by_zone):

@@ -15,8 +15,7 @@ from holdfast import errors, names
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.core.reservations import ledger, pool_slots
-from holdfast.model.snapshot import Snapshot
+from holdfast.core.reservations import pool_slots
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.controller import Controller
@@ -34,11 +33,8 @@ _BY_CAPACITY_TYPE: Final = "nodesByCapacityType"
 class SlotStatus:
     name: Final = "reservations.slot_status"
 
-    def __init__(
-        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, ledger_lag_s: int
-    ) -> None:
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
         self._cluster_state = cluster_state
-        self._ledger_lag_s = ledger_lag_s
         self._compute = ports.compute
         self._cloud = ports.cloud
         self._kube = ports.kube
@@ -56,10 +52,11 @@ class SlotStatus:
         slots = await self._cluster_state.last_slots()
         report, wrote = None, 0
         if slots is not None:
-            report = await self._compute.run(self._report, slots)  # takes long with many nodes
+            found = await self._compute.run(self._cluster_state.ledger_of, slots)
+            report = SlotReport(found, self._cloud.list_prices(), slots.taken_s)
             for node_class in tuple(self._classes):
-                found = report.of_class(self._cloud.selected_reservations(node_class))
-                wrote += await self._write(node_class, {_SLOTS: found})
+                of_class = report.of_class(self._cloud.selected_reservations(node_class))
+                wrote += await self._write(node_class, {_SLOTS: of_class})
         nodes = _Nodes(self._claims, self._cloud.labels.reservation_id)
         for pool in tuple(self._pools):
             if self._cluster_state.is_ours(pool.spec.template.spec.node_class_ref):
@@ -67,10 +64,6 @@ class SlotStatus:
                 await self._clock.sleep(0)  # many NodePools must not delay other controllers
         self._forget()
         return RequeueAfter(PERIOD_S, "next report of slots", f"updated {wrote} objects" if wrote else "")
-
-    def _report(self, slots: Snapshot) -> SlotReport:
-        found = ledger.ledger(slots, self._ledger_lag_s)
-        return SlotReport(found, self._cloud.list_prices(), slots.taken_s)
 
     async def _of_pool(self, pool: NodePool, report: SlotReport | None, nodes: "_Nodes") -> dict[str, Any]:
         """Without the slots if they are unknown: the last ones stay."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
-from holdfast.core.disruption.commands import DisruptionCommand
+from holdfast.core.disruption.commands import DisruptionCommand, Score
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Policy
 from holdfast.model.reasons import BlockedCode, Reason
@@ -26,6 +26,7 @@ class Balance:
         balanced = {
             name for name, rules in candidate_set.cluster.pools.items() if rules.policy is Policy.BALANCED
         }
+        self.scores: list[Score] = []  # of the commands that were compared
         self._cost = dict.fromkeys(balanced, 0)
         self._trouble = dict.fromkeys(balanced, 0)
         for node in candidate_set.cluster.snapshot.nodes:
@@ -47,6 +48,7 @@ class Balance:
             of_pool = sum((one.cost for one in ours), FREE).scaled
             share = saved * Fraction(of_pool, total) if total else Fraction(0)
             score = self.score(pool, share, sum(one.rescheduling for one in ours))
+            self.scores.append(Score(pool, float(score), approved=score >= THRESHOLD))
             if score < THRESHOLD:
                 return Reason(
                     BlockedCode.BALANCE,

@@ -33,7 +33,17 @@ class Action(enum.StrEnum):
     REBOOT = "reboot"  # it keeps its instance, and with it its slot
 
 
-_CONSOLIDATION_TYPES: Final = {Method.MULTI_NODE: "multi", Method.SINGLE_NODE: "single"}
+_CONSOLIDATION_TYPES: Final = {
+    Method.EMPTINESS: "empty",
+    Method.MULTI_NODE: "multi",
+    Method.SINGLE_NODE: "single",
+}
+
+
+def consolidation_type(method: Method) -> str:
+    """The label of Karpenter's metrics; empty if the method is no consolidation."""
+    return _CONSOLIDATION_TYPES.get(method, "")
+
 
 # Codes that cause no event (D-4, D-21).
 SILENT: Final = frozenset(
@@ -120,7 +130,7 @@ class DisruptionCommand:
     @property
     def consolidation_type(self) -> str:
         """The label of Karpenter's metrics: single, multi or empty."""
-        return _CONSOLIDATION_TYPES.get(self.method, "")
+        return consolidation_type(self.method)
 
     @property
     def slots_needed(self) -> Counter[str]:
@@ -162,8 +172,21 @@ class DecisionCache:
 
 
 @dataclass(frozen=True, slots=True)
+class Score:
+    """The score of a consolidation in a Balanced NodePool."""
+
+    pool: str
+    value: float
+    approved: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     command: DisruptionCommand | None
     undisrupted: tuple[Undisrupted, ...]  # by name of the node
     cache: DecisionCache
     allowances: tuple[Allowance, ...]  # for metrics and events (D-13)
+    # For metrics alone.
+    eligible: Mapping[DisruptionReason, int] = field(default_factory=dict)  # nodes, before budgets
+    unfinished: tuple[Method, ...] = ()  # methods that did not simulate all of their candidates
+    scores: tuple[Score, ...] = ()

@@ -20,6 +20,7 @@ from holdfast.core.disruption.commands import (
     DisruptionCommand,
     Method,
     MethodResult,
+    Score,
     Undisrupted,
 )
 from holdfast.core.disruption.consolidation import ConsolidationPass
@@ -48,7 +49,15 @@ def decide(
     """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
     one = _Pass(cluster, settings, cache, planner)
     command = one.run(repair_policies)
-    return Decision(command, one.undisrupted(command), one.cache, tuple(one.allowances))
+    return Decision(
+        command,
+        one.undisrupted(command),
+        one.cache,
+        tuple(one.allowances),
+        one.eligible,
+        tuple(one.unfinished),
+        tuple(one.scores),
+    )
 
 
 @dataclass
@@ -59,6 +68,9 @@ class _Pass:
     planner: columns.CatalogCache | None
     blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
+    eligible: dict[DisruptionReason, int] = field(default_factory=dict)
+    unfinished: list[Method] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.candidate_set = CandidateSet(self.cluster)
@@ -78,8 +90,14 @@ class _Pass:
         if repair_policies or reboot_failed:
             repair = Repair(self.candidate_set, rolling, self.settings, repair_policies)
             command = repair.command(self._remaining(DisruptionReason.UNHEALTHY), self.blockers)
+            self.eligible[DisruptionReason.UNHEALTHY] = repair.eligible
             if command is not None:
                 return command
+        candidates = self.candidate_set.candidates.values()
+        self.eligible[DisruptionReason.EMPTY] = sum(
+            emptiness.why_not(self.candidate_set, one) is None for one in candidates
+        )
+        self.eligible[DisruptionReason.DRIFTED] = sum(one.facts.drifted is not None for one in candidates)
         return (
             emptiness.command(self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers)
             or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.blockers)
@@ -98,12 +116,15 @@ class _Pass:
             SlotRelease(self.candidate_set, self.simulator, self.settings),
         )
         found = c.eligible()
+        self.eligible[DisruptionReason.UNDERUTILIZED] = len(found)
         allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
         command, some = None, c.within(found, RemainingBudget(allowed))
         these, result = frozenset(one.name for one in some), self._result(Method.MULTI_NODE)
         if not result.done or result.tried != these:  # consolidateAfter or a budget may add candidates
             command = consolidation.together(c, some)
             self._remember(Method.MULTI_NODE, these, done=command is None)
+            if command is None and c.simulator.is_spent(2):
+                self.unfinished.append(Method.MULTI_NODE)
         if command is None:
             tried = self._result(Method.SINGLE_NODE).tried
             command, tried, unreached = consolidation.one_by_one(
@@ -111,6 +132,9 @@ class _Pass:
             )
             self._remember(Method.SINGLE_NODE, tried, done=False)
             self.cache = replace(self.cache, unreached=unreached)
+            if unreached:
+                self.unfinished.append(Method.SINGLE_NODE)
+        self.scores += c.balance.scores
         if command is not None:
             self.cache = replace(self.cache, moves=recently.after(command, self.candidate_set))
         return command

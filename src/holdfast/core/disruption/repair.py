@@ -122,6 +122,7 @@ class Repair:
     rolling: Rolling
     settings: Settings
     repair_policies: tuple[RepairPolicy, ...]
+    eligible: int = 0  # unhealthy nodes that may be repaired now
 
     def command(self, remaining: RemainingBudget, blockers: Blockers) -> DisruptionCommand | None:
         snapshot = self.candidate_set.cluster.snapshot
@@ -140,6 +141,7 @@ class Repair:
                     ready.append((self.candidate_set.candidate(node), due))
                 else:
                     blockers.add(node.name, why, Method.REPAIR)
+        self.eligible = len(ready)
         for one, due in self._ordered(ready):
             result = self._repair(one, due)
             if isinstance(result, DisruptionCommand):

@@ -139,6 +139,10 @@ class _Silent:
 
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None: ...
 
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None: ...
+
+    def forget(self, label: str, value: str) -> None: ...
+
 
 def _by_node(pod: Pod) -> tuple[str, ...]:
     node = pods.node_of(pod)

@@ -176,9 +176,17 @@ class ClusterState:
         await self._claims.see_changed()
         return self._bare(self._counted, (*self._listed_instances, *self._gone))
 
+    def ledger_of(self, slots: Snapshot) -> Mapping[str, ledger.Entry]:
+        """The ledger of `last_slots`. Pure, and slow with many reservations: run it in the compute thread."""
+        return ledger.ledger(slots, self._ledger_lag_s)
+
     async def ledger(self) -> Mapping[str, ledger.Entry]:
         """Which slots are free, without the rest of the snapshot."""
         return ledger.ledger(await self.slots(), self._ledger_lag_s)
+
+    def last_types(self, pool: str) -> tuple[InstanceType, ...]:
+        """The instance types of a NodePool in the last snapshot."""
+        return self._supplied.types.get(pool, ())
 
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
         """The part of the snapshot that the count of slots needs."""

@@ -23,6 +23,7 @@ class Nominations:
         self._written: set[str] = set()  # NodeClaims that were created for nominated pods
         self._void: set[str] = set()  # NodeClaims of `_written` whose pods are all bound elsewhere or deleted
         self._new: set[str] = set()  # pods that are nominated to a node which was launched for them
+        self._since_s: dict[str, float] = {}  # uid -> when the pod was first nominated
         self._unbound: dict[
             str, tuple[int, float]
         ] = {}  # uid -> count of nodes that the pod was not bound to, and when the last window ended
@@ -43,12 +44,17 @@ class Nominations:
         until_s = self._clock.monotonic_s() + WINDOW_S if ready else None
         for pod in pods:
             self._nominated[pod] = (target, until_s)
+            self._since_s.setdefault(pod, self._clock.monotonic_s())
             (self._new.discard if ready else self._new.add)(pod)
 
     def target_of(self, pod: str) -> str | None:
         """The node or NodeClaim that a pod is nominated to."""
         found = self._nominated.get(pod)
         return found[0] if found else None
+
+    def since_s(self, pod: str) -> float | None:
+        """When a nominated pod was first nominated, by the monotonic clock."""
+        return self._since_s.get(pod)
 
     def remove(self, pod: str) -> None:
         self._nominated.pop(pod, None)
@@ -81,6 +87,7 @@ class Nominations:
             has_come = until_s is None and not coming  # the window starts now
             remaining[pod] = (target, now_s + WINDOW_S) if has_come else nomination
         self._nominated = remaining
+        self._since_s = {pod: at_s for pod, at_s in self._since_s.items() if pod in remaining}
         self._new &= remaining.keys()
         self._void -= self.targets()
         self._written = {target for target in self._written if target in to_come or is_to_come(target)}

@@ -15,6 +15,8 @@ from holdfast.model.prices import PriceRange
 
 AVAILABLE: Final = "karpenter_cloudprovider_instance_type_offering_available"
 PRICE: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
+CORES: Final = "karpenter_cloudprovider_instance_type_cpu_cores"
+MEMORY: Final = "karpenter_cloudprovider_instance_type_memory_bytes"
 PERIOD_S: Final = 60.0
 _BATCH: Final = 200  # recorded in about 3 ms
 _NANO: Final = 10**9

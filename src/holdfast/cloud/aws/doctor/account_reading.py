@@ -208,6 +208,12 @@ class _NoRecorder:
     def gauge(self, metric: str, labels: Mapping[str, str], value: float) -> None:
         pass
 
+    def replace(self, metric: str, series: dict[tuple[str, ...], float]) -> None:
+        pass
+
+    def forget(self, label: str, value: str) -> None:
+        pass
+
 
 def _caller(answer: Mapping[str, Any]) -> Caller:
     return Caller(answer["Account"], answer["Arn"])

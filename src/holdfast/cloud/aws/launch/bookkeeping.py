@@ -18,6 +18,8 @@ from holdfast.cloud.aws.launch.fleets import Answer, Failure
 
 LAUNCH_FAILURES: Final = "karpenter_cloudprovider_instance_launch_failures_total"
 UNKNOWN_CODES: Final = "holdfast_aws_unknown_error_codes_total"
+LAUNCHES: Final = "holdfast_reservation_launches_total"
+REFUSALS: Final = "holdfast_reservation_launch_refusals_total"
 _OUT_OF_STOCK: Final = (Meaning.NO_CAPACITY, Meaning.QUOTA)
 
 
@@ -58,6 +60,7 @@ class Bookkeeping:
             option = choice.option(one.instance_type, one.zone)
             if option is not None and option.offering.reservation_id is not None:
                 self._hold_downs.succeeded(option.offering.reservation_id)
+                self._recorder.count(LAUNCHES, {"reservation": option.offering.reservation_id})
         for failure in answer.failures:
             self._failed(choice, failure, into_target=into_target)
 
@@ -85,5 +88,8 @@ class Bookkeeping:
             "reason": failure.code,
         }
         self._recorder.count(LAUNCH_FAILURES, about)
+        if option is not None and option.offering.reservation_id is not None:
+            refused = {"reservation": option.offering.reservation_id, "reason": failure.code}
+            self._recorder.count(REFUSALS, refused)
         if failure.meaning is Meaning.UNKNOWN:
             self._recorder.count(UNKNOWN_CODES, {"code": failure.code})

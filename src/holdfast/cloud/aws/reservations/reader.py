@@ -44,17 +44,13 @@ class Reading:
         return max((turn_s for turn_s in turns if turn_s <= now_s), default=None)
 
 
-def gauges(reading: Reading, before: Reading | None) -> Iterator[tuple[str, Mapping[str, str], int]]:
-    """Name, labels and value of each gauge. A reservation that only the previous reading has gets 0."""
-    found = {one.id for one in reading.reservations}
-    missing = (one for one in (before.reservations if before else ()) if one.id not in found)
-    for one, total, free in (
-        *((one, one.total, one.available) for one in reading.reservations),
-        *((one, 0, 0) for one in missing),
-    ):
-        labels = {"reservation": one.id, "instance_type": one.instance_type, "zone": one.zone}
-        yield SLOTS, labels, total
-        yield FREE_SLOTS, labels, free
+def gauges(reading: Reading) -> Mapping[str, dict[tuple[str, ...], float]]:
+    """The series of each gauge, by id, instance type and zone of the reservation."""
+    by_labels = {(one.id, one.instance_type, one.zone): one for one in reading.reservations}
+    return {
+        SLOTS: {labels: one.total for labels, one in by_labels.items()},
+        FREE_SLOTS: {labels: one.available for labels, one in by_labels.items()},
+    }
 
 
 class Reader:

@@ -1,0 +1,1 @@
+"""Metrics that are computed from the caches for a scrape, by the leader (ADR 0056)."""
