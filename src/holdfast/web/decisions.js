@@ -1,7 +1,7 @@
 // The feed of decisions, newest first. New ones are put on top; the rest of the list is left as it is.
 import { get } from "./api.js";
-import { $, debounce, h, link, prose, route } from "./dom.js";
-import { absolute, plural, time } from "./text.js";
+import { $, debounce, h, link, route } from "./dom.js";
+import { absolute, plural, prose, time } from "./text.js";
 
 const PAGE = 15;
 const KEPT = 500;

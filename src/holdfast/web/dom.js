@@ -54,9 +54,6 @@ export function podLink(full, attributes) {
   return link("pod", full.slice(0, at), full.slice(at + 1), attributes);
 }
 
-// A sentence of the controller, whose reservation ids become links.
-export const prose = (text) => h("bdi", {}, text.split(/\b(cr-[0-9a-f]{8,17})\b/).map((part, i) => (i % 2 ? link("reservation", "", part) : part)));
-
 // Calls the function after a pause of `wait` ms without another call.
 export function debounce(call, wait) {
   let timer = 0;

@@ -1,8 +1,8 @@
 // The panel with the explanation of one object. Its address is #/explain/KIND/[NAMESPACE/]NAME.
 import { get } from "./api.js";
-import { $, fill, h, link, name, prose, route, throttle } from "./dom.js";
+import { $, fill, h, link, name, route, throttle } from "./dom.js";
 import { decision } from "./decisions.js";
-import { absolute, KIND, time } from "./text.js";
+import { absolute, KIND, prose, time } from "./text.js";
 
 const FACT_KINDS = { node: "node", nodeclaim: "nodeclaim", nodepool: "nodepool", reservation: "reservation" };
 
@@ -50,7 +50,7 @@ export function createExplanation() {
 
   function fact(one) {
     const kind = FACT_KINDS[one.name.toLowerCase().replace(/\s/g, "")];
-    const value = kind && /^\S+$/.test(one.value) ? link(kind, "", one.value) : h("bdi", {}, one.value);
+    const value = kind && /^\S+$/.test(one.value) ? link(kind, "", one.value) : prose(one.value);
     return h("div", {}, h("dt", {}, one.name), h("dd", {}, value));
   }
 
@@ -66,6 +66,7 @@ export function createExplanation() {
   function show(doc, uses) {
     const full = doc.namespace ? `${doc.namespace}/${doc.name}` : doc.name;
     const considered = doc.considered ?? [];
+    const facts = (doc.facts ?? []).filter((one) => !uses || !/^Slot \d+$/.test(one.name)); // the table of slots has them
     frame(doc.kind.toLowerCase(), full,
       h("p", { class: "what" }, prose(doc.what)),
       doc.since ? h("p", { class: "note" }, "Since ", time(doc.since)) : null,
@@ -74,7 +75,7 @@ export function createExplanation() {
       considered.length ? part("What was considered, and why it was not used", h("dl", { class: "considered" }, considered.map((one) => h("div", {}, h("dt", {}, prose(one.subject)), h("dd", {}, prose(one.text)))))) : null,
       list("What would change it", doc.changes),
       doc.next ? part("Next", h("p", {}, prose(doc.next))) : null,
-      doc.facts?.length ? part("Facts", h("dl", { class: "facts" }, doc.facts.map(fact))) : null,
+      facts.length ? part("Facts", h("dl", { class: "facts" }, facts.map(fact))) : null,
       uses ? slots(uses) : null,
       doc.decisions?.length ? part("Decisions", h("ol", { class: "feed" }, doc.decisions.map(decision))) : null,
       h("p", { class: "note" }, `As of ${absolute(doc.at)}.`));

@@ -1,5 +1,5 @@
 // Money, times and counts as text. The time is that of the controller: documents have it in `at`.
-import { h } from "./dom.js";
+import { h, link } from "./dom.js";
 
 let skew = 0; // seconds that the controller's clock is ahead of this computer's
 
@@ -69,6 +69,12 @@ function write(element) {
   const texts = { relative, absolute, age: () => duration(now() - at), both: () => `${absolute(at)} (${relative(at)})` };
   const text = texts[mode](at);
   if (element.textContent !== text) element.textContent = text;
+}
+
+// A text of the controller: reservation ids become links, times are shown as everywhere on the page.
+export function prose(text) {
+  const parts = text.split(/\b(cr-[0-9a-f]{8,17}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\b/);
+  return h("bdi", {}, parts.map((part, i) => (i % 2 === 0 ? part : part.startsWith("cr-") ? link("reservation", "", part) : time(Date.parse(part) / 1000))));
 }
 
 export function tick() {
