@@ -62,6 +62,20 @@ def test_lanes_are_sorted_and_filtered(browser: Browser, address: str) -> None:
         expect(opened.page.locator("#lanes-note")).to_have_text("No reservation matches the filter.")
 
 
+def test_axis_is_a_day_if_no_date_is_later(browser: Browser, server: PageServer, address: str) -> None:
+    with tab(browser, address) as opened:
+        expect(opened.page.locator("#lane-range input:checked")).to_have_value("604800")
+        rows = server.documents.reservations
+        server.documents.reservations = [row for row in rows if row.window == "draining"]
+        server.publish()
+        expect(opened.page.locator("#lane-range input:checked")).to_have_value("86400")
+        opened.page.check("#lane-range input[value='2592000']")
+        server.documents.reservations = rows
+        server.publish()
+        expect(opened.page.locator(".lane")).to_have_count(7)
+        expect(opened.page.locator("#lane-range input:checked")).to_have_value("2592000")
+
+
 def test_nodes_are_grouped_by_zone_and_pool_and_listed_in_pages(browser: Browser, address: str) -> None:
     with tab(browser, f"{address}#/nodes") as opened:
         page = opened.page

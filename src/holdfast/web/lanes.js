@@ -18,6 +18,7 @@ export function createLanes() {
   let all = [];
   let rows = [];
   let range = 604800;
+  let chosen = false; // by the user
   let active = "";
   let printing = false;
   let version = 0; // of the reservations; slots of an older version are read again
@@ -133,11 +134,18 @@ export function createLanes() {
     }
   }, 1000);
 
+  // Until the user chooses one, the axis is a day if no date is later than that.
+  function chooseRange() {
+    const next = all.map(nextDate).filter(Boolean);
+    range = next.length && all.every((row) => Math.max(row.starts ?? 0, row.ends ?? 0) < now() + 86400 * (1 - PAST)) ? 86400 : 604800;
+    $("lane-range").querySelector(`input[value="${range}"]`).checked = true;
+  }
+
   const redraw = () => { choose(); draw(); };
   const whole = () => { drawAxis(); redraw(); };
   $("lane-filter").addEventListener("input", debounce(() => { box.scrollTop = 0; redraw(); }, 120));
   $("lane-sort").addEventListener("change", () => { box.scrollTop = 0; redraw(); });
-  $("lane-range").addEventListener("change", (event) => { range = Number(event.target.value); whole(); });
+  $("lane-range").addEventListener("change", (event) => { range = Number(event.target.value); chosen = true; whole(); });
   let frame = 0;
   box.addEventListener("scroll", () => { frame ||= requestAnimationFrame(() => { frame = 0; draw(); }); }, { passive: true });
   new ResizeObserver(() => whole()).observe(box);
@@ -181,6 +189,7 @@ export function createLanes() {
       report = next;
       all = next.items ?? [];
       version = changed;
+      if (!chosen) chooseRange();
       for (const id of uses.keys()) if (uses.size > 2000) uses.delete(id);
       whole();
     },

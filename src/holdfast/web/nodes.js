@@ -112,7 +112,7 @@ export function createNodes() {
     const text = JSON.stringify(items);
     if (text === shown) return;
     shown = text;
-    const heads = [["Name"], ["State", "st"], ["Capacity type", "cap-type"], ["Instance type", "wide"], ["Zone", "wide"], ["NodePool", "wider"], ["Reservation", "wider id"], ["Pods", "num wide"], ["Cost", "num"], ["Age", "wide"]];
+    const heads = [["Name"], ["State", "st"], ["Capacity type", "cap-type"], ["Instance type", "wide type-col"], ["Zone", "wide"], ["NodePool", "wider"], ["Reservation", "wider id"], ["Pods", "num wide"], ["Cost", "num"], ["Age", "wide"]];
     fill($("node-list"),
       h("thead", {}, h("tr", {}, heads.map(([head, css]) => h("th", { scope: "col", class: css }, head)))),
       h("tbody", {}, items.map((row) => {
