@@ -249,6 +249,23 @@ def test_problems_are_on_top(browser: Browser, server: PageServer, address: str)
         assert "0.9.0" in about
 
 
+def test_clock_of_the_page_is_as_fast_as_that_of_the_documents(
+    browser: Browser, server: PageServer, address: str
+) -> None:
+    with tab(browser, address) as opened:
+        newest = opened.page.locator("#feed time").first
+        expect(newest).to_contain_text("s ago")
+        for _ in range(6):  # the demo: a minute in a second
+            opened.page.wait_for_timeout(1000)
+            status = server.documents.status
+            server.documents.status = msgspec.structs.replace(status, at=status.at + 60)
+            server.documents.at += 60
+            server.publish(reservations=False)
+        opened.page.wait_for_timeout(3000)
+        minutes = int(newest.inner_text().split(" ")[0])
+        assert minutes >= 8  # six minutes in documents, and about three since the last one
+
+
 def test_page_works_below_a_proxy_path(browser: Browser, server: PageServer) -> None:
     prefix = "/api/v1/namespaces/kube-system/services/holdfast:http-api/proxy"
     with server.running(prefix=prefix) as address, tab(browser, f"{address}{POD}") as opened:

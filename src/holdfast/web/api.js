@@ -1,4 +1,5 @@
 // The JSON API: relative addresses only, so that the page also works below a proxy's path.
+import { setClock } from "./text.js";
 
 const wait = (ms, signal) =>
   new Promise((resolve, reject) => {
@@ -23,7 +24,11 @@ export async function get(path, { query, signal, attempts = 6 } = {}) {
   for (let attempt = 1; ; attempt += 1) {
     try {
       const response = await fetch(url, { signal, cache: "no-store", credentials: "same-origin" });
-      if (response.ok) return await response.json();
+      if (response.ok) {
+        const found = await response.json();
+        setClock(found.at);
+        return found;
+      }
       const body = await response.json().catch(() => ({}));
       throw new ApiError(response.status, String(body.error ?? `the server answered ${response.status}`));
     } catch (error) {
