@@ -17,7 +17,7 @@ def test_summary_has_idle_dollars_slots_nodes_and_pending_pods(browser: Browser,
         assert "$128.48/h" in text
         assert "33 slots paid for and not used. Price unknown: 1 reservation." in text
         assert "$5,212.48" in text
-        assert "29 of 179" in text
+        assert "27 of 179" in text
         assert "on-demand $5.39, spot $0.43" in text
         assert "2 launching, 2 draining" in text
         assert opened.text("#cluster") == "training-eu"

@@ -119,7 +119,7 @@ export function createLanes() {
 
   // Reads which nodes use the slots of the visible lanes.
   const load = throttle(async () => {
-    const missing = [...drawn.keys()].filter((id) => (uses.get(id)?.version ?? -1) < version && all.some((row) => row.id === id && ((row.here ?? 0) || (row.held ?? 0)) && row.total <= 64));
+    const missing = [...drawn.keys()].filter((id) => (uses.get(id)?.version ?? -1) < version && all.some((row) => row.id === id && (row.here || row.held || row.releasing) && row.total <= 64));
     for (let i = 0; i < missing.length; i += SLOTS_AT_ONCE) {
       const ids = missing.slice(i, i + SLOTS_AT_ONCE).filter((id) => !id.includes(","));
       if (!ids.length) continue;

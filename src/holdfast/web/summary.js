@@ -36,7 +36,7 @@ export function showSummary(status, reservations) {
   fill($("tiles"),
     tile("Idle slots now", perHour(reservations.idleUsdPerHour ?? 0), sum.idle ? `${plural(sum.idle, "slot")} paid for and not used.${unpriced}` : sum.total ? "every slot is used or held" : "no reservations", { class: sum.idle ? "idle" : "" }),
     tile(day ? "Idle slots so far" : "Idle slots, last 24 hours", money(reservations.idleUsdDay ?? 0), day ? ["counted since ", time(day)] : "at list price", { class: "idle-day" }),
-    tile("Slots used here", `${count(sum.here)} of ${count(sum.total)}`, `${count(sum.free)} free, ${count(sum.held)} held, ${count(sum.elsewhere)} elsewhere`, { bar: bar(sum) }),
+    tile("Slots used here", `${count(sum.here)} of ${count(sum.total)}`, `${count(sum.free)} free, ${count(sum.held)} held, ${sum.releasing ? `${count(sum.releasing)} releasing, ` : ""}${count(sum.elsewhere)} elsewhere`, { bar: bar(sum) }),
     tile("Nodes outside slots", perHour((costs.onDemand ?? 0) + (costs.spot ?? 0)),
       `on-demand ${money(costs.onDemand ?? 0)}, spot ${money(costs.spot ?? 0)}${costs.unknownNodes ? `, ${plural(costs.unknownNodes, "price")} unknown` : ""}`),
     tile("Nodes", count(status.nodes), `${count(status.launching)} launching, ${count(status.draining)} draining`),
