@@ -188,10 +188,7 @@ class App:
         ids = adapters.ids
         self._ec2_clock = Ec2Clock(clock)
         outage = Outage("Kubernetes API server", clock)
-        # Replicas without the Lease read the clock too, so this client has no fence.
-        once = ClientSettings(attempts=1)
-        reader = Client(transport=adapters.transport, clock=clock, ids=ids, settings=once, outage=outage)
-        self._server_time = ServerTime(reader, clock)
+        self._server_time = ServerTime(_unfenced(adapters, clock, outage), clock)
         self._election = _election(settings, adapters, outage)
         self.leads = leads = fence.never if read_only else _may_write(self._election)
         self._client = client = Client(
@@ -203,7 +200,6 @@ class App:
             outage=outage,
         )
         self.recorder = KubeRecorder(kube=client, metrics=self.metrics, clock=clock, ids=ids)
-        spreads = settings.scheduler.pod_topology_spread.default_constraints
         self.caches = Caches(watched_kinds(settings), clock=clock)
         unreadable.report(self.caches, self.recorder)
         self.discovery, self.cloud = self._cloud(adapters, leads)
@@ -221,7 +217,7 @@ class App:
             clock=clock,
             key_aliases=aws_labels.KEY_ALIASES,
             ledger_lag_s=settings.planning.ledger_lag_s,
-            spreads=spreads,
+            spreads=settings.scheduler.pod_topology_spread.default_constraints,
         )
         unexpected = Unexpected(clock=clock, recorder=self.recorder)
         self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)
@@ -465,6 +461,17 @@ class App:
 
 def _may_write(election: Election | None) -> MayWrite:
     return fence.always if election is None else election.leads
+
+
+def _unfenced(adapters: Adapters, clock: Clock, outage: Outage) -> Client:
+    """Replicas without the Lease read the API server's clock too, which is a write that is not stored."""
+    return Client(
+        transport=adapters.transport,
+        clock=clock,
+        ids=adapters.ids,
+        settings=ClientSettings(attempts=1),
+        outage=outage,
+    )
 
 
 def _election(settings: Settings, adapters: Adapters, outage: Outage) -> Election | None:
