@@ -336,7 +336,20 @@ async def node_on_spot_that_ec2_interrupts(env: AppEnvironment) -> Explanation:
     return await ask(env, "nodeclaim", min(claim.metadata.name for claim in await env.claims()))
 
 
+async def node_that_consolidation_removed(env: AppEnvironment) -> Explanation:
+    await env.one_node("on-demand")
+    (node,) = await env.nodes()
+    await env.scale("web", 0)
+    await env.until(lambda: _is_empty(env), within_s=600)
+    return await ask(env, "node", node.metadata.name)
+
+
+async def _is_empty(env: AppEnvironment) -> bool:
+    return not await env.nodes()
+
+
 SITUATIONS: Final = (
+    node_that_consolidation_removed,
     pod_in_a_slot,
     node_on_demand_beside_a_full_reservation,
     node_on_demand_in_another_zone_than_the_reservation,

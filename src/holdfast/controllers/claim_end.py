@@ -45,8 +45,9 @@ class ClaimEnd:
         except errors.NotFound:
             return False
         self.count(claim, reason, consolidation_policy)
-        name = claim.metadata.name
-        self._recorder.decision(DecisionType.REMOVAL, claim, f"Deleted NodeClaim {name}: {why or reason}")
+        node = f" with node {claim.status.node_name}" if claim.status.node_name else ""
+        text = f"Deleted NodeClaim {claim.metadata.name}{node}: {why or reason}"
+        self._recorder.decision(DecisionType.REMOVAL, claim, text)
         return True
 
     def count(self, claim: NodeClaim, reason: str, consolidation_policy: str = "") -> None:

@@ -27,6 +27,7 @@ from holdfast.explain.sources import Sources
 from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason
 from holdfast.model.snapshot import Snapshot
+from holdfast.runtime import decision_log
 from holdfast.state.conversion import disruption_commands, times
 from holdfast.state.conversion import nodepools as pool_states
 
@@ -65,8 +66,8 @@ class Answers:
         """Raises NotFound."""
         await self._reports.inventory.see_changed()
         answer = await self._by_kind[kind](namespace, name)
-        decisions: list[DecisionRow] = []
-        if kind in _OBJECTS:
+        decisions: list[DecisionRow] = list(answer.decisions)
+        if kind in _OBJECTS and not decisions:
             about = self._claim_name(kind, name)
             found = self._sources.decisions.of(_OBJECTS[kind], about, namespace)
             decisions = [reports.row(one) for one in found]
@@ -121,14 +122,23 @@ class Answers:
     async def _node(self, _: str, name: str) -> Explanation:
         row = self._reports.inventory.of_node(name)
         if self._caches.of(Node).get(("", name)) is None or row is None:
-            raise errors.NotFound(f'nodes "{name}" not found')
+            return self._gone(nodes.NODE, name)
         return self._explained(nodes.NODE, name, row, self._reports.inventory.claim_of_node(name))
 
     async def _claim(self, _: str, name: str) -> Explanation:
         row, claim = self._reports.inventory.of_claim(name), self._caches.of(NodeClaim).get(("", name))
         if row is None or claim is None:
-            raise errors.NotFound(f'nodeclaims "{name}" not found')
+            return self._gone(nodes.CLAIM, name)
         return self._explained(nodes.CLAIM, name, row, claim)
+
+    def _gone(self, kind: str, name: str) -> Explanation:
+        """Why a node or NodeClaim was removed, from the recent decisions. Raises NotFound without one."""
+        kept = self._sources.decisions.newest(decision_log.MAX)
+        about = [one for one in kept if one.name == name or name in one.text.replace(":", " ").split()]
+        removal = next((one for one in about if one.type is DecisionType.REMOVAL), None)
+        if removal is None:
+            raise errors.NotFound(f'{kind}s "{name}" not found')
+        return nodes.gone(kind, name, removal, [reports.row(one) for one in about], self._clock.now_s())
 
     def _explained(self, kind: str, name: str, row: NodeRow, claim: NodeClaim | None) -> Explanation:
         (shown,) = self._reports.inventory.shown([row], self._reports.prices())

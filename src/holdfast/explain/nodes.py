@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.reports import Considered, Explanation, Fact, NodeRow
+from holdfast.api.reports import Considered, DecisionRow, Explanation, Fact, NodeRow
 from holdfast.core.disruption.commands import Blocker
 from holdfast.explain import claims, inventory
 from holdfast.model import reservations, wording
+from holdfast.model.decisions import Decision
 from holdfast.model.reasons import BlockedCode, ReasonCode
 from holdfast.model.reservations import Reservation
 from holdfast.state.conversion import times
@@ -17,6 +18,7 @@ from holdfast.state.conversion import times
 NODE: Final = "node"
 CLAIM: Final = "nodeclaim"
 _BLOCKERS_MAX: Final = 8
+_DECISIONS_MAX: Final = 20
 _DELETED: Final = "Its NodeClaim was deleted; the events of the NodeClaim have the cause."
 # What would let a node be disrupted, where a user can change it.
 _REMEDIES: Final[Mapping[ReasonCode | BlockedCode, str]] = {
@@ -69,6 +71,21 @@ def explain(known: NodeInput) -> Explanation:
         changes=_changes(known, claim),
         next=_next(known),
         facts=_facts(known),
+    )
+
+
+def gone(
+    kind: str, name: str, removal: Decision, decisions: Sequence[DecisionRow], now_s: int
+) -> Explanation:
+    """Of a node or NodeClaim that does not exist any more."""
+    return Explanation(
+        at=now_s,
+        kind=kind,
+        name=name,
+        what=f"The {'node' if kind == NODE else 'NodeClaim'} does not exist any more.",
+        since=removal.at_s,
+        why=(f"{removal.text}.", *removal.reasons),
+        decisions=tuple(decisions[:_DECISIONS_MAX]),
     )
 
 
