@@ -174,8 +174,8 @@ class Cloud(Protocol):
     def never(self, pool: Object, node_class: Object) -> Sequence[str]:
         """Why a NodePool and its class can never launch an instance; nothing if they can (Q-44)."""
 
-    def selected_reservations(self, node_class: Object) -> Collection[str]:
-        """The ids of the reservations that the status of a class lists, also of those that have not started."""
+    def selected_reservations(self, node_class: Object, *, upcoming: bool = False) -> Collection[str]:
+        """The ids of the started reservations that the status of a class lists; with `upcoming` also of the others."""
 
     def list_prices(self) -> Mapping[str, int]:
         """The on-demand price by instance type, in nano-USD an hour, as last read. Served from a cache."""

@@ -100,7 +100,9 @@ def test_a_missing_service_names_the_flags(kubeconfig: str) -> None:
     result = run("status", "--service", "other", KUBECONFIG=kubeconfig)
     assert result.exit_code == 3
     assert result.stderr == (
-        "holdfast status: Service kube-system/other does not exist; set --holdfast-namespace and --service to those of Holdfast\n"
+        "holdfast status: Service kube-system/other does not exist; set --holdfast-namespace and --service to those of"
+        " Holdfast. Without a leader this command computes the answer itself, with the variables of `holdfast run`:"
+        " --cluster-name: required; or set CLUSTER_NAME\n"
     )
 
 

@@ -39,7 +39,8 @@ def test_demo_fits_the_terminal_after_each_resize_and_q_restores_it() -> None:
         for columns, rows in ((80, 24), (40, 10)):
             terminal.resize(columns, rows)
             lines = terminal.until_it_fits(columns, rows)
-            assert "source " in lines[1]
+            assert "http://127" in lines[1]
+            assert "source " in lines[2]
             assert lines[-1].startswith("A larger terminal shows ")
         terminal.resize(200, 60)
         lines = terminal.until("Reservations +Log", "kubectl get nodeclaims")

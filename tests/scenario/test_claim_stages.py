@@ -198,7 +198,10 @@ def test_registered_node_has_the_taints_labels_and_annotations_of_its_claim() ->
         assert (node.metadata.labels["team"], node.metadata.labels["example.com/node"]) == ("web", "kept")
         assert node.metadata.labels[names.REGISTERED] == "true"
         assert node.metadata.annotations["example.com/node"] == "kept"
-        assert claim.metadata.annotations.items() <= node.metadata.annotations.items()
+        of_node = claim.metadata.annotations.items() - {
+            (names.EXPLANATION, claim.metadata.annotations[names.EXPLANATION])
+        }
+        assert of_node <= node.metadata.annotations.items()  # the explanation is on the NodeClaim alone
         assert set(node.metadata.finalizers) == {"example.com/kept", names.TERMINATION_FINALIZER}
         (owner,) = node.metadata.owner_references
         assert (owner.kind, owner.uid, owner.block_owner_deletion) == ("NodeClaim", claim.metadata.uid, True)

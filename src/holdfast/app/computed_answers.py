@@ -18,15 +18,13 @@ from holdfast.api.reports import (
 )
 from holdfast.app import explaining, live, settings
 from holdfast.app.answers import Address
+from holdfast.app.settings import Program
 from holdfast.explain.server import Explain
 
 
-@contextlib.asynccontextmanager
-async def opened(
-    address: Address, *, environ: Mapping[str, str], no_leader: str
-) -> AsyncIterator["ComputedAnswers"]:
-    """`no_leader`: why there is no answer of a leader. Raises Unreachable with it if the settings of `holdfast run` are
-    missing, and what prevents reading."""
+def program_of(address: Address, *, environ: Mapping[str, str], no_leader: str) -> Program:
+    """The settings of `holdfast run`. `no_leader`: why there is no answer of a leader. Raises Unreachable with it if
+    settings are missing."""
     try:
         program = settings.read({}, environ)
     except errors.InvalidInput as error:
@@ -34,11 +32,18 @@ async def opened(
             f"{no_leader}. Without a leader this command computes the answer itself, with the variables of"
             f" `holdfast run`: {error}"
         ) from error
-    program = dataclasses.replace(
+    return dataclasses.replace(
         program,
         kubeconfig=address.kubeconfig or program.kubeconfig,
         context=address.context or program.context,
     )
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    program: Program, *, environ: Mapping[str, str], no_leader: str
+) -> AsyncIterator["ComputedAnswers"]:
+    """Raises what prevents reading."""
     async with live.reading(program, environ=environ) as cluster:
         await cluster.plan()
         missing = "; ".join(cluster.notes)

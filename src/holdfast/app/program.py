@@ -380,7 +380,7 @@ class App:
         reporting = base | {"clock": ports.clock, "recorder": ports.recorder}
         return [
             (planning, 1),
-            (Slots(cluster_state=self.cluster_state, clock=ports.clock, trigger=planning.trigger), 1),
+            (self._slots(), 1),
             (self._lifecycle(planning), _CLAIM_CONCURRENCY),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), ports=ports), 1),
             (PodEvents(caches=caches, ports=ports), _NODE_CONCURRENCY),
@@ -399,6 +399,15 @@ class App:
             (ReservationExpiration(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             *self._disruption(),
         ]
+
+    def _slots(self) -> Slots:
+        return Slots(
+            cluster_state=self.cluster_state,
+            caches=self.caches,
+            cloud=self.cloud,
+            clock=self.ports.clock,
+            trigger=self._planning.trigger,
+        )
 
     def _provisioner(self) -> Provisioner:
         self._holds = SlotHolds(

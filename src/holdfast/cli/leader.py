@@ -123,16 +123,20 @@ def ask_for_completion(ctx: click.Context, question: Callable[[Answers], Awaitab
 
 
 async def _ask_or_compute(where: Address, question: Callable[[Answers], Awaitable[T]]) -> T:
+    """At a URL there is nothing to compute from: the kubeconfig may be that of another cluster."""
     try:
         return await _ask(where, question, _LIMITS)
     except answers.NO_LEADER as error:
+        if where.url:
+            raise
         no_leader = str(error)
     from holdfast.app import computed_answers  # noqa: PLC0415 - slow to import
     from holdfast.runtime import logs  # noqa: PLC0415 - only here
 
+    program = computed_answers.program_of(where, environ=os.environ, no_leader=no_leader)
     logs.configure(clock=RealClock(), level="error")
-    click.echo("No leader answers; reading the cluster and the AWS account...", err=True)
-    async with computed_answers.opened(where, environ=os.environ, no_leader=no_leader) as found:
+    click.echo("No leader answers. Reading the cluster and the AWS account.", err=True)
+    async with computed_answers.opened(program, environ=os.environ, no_leader=no_leader) as found:
         return await question(found)
 
 

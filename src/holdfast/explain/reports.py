@@ -134,7 +134,7 @@ class Reports:
     def _selected_by(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for node_class in self._caches.of(self._sources.cloud.node_classes.kind):
-            for id_ in self._sources.cloud.selected_reservations(node_class):
+            for id_ in self._sources.cloud.selected_reservations(node_class, upcoming=True):
                 found[id_].append(node_class.metadata.name)
         return {id_: sorted(classes) for id_, classes in found.items()}
 

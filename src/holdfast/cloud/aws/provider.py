@@ -112,10 +112,12 @@ class Aws:
         assert isinstance(node_class, EC2NodeClass)
         return [found.message for found in preflight.problems(pool, node_class)]
 
-    def selected_reservations(self, node_class: Object) -> Collection[str]:
+    def selected_reservations(self, node_class: Object, *, upcoming: bool = False) -> Collection[str]:
         assert isinstance(node_class, EC2NodeClass)
-        upcoming = (one.id for one in node_class.status.upcoming_capacity_reservations)
-        return {*selection.active(node_class), *upcoming}
+        started = selection.active(node_class)
+        if not upcoming:
+            return started
+        return {*started, *(one.id for one in node_class.status.upcoming_capacity_reservations)}
 
     def list_prices(self) -> Mapping[str, int]:
         return self.discovery.list_prices()

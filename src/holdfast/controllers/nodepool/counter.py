@@ -47,6 +47,8 @@ class Counter:
         self._pools, self._nodes, self._claims = caches.of(NodePool), caches.of(Node), caches.of(NodeClaim)
         self._usage = PoolUsage(nodes=self._nodes, claims=self._claims, clock=clock)
         self._counted_s: dict[Key, float] = {}  # when each NodePool was last counted
+        self._known: set[Key] = set()  # NodePools with series; those of a deleted one stay until its last NodeClaim
+        self._claims_by_pool = self._claims.index(indexes.by_node_pool)
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._pools, lambda pool: (key_of(pool),))
@@ -55,7 +57,8 @@ class Counter:
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         pool = self._pools.get(key)
-        if pool is None:
+        if pool is None and key in self._known and not any(self._claims_by_pool.get(key[1])):
+            self._known.discard(key)
             self._recorder.forget("nodepool", key[1])
         if pool is None or not self._terms.names(pool.spec.template.spec.node_class_ref):
             self._counted_s.pop(key, None)
@@ -65,6 +68,7 @@ class Counter:
         if wait_s > 0:
             return RequeueAfter(wait_s, "status.resources was counted recently")
         self._counted_s[key] = now_s
+        self._known.add(key)
         used = await self._usage.of(pool.metadata.name)
         self._measure(pool, used)
         return Done(await self._write(pool, used))

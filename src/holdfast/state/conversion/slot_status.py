@@ -58,9 +58,7 @@ class SlotReport:
         )
 
     def _entries(self, ids: Collection[str]) -> list[Entry]:
-        """Of those that have started: the status lists the others elsewhere."""
-        found = (self.ledger[id_] for id_ in sorted(ids) if id_ in self.ledger)
-        return [one for one in found if not one.upcoming]
+        return [self.ledger[id_] for id_ in sorted(ids) if id_ in self.ledger]
 
     def _slots(self, one: Entry) -> ReservationSlots:
         end_s = one.reservation.end_s
