@@ -30,14 +30,14 @@ RESERVATIONS = ReservationsReport(
     items=(
         ReservationRow(
             id=ODCR,
-            kind="on-demand",
+            kind="default",
             instance_type="m5.xlarge",
             zone="us-west-2a",
             owner="123456789012",
             state="active",
             window="open",
             total=8,
-            here=4,
+            here=3,
             elsewhere=1,
             held=1,
             releasing=1,
@@ -64,7 +64,7 @@ RESERVATIONS = ReservationsReport(
         ),
         ReservationRow(
             id=UNSELECTED,
-            kind="on-demand",
+            kind="default",
             instance_type="p5.48xlarge",
             zone="us-west-2c",
             owner="210987654321",
@@ -127,15 +127,15 @@ STATUS = StatusReport(
     pending=9,
     pending_groups=(
         PendingGroup(
-            code="SlotHeld",
-            text=f"waits for a slot of {ODCR} that is becoming free; at the latest at 02:05 UTC it is launched on demand",
+            code="WaitsForSlot",
+            text=f"reservation {ODCR} has no free slot left; the pod waits for one until 02:05 (UTC), then on-demand is launched",
             pods=8,
             examples=("shop/web-5c9d7-2xkqv", "shop/web-5c9d7-8hj2m"),
             oldest=NOW - 95,
         ),
         PendingGroup(
-            code="NoZone",
-            text="requires zone us-west-2d, and no NodePool allows it",
+            code="Requirements",
+            text="NodePool general: incompatible requirements: topology.kubernetes.io/zone In [us-west-2d]",
             pods=1,
             examples=("batch/report-1",),
             oldest=NOW - 7_200,
@@ -150,58 +150,73 @@ STATUS = StatusReport(
             key_count=1,
         ),
         FailingController(
-            controller="provisioning",
-            keys=("a", "b", "c", "d"),
+            controller="nodeclaim.lifecycle",
+            keys=("batch-0", "batch-1", "batch-2", "batch-3"),
             key_count=40,
-            problem="no plan finished for 5 minutes, so pending pods are not planned",
+            problem="keys wait, and no reconcile has completed for 640 s",
         ),
     ),
     planned_at=NOW - 12,
     reservations=3,
     slots=11,
-    slots_used=6,
+    slots_used=5,
     slots_free=3,
 )
+CLAIM = "general-c8m2p"
 POD = Explanation(
     at=NOW,
     kind="pod",
     namespace="shop",
     name="web-5c9d7-2xkqv",
-    what=f"Pending: it waits for a slot of {ODCR}.",
-    since=NOW - 95,
+    what=f"The pod is pending: it should schedule on NodeClaim {CLAIM}, planned as m5.xlarge in us-west-2a, on-demand.",
+    since=NOW - 695,
     why=(
-        f"All slots of {ODCR} are in use, and one of them is becoming free: its instance is terminating.",
-        "A slot that becomes free soon is cheaper than a new on-demand instance, so the plan waits for it.",
+        "Its instance is being launched.",
+        "Pods were pending, and no node had capacity for them.",
+        "The NodeClaim was created for 1 pod: shop/web-5c9d7-2xkqv.",
     ),
     considered=(
-        Considered(subject=BLOCK, text="the capacity block is being drained: it ends at 02:40 UTC"),
-        Considered(subject=UNSELECTED, text="no EC2NodeClass selects it"),
         Considered(
-            subject="m5.xlarge on-demand",
-            text="costs $0.19 an hour; launched at 02:05 UTC if no slot is free by then",
+            subject=f"reservation {ODCR}",
+            text="has no free slot; one becomes free when an instance in it terminates",
         ),
+        Considered(subject=f"block {BLOCK}", text="ends at 02:40 and takes no new nodes since 01:50 (UTC)"),
+        Considered(subject=f"reservation {UNSELECTED}", text="is selected by no NodePool's node class"),
     ),
     changes=(
-        "A slot of the reservation becomes free.",
-        "The NodePool general sets a shorter reservation wait.",
+        f"A slot of reservation {ODCR} that becomes free.",
+        "A reservation that does not end soon.",
+        f"A term of capacityReservationSelectorTerms that selects reservation {UNSELECTED}.",
+        "Consolidation then moves its pods, as the disruption settings of its NodePool allow.",
     ),
-    next="when a slot becomes free, at the latest at 02:05 UTC",
+    next="If the launch fails, the pod is planned again at once.",
     facts=(
-        Fact(name="NodePool", value="general"),
-        Fact(name="requests", value="cpu 3, memory 12Gi"),
-        Fact(name="priority", value="0"),
+        Fact(name="Phase", value="Pending"),
+        Fact(name="Owner", value="ReplicaSet/web-5c9d7"),
     ),
-    decisions=tuple(
+    decisions=(
+        *(
+            DecisionRow(
+                id=100 - one,
+                at=NOW - 90 * one,
+                type="launch-failed",
+                kind="NodeClaim",
+                name=CLAIM,
+                text=f"Launch of NodeClaim {CLAIM} failed: EC2 did not answer in time",
+            )
+            for one in range(1, 7)
+        ),
         DecisionRow(
-            id=100 - one,
-            at=NOW - 90 * one,
+            id=93,
+            at=NOW - 690,
             type="launch",
             kind="NodeClaim",
-            name=f"general-{one}",
-            text=f"Launches m5.xlarge in us-west-2a for {one} pods",
-            reasons=(f"{ODCR} has no free slot",),
-        )
-        for one in range(1, 8)
+            name=CLAIM,
+            text=f"Created NodeClaim {CLAIM} for 1 pod: m5.xlarge in us-west-2a, on-demand, $0.192 an hour",
+            reasons=(
+                f"reservation {ODCR} has no free slot; one becomes free when an instance in it terminates",
+            ),
+        ),
     ),
 )
 NEAR = SearchReport(

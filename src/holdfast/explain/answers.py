@@ -34,7 +34,7 @@ from holdfast.state.conversion import nodepools as pool_states
 KINDS: Final = (pods.KIND, nodes.NODE, nodes.CLAIM, nodepools.KIND, slots.KIND, jobs.KIND)
 NAMESPACED: Final = (pods.KIND, jobs.KIND)
 _OBJECTS: Final[Mapping[str, str]] = {
-    pods.KIND: "Pod",
+    pods.KIND: "NodeClaim",
     nodes.NODE: "NodeClaim",
     nodes.CLAIM: "NodeClaim",
     nodepools.KIND: "NodePool",
@@ -68,15 +68,18 @@ class Answers:
         answer = await self._by_kind[kind](namespace, name)
         decisions: list[DecisionRow] = list(answer.decisions)
         if kind in _OBJECTS and not decisions:
-            about = self._claim_name(kind, name)
-            found = self._sources.decisions.of(_OBJECTS[kind], about, namespace)
+            found = self._sources.decisions.of(_OBJECTS[kind], self._claim_name(kind, namespace, name))
             decisions = [reports.row(one) for one in found]
         return msgspec.structs.replace(answer, decisions=tuple(decisions), computed=self._sources.computed)
 
-    def _claim_name(self, kind: str, name: str) -> str:
-        if kind != nodes.NODE:
-            return name
-        claim = self._reports.inventory.claim_of_node(name)
+    def _claim_name(self, kind: str, namespace: str, name: str) -> str:
+        """The object of which decisions are shown: of a pod or a node, its NodeClaim."""
+        claim = None
+        if kind == nodes.NODE:
+            claim = self._reports.inventory.claim_of_node(name)
+        elif kind == pods.KIND:
+            pod = self._caches.of(Pod).get((namespace, name))
+            claim = self._reports.pod_input(pod).claim if pod is not None else None
         return claim.metadata.name if claim is not None else name
 
     # --- Pods and Jobs ----------------------------------------------------------------------------------

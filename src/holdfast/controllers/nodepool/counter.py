@@ -47,7 +47,9 @@ class Counter:
         self._pools, self._nodes, self._claims = caches.of(NodePool), caches.of(Node), caches.of(NodeClaim)
         self._usage = PoolUsage(nodes=self._nodes, claims=self._claims, clock=clock)
         self._counted_s: dict[Key, float] = {}  # when each NodePool was last counted
-        self._known: set[Key] = set()  # NodePools with series; those of a deleted one stay until its last NodeClaim
+        self._known: set[Key] = (
+            set()
+        )  # NodePools with series; those of a deleted one stay until its last NodeClaim
         self._claims_by_pool = self._claims.index(indexes.by_node_pool)
 
     def watch(self, controller: Controller) -> None:
