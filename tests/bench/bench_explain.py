@@ -74,7 +74,9 @@ async def measure() -> None:
     )
     print(f"{'request':44}{'first':>10}{'again':>10}{'longest pause':>16}{'sent':>10}")
     async with health.serve(
-        application(explain, page=True, clock=RealClock()), host=explaining.LOOPBACK, port=0
+        application(explain, page=True, clock=RealClock(), only_local_hosts=True),
+        host=explaining.LOOPBACK,
+        port=0,
     ) as port:
         for path in PATHS:
             await row(f"http://{explaining.LOOPBACK}:{port}", path)

@@ -177,6 +177,20 @@ def test_api_listens_on_loopback_only(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
+def test_api_for_the_cluster_accepts_the_host_of_the_api_server(tmp_path: Path) -> None:
+    """The service proxy of a real API server forwards the Host header that its client sent."""
+
+    async def program(env: ProcessEnvironment) -> None:
+        replica = await env.start("--api-bind-address", "0.0.0.0")  # noqa: S104 - as in a pod
+        await replica.wait_for_log("acquired lease")
+        async with asking(replica) as api:
+            await _until_ready(env, api)
+            host = "0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com"
+            assert (await api.get("/api/v1/status", Host=host))[0] == 200
+
+    run(program, tmp_path)
+
+
 def test_replica_without_the_lease_does_not_answer(tmp_path: Path) -> None:
     async def program(env: ProcessEnvironment) -> None:
         first = await env.start()

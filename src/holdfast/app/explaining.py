@@ -1,6 +1,7 @@
 """Connects the JSON API and the page to a running `App`."""
 
 import contextlib
+import ipaddress
 from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Final
@@ -48,7 +49,8 @@ async def serving(explain: Explain, app: App, *, host: str, port: int, page: boo
     """Serves the JSON API inside the block and yields the port."""
     task = app.supervisor.start("explain", explain.run)
     try:
-        application = server.application(explain, page=page, clock=RealClock())
+        is_loopback = bool(host) and ipaddress.ip_address(host).is_loopback
+        application = server.application(explain, page=page, clock=RealClock(), only_local_hosts=is_loopback)
         async with health.serve(application, host=host, port=port) as bound:
             yield bound
     finally:

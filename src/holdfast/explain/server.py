@@ -1,8 +1,9 @@
 """Serves the JSON API, the page and a stream of updates. Read-only.
 
-A replica that does not lead answers 503: it knows no plan. Behind a Service, the client asks again. Requests with a
-foreign Host header are refused, so that a web page in a browser on the same computer cannot read the API by DNS
-rebinding; there are no CORS headers.
+A replica that does not lead answers 503: it knows no plan. Behind a Service, the client asks again. There are no CORS
+headers. On loopback, requests with a foreign Host header are refused, so that a web page in a browser on the same computer
+cannot read the API by DNS rebinding. In a cluster they are not: the service proxy of the API server forwards the Host of
+the API server, which is a public name.
 """
 
 import asyncio
@@ -74,10 +75,13 @@ class Explain:
             await self.sources.clock.sleep(_SAMPLE_S)
 
 
-def application(explain: Explain, *, page: bool, clock: Clock) -> web.Application:
-    """`page`: whether the web page is served beside the JSON API. `clock`: the readers' time; that of a demo is faster."""
+def application(explain: Explain, *, page: bool, clock: Clock, only_local_hosts: bool) -> web.Application:
+    """`page`: whether the web page is served beside the JSON API. `clock`: the readers' time; that of a demo is faster.
+    `only_local_hosts`: whether requests for another site are refused."""
     api = _Api(explain, clock)
-    app = web.Application(middlewares=[_guard])
+    app = web.Application(
+        middlewares=[*([_refuse_foreign_hosts] if only_local_hosts else []), _errors_as_json]
+    )
     app.add_routes(
         [
             web.get("/api/v1/status", api.status),
@@ -271,11 +275,16 @@ class _Updates:
 
 
 @web.middleware
-async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Checks the Host header, and turns errors into JSON with the status that they mean."""
+async def _refuse_foreign_hosts(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if not is_local(request.host):
+        return _error(421, "the Host header names another site")
+    return await handler(request)
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors have the status that they mean."""
     try:
-        if not is_local(request.host):
-            return _error(421, "the Host header names another site")
         return await handler(request)
     except errors.InvalidInput as error:
         return _error(400, str(error))
