@@ -4,7 +4,7 @@ A row is built again only when its NodeClaim or Node changed. Prices are looked 
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -15,10 +15,10 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.reports import NodeRow
-from holdfast.model.offerings import InstanceType
 from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
+from holdfast.state.cluster.node_prices import Prices
 from holdfast.state.conversion import claims, pod_states, times
 
 LAUNCHING: Final = "launching"
@@ -30,44 +30,14 @@ _WAITING: Final = "waiting"
 _BUILT_AT_ONCE: Final = 500  # rows, in about 5 ms
 _NANO: Final = 1_000_000_000
 
-Types = Mapping[str, tuple[InstanceType, ...]]  # by name of node class
+
+def paid_nano(prices: Prices, capacity_type: str, instance_type: str, zone: str) -> int | None:
+    """What a node costs in addition to reservations: 0 in a slot. None: unknown."""
+    return 0 if capacity_type == names.RESERVED else prices.nano(capacity_type, instance_type, zone)
 
 
 def usd(nano: int) -> float:
     return round(nano / _NANO, 6)
-
-
-class Prices:
-    """What nodes cost an hour, by instance type, zone and capacity type."""
-
-    def __init__(self, types: Iterable[tuple[InstanceType, ...]], list_prices: Mapping[str, int]) -> None:
-        self._types = [{one.name: one for one in found} for found in types]
-        self._list_prices = list_prices
-        self._spot: dict[tuple[str, str], int | None] = {}
-
-    def list_price_nano(self, instance_type: str) -> int | None:
-        return self._list_prices.get(instance_type)
-
-    def nano(self, capacity_type: str, instance_type: str, zone: str) -> int | None:
-        """0 in a slot: the reservation is paid for anyway. None: unknown."""
-        if capacity_type == names.RESERVED:
-            return 0
-        if capacity_type == names.SPOT:
-            return self._spot_nano(instance_type, zone)
-        return self._list_prices.get(instance_type)
-
-    def _spot_nano(self, instance_type: str, zone: str) -> int | None:
-        key = (instance_type, zone)
-        if key not in self._spot:
-            found = (
-                offering.price_nano_usd_per_hour
-                for types in self._types
-                if instance_type in types
-                for offering in types[instance_type].offerings
-                if offering.capacity_type == names.SPOT and offering.zone == zone
-            )
-            self._spot[key] = next(found, None)
-        return self._spot[key]
 
 
 class Inventory:
@@ -132,7 +102,7 @@ class Inventory:
     def shown(self, rows: Iterable[NodeRow], prices: Prices) -> Iterator[NodeRow]:
         """The rows with their pods and prices."""
         for row in rows:
-            nano = prices.nano(row.capacity_type, row.instance_type, row.zone)
+            nano = paid_nano(prices, row.capacity_type, row.instance_type, row.zone)
             yield msgspec.structs.replace(
                 row, pods=len(self.pods_on(row.name)), usd_per_hour=None if nano is None else usd(nano)
             )

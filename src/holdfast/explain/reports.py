@@ -38,11 +38,12 @@ from holdfast.api.reports import (
 from holdfast.core.reservations.ledger import Entry
 from holdfast.explain import claims, inventory, pods, reservations
 from holdfast.explain.idle_history import IdleHistory
-from holdfast.explain.inventory import Inventory, Prices, usd
+from holdfast.explain.inventory import Inventory, paid_nano, usd
 from holdfast.explain.pods import PodInput
 from holdfast.explain.sources import Sources
 from holdfast.model.decisions import Decision, DecisionType
 from holdfast.runtime import decision_log, indexes
+from holdfast.state.cluster.node_prices import NodePrices, Prices
 from holdfast.state.conversion import times
 
 GROUPS_MAX: Final = 500
@@ -98,7 +99,7 @@ class Reports:
         self.idle = IdleHistory()
         self._pods_by_uid = sources.caches.of(Pod).index(indexes.by_uid)
         self._listed: tuple[float, ReservationsReport] | None = None  # when it was built
-        self._prices: tuple[object, Prices] | None = None
+        self._prices = NodePrices(sources.cluster_state, sources.cloud)
 
     # --- Reservations -----------------------------------------------------------------------------------
 
@@ -149,12 +150,7 @@ class Reports:
     # --- Nodes ------------------------------------------------------------------------------------------
 
     def prices(self) -> Prices:
-        """Built again when the catalog or the prices change."""
-        types, list_prices = self._cluster_state.types, self._sources.cloud.list_prices()
-        key = (tuple(map(id, types.values())), list_prices)
-        if self._prices is None or self._prices[0] != key:
-            self._prices = (key, Prices(types.values(), list_prices))
-        return self._prices[1]
+        return self._prices.current()
 
     async def nodes(self, query: NodeQuery) -> NodesReport:
         await self.inventory.see_changed()
@@ -368,7 +364,7 @@ def _node_groups(kinds: _Kinds, prices: Prices) -> Iterator[NodeGroup]:
     for (capacity_type, zone, pool, instance_type), number in kinds.items():
         key = (capacity_type, zone, pool)
         counts[key] += number
-        nano[key] += number * (prices.nano(capacity_type, instance_type, zone) or 0)
+        nano[key] += number * (paid_nano(prices, capacity_type, instance_type, zone) or 0)
     for key in sorted(counts)[:GROUPS_MAX]:
         capacity_type, zone, pool = key
         yield NodeGroup(
@@ -384,10 +380,7 @@ def _costs(kinds: _Kinds, prices: Prices, listed: ReservationsReport) -> Costs:
     nano: Counter[str] = Counter()
     unknown = 0
     for (capacity_type, zone, _, instance_type), number in kinds.items():
-        if capacity_type == names.RESERVED:
-            price = prices.list_price_nano(instance_type)
-        else:
-            price = prices.nano(capacity_type, instance_type, zone)
+        price = prices.nano(capacity_type, instance_type, zone)
         nano[capacity_type] += number * (price or 0)
         unknown += number if price is None else 0
     return Costs(

@@ -9,10 +9,11 @@ from holdfast.api.reports import NodeRow, ReservationRow, SlotUse
 from holdfast.core.reservations import idle_cost
 from holdfast.core.reservations.ledger import Entry
 from holdfast.explain import inventory
-from holdfast.explain.inventory import Prices, usd
+from holdfast.explain.inventory import usd
 from holdfast.model import reservations
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Draining, Ended, Reclaiming, Reservation, Upcoming
+from holdfast.state.cluster.node_prices import Prices
 
 _WINDOWS: Final[Mapping[type[object], str]] = {
     Upcoming: "upcoming",

@@ -10,11 +10,11 @@ from typing import Final
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.metrics import node_groups
-from holdfast.model.offerings import InstanceType
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.metrics import Metric
 from holdfast.state.cluster.cluster_state import ClusterState
+from holdfast.state.cluster.node_prices import NodePrices
 
 COST: Final = "karpenter_nodepools_cost_total"
 ERRORS: Final = "karpenter_nodepools_cost_tracker_errors_total"
@@ -33,30 +33,30 @@ METRICS: Final = (
 )
 _NANO: Final = 10**9
 
-Types = tuple[InstanceType, ...]
-
 
 class Costs:
     def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
         self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
-        self._cloud = ports.cloud
         self._clock = ports.clock
         self._recorder = ports.recorder
-        self._by_name: dict[str, tuple[Types, dict[str, InstanceType]]] = {}  # by NodePool
+        self._prices = NodePrices(cluster_state, ports.cloud)
         self._unknown: set[str] = set()  # NodeClaims whose price is not known, by uid
 
     async def export(self) -> None:
         paid: defaultdict[tuple[str, ...], float] = defaultdict(float)
         slots: defaultdict[tuple[str, ...], float] = defaultdict(float)
         count: defaultdict[tuple[str, ...], float] = defaultdict(float)
-        unknown = set()
+        unknown, current = set(), self._prices.current()
         for number, claim in enumerate(tuple(self._claims), start=1):
             if not claim.status.provider_id or not self._cluster_state.is_ours(claim.spec.node_class_ref):
                 continue
             pool = claim.metadata.labels.get(names.NODEPOOL, "")
             capacity_type = claim.metadata.labels.get(names.CAPACITY_TYPE, "")
-            price_nano = self._price(pool, capacity_type, claim)
+            labels = claim.metadata.labels
+            price_nano = current.nano(
+                capacity_type, labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, "")
+            )
             count[pool, capacity_type] += 1
             prices = slots if capacity_type == names.RESERVED else paid
             prices[pool,] += (price_nano or 0) / _NANO
@@ -69,21 +69,3 @@ class Costs:
         self._unknown = unknown
         for metric, found in ((COST, paid), (SLOTS_COST, slots), (NODES, count)):
             self._recorder.replace(metric, found)
-
-    def _price(self, pool: str, capacity_type: str, claim: NodeClaim) -> int | None:
-        labels = claim.metadata.labels
-        name = labels.get(names.INSTANCE_TYPE, "")
-        if capacity_type != names.SPOT:
-            return self._cloud.list_prices().get(name)
-        found = self._types(pool).get(name)
-        for offering in found.offerings if found is not None else ():
-            if (offering.capacity_type, offering.zone) == (names.SPOT, labels.get(names.ZONE)):
-                return offering.price_nano_usd_per_hour
-        return None
-
-    def _types(self, pool: str) -> dict[str, InstanceType]:
-        types = self._cluster_state.last_types(pool)
-        known = self._by_name.get(pool)
-        if known is None or known[0] is not types:
-            known = self._by_name[pool] = (types, {one.name: one for one in types})
-        return known[1]

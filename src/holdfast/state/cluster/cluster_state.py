@@ -184,10 +184,6 @@ class ClusterState:
         """Which slots are free, without the rest of the snapshot."""
         return ledger.ledger(await self.slots(), self._ledger_lag_s)
 
-    def last_types(self, pool: str) -> tuple[InstanceType, ...]:
-        """The instance types of a NodePool in the last snapshot."""
-        return self._supplied.types.get(pool, ())
-
     async def slots(self, max_age_s: float | None = None) -> Snapshot:
         """The part of the snapshot that the count of slots needs."""
         counted = await self._count(max_age_s)
