@@ -12,7 +12,7 @@ import charts
 import generate_chart_readme
 import git_version
 from holdfast.api import documents
-from holdfast.app import program, settings
+from holdfast.app import declared_metrics, settings
 from holdfast.runtime import metrics
 
 FILES: Final = ("defaults", "everything", "karpenter")
@@ -472,7 +472,7 @@ PROMQL_WORDS: Final = frozenset(
     {"abs", "absent", "and", "by", "histogram_quantile", "increase", "max", "on", "or", "rate", "sum", "time"}
 )
 OF_PROMETHEUS: Final = {"job", "namespace", "pod", "le"}  # labels that a scrape or a histogram adds
-DECLARED: Final = {one.name: one for one in (*metrics.ENGINE, *program._METRICS)}
+DECLARED: Final = {one.name: one for one in (*metrics.ENGINE, *declared_metrics.METRICS)}
 
 
 def expressions(objects: list[dict[str, Any]]) -> list[str]:

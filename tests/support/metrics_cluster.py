@@ -13,7 +13,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.app import program
+from holdfast.app import declared_metrics
 from holdfast.app.program import App
 from holdfast.app.settings import Settings
 from holdfast.runtime import metrics
@@ -115,7 +115,7 @@ def app(nodes: int, pods_each: int, settings: Settings = app_environment.SETTING
 def record_everything(found: App) -> None:
     """Gives every counter and histogram the series that a busy cluster with 20 NodePools has."""
     controllers = tuple(one.name for one in found.controllers)
-    for metric in (*metrics.ENGINE, *program._METRICS):
+    for metric in (*metrics.ENGINE, *declared_metrics.METRICS):
         if metric.kind == "gauge":
             continue
         for row in _series(metric, controllers):

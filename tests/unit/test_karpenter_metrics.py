@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.app import program
+from holdfast.app import declared_metrics
 from holdfast.controllers import claim_end
 from holdfast.runtime import metrics
 from objects import nodeclaim
@@ -17,7 +17,7 @@ from objects import nodeclaim
 KARPENTER: Final[dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "data/karpenter_metrics.json").read_text()
 )["metrics"]
-DECLARED: Final = {one.name: one for one in (*metrics.ENGINE, *program._METRICS)}
+DECLARED: Final = {one.name: one for one in (*metrics.ENGINE, *declared_metrics.METRICS)}
 # Metrics of features that Holdfast does not have.
 MISSING: Final = {
     "controller_runtime_reconcile_timeouts_total",  # reconciles have no timeout

@@ -12,12 +12,11 @@ from importlib import metadata
 from typing import Any, Final, Protocol
 
 from holdfast import errors, fence
-from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
 from holdfast.api.storage import VolumeAttachment
+from holdfast.app import declared_metrics
 from holdfast.app.settings import Settings
-from holdfast.cloud.aws import metrics as aws_metrics
 from holdfast.cloud.aws.catalog import labels as aws_labels
 from holdfast.cloud.aws.client.calls import Calls, Clients, Executor
 from holdfast.cloud.aws.client.ec2_clock import Ec2Clock
@@ -27,18 +26,13 @@ from holdfast.cloud.aws.instances.queue import Queue
 from holdfast.cloud.aws.launch.templates import LaunchContext
 from holdfast.cloud.aws.nodeclass.identity import Given, Identity
 from holdfast.cloud.aws.provider import Aws
-from holdfast.controllers import claim_end, claim_writing, instance_status
 from holdfast.controllers.disruption import queue as disruption_queue
-from holdfast.controllers.disruption import reporter as disruption_reporter
 from holdfast.controllers.disruption.loop import Disruption
 from holdfast.controllers.instance_status import InstanceStatuses
 from holdfast.controllers.interruption import Interruption
-from holdfast.controllers.metrics import exporters
-from holdfast.controllers.metrics.conditions import ClassNames
 from holdfast.controllers.metrics.exporters import Exporters
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
-from holdfast.controllers.nodeclaim import reboot, registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
@@ -55,7 +49,6 @@ from holdfast.controllers.nodeclass import status as nodeclass_status
 from holdfast.controllers.nodepool import counter
 from holdfast.controllers.nodepool import hash as nodepool_hash
 from holdfast.controllers.nodepool import status as nodepool_status
-from holdfast.controllers.provisioning import provisioner
 from holdfast.controllers.provisioning.provisioner import Provisioner
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
@@ -76,7 +69,7 @@ from holdfast.runtime.clock import ProgramClock
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.lease import Election
 from holdfast.runtime.manager import Manager
-from holdfast.runtime.metrics import Metric, Metrics
+from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.outages import Outage
 from holdfast.runtime.recorder import KubeRecorder
 from holdfast.runtime.results import Reconciler
@@ -89,39 +82,6 @@ _CLAIM_CONCURRENCY: Final = 1000
 _NODE_CONCURRENCY: Final = 100
 _COMMAND_CONCURRENCY: Final = 100
 _NOTICE_CONCURRENCY: Final = 10
-_BUILD: Final = "karpenter_build_info"
-_SYNCED: Final = "karpenter_cluster_state_synced"
-_UNSYNCED: Final = "karpenter_cluster_state_unsynced_time_seconds"
-_NODES: Final = "karpenter_cluster_state_node_count"
-_CLOCK: Final = "holdfast_clock_offset_seconds"
-_CLOCK_REPORTED: Final = "holdfast_clock_reported_offset_seconds"
-_CLASSES: Final = ClassNames("ec2nodeclass", EC2NodeClass.label)
-_METRICS: Final = (
-    Metric(
-        _BUILD,
-        "gauge",
-        "1, with the version of this program; Karpenter's other labels are empty.",
-        ("version", "goversion", "goarch", "commit"),
-    ),
-    Metric(_SYNCED, "gauge", "1 when every watch cache is filled."),
-    Metric(_UNSYNCED, "gauge", "Seconds since the start while a watch cache is not filled, else 0."),
-    Metric(_NODES, "gauge", "Nodes in the cluster, also those that Holdfast did not launch."),
-    Metric(_CLOCK, "gauge", "Seconds a server's clock is ahead of this process's, as applied.", ("server",)),
-    Metric(_CLOCK_REPORTED, "gauge", "The same offset by the server's last response.", ("server",)),
-    *provisioner.METRICS,
-    *claim_end.METRICS,
-    *claim_writing.METRICS,
-    *instance_status.METRICS,
-    *disruption_queue.METRICS,
-    *disruption_reporter.METRICS,
-    *registration.METRICS,
-    *claim_termination.METRICS,
-    *reboot.METRICS,
-    *node_termination.METRICS,
-    *counter.METRICS,
-    *exporters.metrics(aws_labels.WELL_KNOWN_LABELS, _CLASSES),
-    *aws_metrics.METRICS,
-)
 
 
 # --- The program --------------------------------------------------------------------------------------
@@ -183,7 +143,7 @@ class App:
         self._read_only = read_only
         self.kubernetes_version = settings.kubernetes_version  # changes when the cluster is upgraded
         self._after_sync = after_sync
-        self.metrics = Metrics(_METRICS, strict=settings.strict)
+        self.metrics = Metrics(declared_metrics.METRICS, strict=settings.strict)
         self._clock = clock = ProgramClock(adapters.clock)
         ids = adapters.ids
         self._ec2_clock = Ec2Clock(clock)
@@ -340,7 +300,7 @@ class App:
             caches=self.caches,
             ports=self.ports,
             class_kind=self.settings.ownership.kind,
-            classes=_CLASSES,
+            classes=declared_metrics.CLASSES,
             leads=lambda: self.manager.is_controlling,
             undecided=lambda: self._planning.first_seen_s,
             per_object=self.settings.metrics_per_object,
@@ -349,17 +309,17 @@ class App:
     def refresh_gauges(self) -> None:
         """Sets the gauges of the process."""
         none = dict.fromkeys(("goversion", "goarch", "commit"), "")
-        self.recorder.gauge(_BUILD, none | {"version": metadata.version("holdfast")}, 1)
-        self.recorder.gauge(_SYNCED, {}, float(not self.manager.unready()))
-        self.recorder.gauge(_UNSYNCED, {}, self.manager.unsynced_s)
-        self.recorder.gauge(_NODES, {}, len(self.caches.of(Node)))
+        self.recorder.gauge(declared_metrics.BUILD, none | {"version": metadata.version("holdfast")}, 1)
+        self.recorder.gauge(declared_metrics.SYNCED, {}, float(not self.manager.unready()))
+        self.recorder.gauge(declared_metrics.UNSYNCED, {}, self.manager.unsynced_s)
+        self.recorder.gauge(declared_metrics.NODES, {}, len(self.caches.of(Node)))
         clock, ec2_clock = self._clock, self._ec2_clock
         for server, used_s, reported_s in (
             ("kubernetes", clock.offset_s, clock.api_server.reported_s),
             ("ec2", ec2_clock.offset_s, ec2_clock.reported_s),
         ):
-            self.recorder.gauge(_CLOCK, {"server": server}, used_s)
-            self.recorder.gauge(_CLOCK_REPORTED, {"server": server}, reported_s)
+            self.recorder.gauge(declared_metrics.CLOCK, {"server": server}, used_s)
+            self.recorder.gauge(declared_metrics.CLOCK_REPORTED, {"server": server}, reported_s)
 
     def _controller(self, reconciler: WatchingReconciler, concurrency: int) -> Controller:
         controller = Controller(
