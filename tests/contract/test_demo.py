@@ -9,8 +9,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 
 from holdfast.api.nodes import Node
@@ -77,6 +79,15 @@ async def nodes(config: Path) -> list[Node]:
         await transport.aclose()
 
 
+async def status(page: str) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as session:
+        async with session.get(page) as answer:
+            assert (answer.status, answer.content_type) == (200, "text/html")
+        async with session.get(f"{page}/api/v1/status") as answer:
+            found: dict[str, Any] = await answer.json()
+            return found
+
+
 def server(config: Path) -> str:
     return kubeconfig.load([config], environ={}, clock=RealClock()).server.url
 
@@ -97,13 +108,14 @@ def test_pods_run_in_reserved_slots_and_sigint_removes_everything() -> None:
             found = await nodes(config)
             assert {n.metadata.labels["karpenter.sh/capacity-type"] for n in found} == {"reserved"}
             assert len(found) == 3
-            kubernetes = server(config)
-            assert is_open(aws)
-            assert is_open(kubernetes)
+            kubernetes, page = server(config), (await running.until(r"Page +(http://127\.0\.0\.1:\d+)$"))[1]
+            assert environ["HOLDFAST_SERVER"] == page
+            assert {"reserved"} == {one["capacityType"] for one in (await status(page))["groups"]}
+            urls = (aws, kubernetes, page)
+            assert all(map(is_open, urls))
             assert await running.interrupt() == 0
             assert not config.parent.exists()
-            assert not is_open(aws)
-            assert not is_open(kubernetes)
+            assert not any(map(is_open, urls))
 
     asyncio.run(main())
 
