@@ -336,20 +336,38 @@ async def node_on_spot_that_ec2_interrupts(env: AppEnvironment) -> Explanation:
     return await ask(env, "nodeclaim", min(claim.metadata.name for claim in await env.claims()))
 
 
+async def node_with_a_pod_that_consolidation_moved_recently(env: AppEnvironment) -> Explanation:
+    """Consolidation moves `small` to the node of `large`. Without `large` a cheaper node would do, but not yet."""
+    await env.node_class()
+    allowed = [instance_types("m5.large", "c5.large"), capacity_types("on-demand")]
+    every = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+    await env.node_pool(requirements=allowed, disruption=every)
+    await env.deploy("small", 2, cpu="900m", memory="1Gi")
+    await env.until_running(2, "small")
+    await env.deploy("large", 1, cpu="900m", memory="5Gi")
+    await env.until_running(1, "large")
+    await env.scale("small", 1)
+    await env.until(lambda: _has_nodes(env, 1), within_s=600)
+    await env.scale("large", 0)
+    await env.sleep(40)
+    return await ask_node(env)
+
+
+async def _has_nodes(env: AppEnvironment, count: int) -> bool:
+    return len(await env.nodes()) == count
+
+
 async def node_that_consolidation_removed(env: AppEnvironment) -> Explanation:
     await env.one_node("on-demand")
     (node,) = await env.nodes()
     await env.scale("web", 0)
-    await env.until(lambda: _is_empty(env), within_s=600)
+    await env.until(lambda: _has_nodes(env, 0), within_s=600)
     return await ask(env, "node", node.metadata.name)
-
-
-async def _is_empty(env: AppEnvironment) -> bool:
-    return not await env.nodes()
 
 
 SITUATIONS: Final = (
     node_that_consolidation_removed,
+    node_with_a_pod_that_consolidation_moved_recently,
     pod_in_a_slot,
     node_on_demand_beside_a_full_reservation,
     node_on_demand_in_another_zone_than_the_reservation,
