@@ -253,7 +253,7 @@ def test_kinds_are_spelled_as_with_kubectl(server: LeaderServer, words: list[str
     result = ask(server, "explain", *words, "--namespace", "shop")
     assert result.exit_code == 0
     assert result.stdout.startswith(
-        "pod shop/web-5c9d7-2xkqv\n  Pending: it waits for a slot of cr-0a1b2c3d4e5f60718.\n"
+        "pod shop/web-5c9d7-2xkqv\n  The pod is pending: it should schedule on NodeClaim general-c8m2p"
     )
 
 
@@ -385,7 +385,7 @@ def test_hostile_texts_are_escaped_in_documents(server: LeaderServer, form: str)
 def test_wide_shows_all_decisions(server: LeaderServer) -> None:
     assert "older decisions" in explain_pod(server).stdout
     wide = explain_pod(server, "-o", "wide").stdout
-    assert wide.count("Launches m5.xlarge") == 7
+    assert wide.count("Launch of NodeClaim") + wide.count("Created NodeClaim") == 7
     assert "older decisions" not in wide
 
 
