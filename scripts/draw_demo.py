@@ -23,7 +23,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = ROOT / "docs/images/demo.svg"
-COLUMNS, LINES = 102, 42
+COLUMNS, LINES = 102, 43
 DEMO: Final = (sys.executable, "-m", "holdfast", "demo", "--for", "6m", "--folder", "/tmp/holdfast-demo")  # noqa: S108 - shown
 UPDATED: Final = "\x1b[?2026l"  # the end of each update of the screen
 CLEAR: Final = "\x1b[2J"

@@ -106,7 +106,8 @@ class _Demo:
         self._speed = speed
         self._for_s = for_s
         self._has_story = story
-        program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).is_file() else "holdfast"
+        called = Path(sys.argv[0])
+        program = shlex.quote(sys.argv[0]) if called.name == "holdfast" else "holdfast"
         self._tips = (f"{program} reservations", *(_TIPS if story else _TIPS_WITHOUT_STORY))
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._began_s: float | None = None  # when all NodePools were Ready
