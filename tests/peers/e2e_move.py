@@ -178,9 +178,17 @@ def make_states(fleet: Fleet, wave: str) -> None:
         lambda: [is_true(one, "Launched") for one in arena.claims("unregistered")] == [True],
         "the instance runs without a node",
     )
+    # Karpenter counts every five seconds, and not while a NodeClaim waits for its launch.
+    arena.until(lambda: nodes_in_status(arena, "unregistered") == 1, "the instance is counted")
     arena.now(lambda: region.faults.add(THROTTLED))
     arena.create(workload("launching", 1))
     arena.until(lambda: arena.claims("launching"), "a NodeClaim waits for its launch")
+
+
+def nodes_in_status(arena: Arena, name: str) -> int:
+    found = arena.get("NodePool", name)
+    assert found is not None
+    return int(found["status"].get("nodes", 0))
 
 
 def replacement_is_ready(arena: Arena, name: str) -> bool:
