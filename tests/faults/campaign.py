@@ -123,12 +123,13 @@ def sample(every: list[Pair], count: int, seed: int) -> list[Pair]:
 class Campaign:
     step_calls: StepCalls
     seed: int
-    ends_s: float  # on the loop's clock
+    time_s: float  # from the moment on that the first sandbox is up
     tell: Tell = lambda _: None
     keep: Keep = lambda _: None
     outcome: Outcome = field(default_factory=Outcome)
     todo: list[Pair] = field(default_factory=list)
     suspects: list[Round] = field(default_factory=list)
+    _ends_s: float = float("inf")  # on the loop's clock
     _tries: Counter[Pair] = field(default_factory=Counter)
     _idle: int = 0  # steps in a row that were run for no fault
     _number: int = 0
@@ -141,7 +142,7 @@ class Campaign:
     @property
     def is_over(self) -> bool:
         done = not self.todo and not self.suspects
-        return done or asyncio.get_running_loop().time() >= self.ends_s
+        return done or asyncio.get_running_loop().time() >= self._ends_s
 
     async def work(self, worker: int) -> None:
         """Runs rounds in sandboxes of its own, until nothing is left or the time is over."""
@@ -149,6 +150,7 @@ class Campaign:
         while not self.is_over:
             async with environment.serving(slots=slots) as made:
                 await begin(made)
+                self._ends_s = min(self._ends_s, asyncio.get_running_loop().time() + self.time_s)
                 healthy = True
                 while healthy and not self.is_over:
                     healthy = await self._next(made, worker)
@@ -303,7 +305,7 @@ async def run(
     keep: Keep = lambda _: None,
 ) -> Outcome:
     """Injects as many of the faults as the time allows, in an order from the seed."""
-    campaign = Campaign(step_calls, seed, asyncio.get_running_loop().time() + time_s, tell, keep)
+    campaign = Campaign(step_calls, seed, time_s, tell, keep)
     campaign.begin(chosen)
     campaign.outcome.left = len(chosen)
     async with asyncio.TaskGroup() as group:

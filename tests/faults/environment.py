@@ -166,7 +166,7 @@ class FaultEnvironment(process_environment.ProcessEnvironment):
         server = urlsplit(self.sandbox.address.url)
         kube = Proxy(
             Upstream(str(server.hostname), server.port or 0, self.sandbox.address.trust()),
-            calls.of_kubernetes, number, tls=_server_tls(self._tls_files), on_call=count,
+            calls.of_kubernetes, number, tls=server_tls(self._tls_files), on_call=count,
         )  # fmt: skip
         cloud = urlsplit(self.sandbox.aws_url)
         aws = Proxy(
@@ -355,7 +355,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"message": str(found)}
 
 
-def _server_tls(made: certificates.Certificates) -> ssl.SSLContext:
+def server_tls(made: certificates.Certificates) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"

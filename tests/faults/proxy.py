@@ -25,6 +25,7 @@ DRIP_S: Final = 3.0
 _DRIP_PIECES: Final = 12
 _BUFFER: Final = 2**26  # of the largest line that is read
 _HOST: Final = "127.0.0.1"
+_ACCEPTED_ROUNDS: Final = 3  # of the event loop, from an accepted connection to its transport
 _EXPIRED: Final = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
     b'"message":"too old resource version","reason":"Expired","code":410}}\n'
@@ -140,7 +141,7 @@ class Proxy:
         if self._server is None:
             return
         server, self._server = self._server, None
-        server.close()
+        await _close(server)
         for link in list(self._links):
             wire.reset(link.writer)
         await asyncio.sleep(REFUSED_S)
@@ -157,7 +158,7 @@ class Proxy:
             yield self
         finally:
             if self._server is not None:
-                self._server.close()
+                await _close(self._server)
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -342,6 +343,17 @@ class Proxy:
             case _:
                 wire.reset(link.writer)
                 raise _Done
+
+
+async def _close(server: asyncio.Server) -> None:
+    """Python 3.11 never closes a connection that was accepted just before its server was closed. So no more are accepted
+    first, and those that were get their transport."""
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    for _ in range(_ACCEPTED_ROUNDS):
+        await asyncio.sleep(0)
+    server.close()
 
 
 def _epoch(answer: Answer, otherwise_s: float) -> float:

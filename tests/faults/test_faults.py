@@ -1,16 +1,19 @@
 """A bounded part of `make faults`: real processes, faults between them and their endpoints, from fixed seeds."""
 
 import asyncio
+import gc
 import json
 import random
+import socket
 from typing import Any
 
 import pytest
 
-from faults import calls, campaign, damage, environment, kills, pauses, steps, views
+from faults import calls, campaign, damage, environment, kills, pauses, proxy, steps, views
 from faults.calls import Call
 from faults.damage import Kind
 from faults.wire import Answer, Request
+from holdfast.sim.api.serving import certificates
 
 SEED = 1
 FAULTS = 24
@@ -110,3 +113,20 @@ def test_replaced_answer_has_an_error_status(kind: Kind) -> None:
     answer = damage.replacement(kind, random.Random(1))
     assert answer.status >= 300
     assert isinstance(answer, Answer)
+
+
+@pytest.mark.parametrize("rounds", range(5))
+def test_connection_that_was_just_accepted_is_closed_with_its_server(rounds: int) -> None:
+    """`rounds`: of the event loop between the connection and the end of the server."""
+
+    async def main() -> None:
+        tls = environment.server_tls(certificates.make("127.0.0.1"))
+        upstream = proxy.Upstream("127.0.0.1", 1)
+        async with proxy.Proxy(upstream, calls.of_kubernetes, 0, tls=tls).serving() as served:
+            client = socket.create_connection(("127.0.0.1", served.port))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+        client.close()
+
+    asyncio.run(main())
+    gc.collect()
