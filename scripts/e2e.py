@@ -47,6 +47,8 @@ NEWER = (
     # WatchList is off by default; clients fall back to a list and a watch.
     "test_sim_api_watch.py::test_watchlist_ends_its_initial_events_with_a_bookmark[real]",
 )
+# Real programs mostly wait. The tests of one file need their order.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile")
 NEEDED = [
     "etcd",
     "kube-apiserver",
@@ -65,7 +67,7 @@ def main(words: Sequence[str] = ()) -> int:
         return _main_oldest()
     if code := build_peers.main(NEEDED):
         return code
-    return asyncio.run(_contract()) or _pytest("-o", "python_files=e2e_*.py", "tests/peers")
+    return asyncio.run(_contract()) or _pytest(*SIDE_BY_SIDE, "-o", "python_files=e2e_*.py", "tests/peers")
 
 
 def _main_oldest() -> int:
@@ -77,7 +79,7 @@ def _main_oldest() -> int:
             Path(name, program).symlink_to(build_peers.binary(peer))
         os.environ["KUBEBUILDER_ASSETS"] = name  # every test takes its programs from there
         tests = [str(ROOT / "tests/peers" / name) for name in ON_OLDEST]
-        return asyncio.run(_contract(NEWER)) or _pytest("-o", "python_files=e2e_*.py", *tests)
+        return asyncio.run(_contract(NEWER)) or _pytest(*SIDE_BY_SIDE, "-o", "python_files=e2e_*.py", *tests)
 
 
 async def _contract(left_out: Sequence[str] = ()) -> int:
@@ -101,7 +103,8 @@ def _pytest(*arguments: str, **environ: str) -> int:
         if code != pytest.ExitCode.TESTS_FAILED:
             return code
         print("SECOND RUN of what failed; one that passes now depends on how busy the machine is", flush=True)
-        return subprocess.run([*command, "--last-failed"], env=os.environ | environ, check=False).returncode  # noqa: S603
+        alone = [*command, "-n", "0", "--last-failed"]
+        return subprocess.run(alone, env=os.environ | environ, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":
