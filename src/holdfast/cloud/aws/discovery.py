@@ -7,6 +7,7 @@ reading, which no other read changes.
 """
 
 import asyncio
+import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -150,13 +151,17 @@ class Discovery:
             # The claims of one plan call this one after the other. Time alone changes only reserved offerings.
             inputs = (supply, node_class, selected, now_s if selected else 0)
             if built.inputs != inputs:
-                built.types = await self._aws.executor.run(
+                types = await self._aws.executor.run(
                     lambda: builder.build(
                         supply, node_class, selected, now_s=now_s, settings=self._setup.settings, built=built
                     )
                 )
                 built.inputs = inputs
-                self._types_of[node_class.metadata.name] = {known.name: known for known in built.types}
+                if not _are_same(
+                    types, built.types
+                ):  # what is derived from them is kept as long as the tuple is
+                    built.types = types
+                    self._types_of[node_class.metadata.name] = {known.name: known for known in types}
         return built.types
 
     async def last_types(self, node_class: EC2NodeClass) -> Mapping[str, InstanceType]:
@@ -336,3 +341,7 @@ class Discovery:
 
 def _images(node_class: EC2NodeClass) -> frozenset[str]:
     return frozenset(ami.id for ami in node_class.status.amis)
+
+
+def _are_same(some: Sequence[InstanceType], others: Sequence[InstanceType]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))

@@ -88,8 +88,10 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
         return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
-    slots = prefilter.FreeSlots(c.candidate_set, c.settings)
-    into_slots = [one for one in some if one.cost.paid_nano and slots.could_hold(one, c.simulator.targets)]
+    into_slots = [one for one in some if one.cost.paid_nano]
+    if into_slots:
+        slots = prefilter.FreeSlots(c.candidate_set, c.settings)
+        into_slots = [one for one in into_slots if slots.could_hold(one, c.simulator.targets)]
     command = largest(into_slots, attempt)
     if command is not None and command.replacements:
         return command

@@ -5,6 +5,7 @@ save anything. The planner simulates the others.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class FreeSlots:
         self._well_known = candidate_set.cluster.snapshot.cloud_labels.well_known
         self.free: list[tuple[str, InstanceType, Offering]] = [
             (pool.name, known, offering)
-            for pool in candidate_set.pools.values()
+            for pool in (candidate_set.pools.values() if free else ())
             for known in pool.instance_types
             for offering in known.offerings
             if offering.healthy
@@ -74,10 +75,20 @@ class Prefilter:
     """Whether a single node could be replaced at a lower price."""
 
     def __init__(self, candidate_set: CandidateSet, targets: Targets, settings: Settings) -> None:
+        self._candidate_set = candidate_set
         self._targets = targets
-        self._slots = FreeSlots(candidate_set, settings)
-        self._cost, self._allocatable = _columns(candidate_set)
+        self._settings = settings
         self._known: dict[tuple[Resources, int], bool] = {}
+
+    # Computed for the first node: in most passes nothing has changed, and no node is examined.
+
+    @cached_property
+    def _slots(self) -> FreeSlots:
+        return FreeSlots(self._candidate_set, self._settings)
+
+    @cached_property
+    def _offerings(self) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+        return _columns(self._candidate_set)
 
     def why_not(self, one: Candidate) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
@@ -109,13 +120,10 @@ class Prefilter:
         )
 
     def _is_offered_cheaper(self, load: Resources, limit_nano: int) -> bool:
-        fits: NDArray[np.bool_] = (self._cost > 0) & (self._cost < limit_nano)
+        costs, allocatable = self._offerings
+        fits: NDArray[np.bool_] = (costs > 0) & (costs < limit_nano)
         for name, amount in load.amounts:
-            fits = (
-                fits & (self._allocatable[name] >= amount)
-                if name in self._allocatable
-                else fits & (amount <= 0)
-            )
+            fits = fits & (allocatable[name] >= amount) if name in allocatable else fits & (amount <= 0)
         return bool(fits.any())
 
 

@@ -10,7 +10,7 @@ and would explain nothing.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from holdfast import names
@@ -51,6 +51,11 @@ class Supply:
     )  # in bytes, by type, as nodes reported it
 
     @property
+    def lasting(self) -> "Supply":
+        """What a type without a reservation is built from."""
+        return replace(self, held_down=frozenset())
+
+    @property
     def price_range(self) -> PriceRange:
         """The range of all on-demand and spot prices. The near-zero prices of slots are derived from it (decision
         2)."""
@@ -70,12 +75,19 @@ class BuiltTypes:
         self.inputs: object = None  # inputs of `types`
         self.types: tuple[InstanceType, ...] = ()
         self._of: object = None
+        self._supply: Supply | None = None
         self._by_type: dict[str, tuple[InstanceTypeInputs, InstanceType]] = {}
 
-    def begin(self, of: object) -> None:
-        """Clears the cache when the values that all types share have changed."""
+    def changed(self, of: object, supply: Supply, reserved: AbstractSet[str]) -> AbstractSet[str] | None:
+        """The names of the types whose inputs may have changed; None: all of them. `of`: the values that all types share.
+        `reserved`: the types that have a reservation now."""
         if of != self._of:
-            self._of, self._by_type = of, {}
+            self._of, self._supply, self._by_type = of, None, {}
+        is_same = self._supply is not None and self._supply.lasting == supply.lasting
+        self._supply = supply
+        if not is_same:
+            return None
+        return reserved | {name for name, (inputs, _) in self._by_type.items() if inputs.slots}
 
     def get(
         self, inputs: "InstanceTypeInputs", make: Callable[["InstanceTypeInputs"], InstanceType]
@@ -86,6 +98,9 @@ class BuiltTypes:
         built = make(inputs)
         self._by_type[inputs.info.name] = (inputs, built)
         return built
+
+    def last(self, name: str) -> InstanceType:
+        return self._by_type[name][1]
 
 
 def build(
@@ -122,9 +137,11 @@ def build(
     )
     closed = selection.expiring(node_class) | selection.upcoming(node_class) | supply.held_down
     built = built or BuiltTypes()
-    built.begin(view)
+    changed = built.changed(view, supply, by_type.keys())
     return tuple(
-        built.get(
+        built.last(info.name)
+        if changed is not None and info.name not in changed
+        else built.get(
             _inputs_of(
                 supply, info, by_type.get(info.name, ()), tuple(exhausted.get(info.name, ())), closed, now_s
             ),
