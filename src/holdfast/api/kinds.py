@@ -10,6 +10,7 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.scenario import Catalog
+from holdfast.api.simulation import Simulation
 from holdfast.api.world import World
 
 OURS: Final[tuple[type[Object], ...]] = (NodePool, NodeClaim, EC2NodeClass, HoldfastNodeClass)
@@ -38,7 +39,7 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
 )
 BY_NAME: Final = {(kind.api_version, kind.kind): kind for kind in (*OURS, *BUILT_IN)}
 # Kinds in files, which include kinds that no API server serves.
-IN_FILES: Final = BY_NAME | {(kind.api_version, kind.kind): kind for kind in (Catalog, World)}
+IN_FILES: Final = BY_NAME | {(kind.api_version, kind.kind): kind for kind in (Catalog, Simulation, World)}
 
 
 def from_plain(value: dict[str, Any], kind: type[Object]) -> Object:

@@ -13,9 +13,10 @@ from holdfast.api.findings import Finding
 from holdfast.api.meta import Object
 from holdfast.api.scenario import Catalog
 from holdfast.api.schema import structural
+from holdfast.api.simulation import Simulation
 from holdfast.api.world import World
 
-KINDS: Final[tuple[type[Object], ...]] = (Catalog, World)
+KINDS: Final[tuple[type[Object], ...]] = (Catalog, Simulation, World)
 
 
 def findings(value: dict[str, Any], kind: type[Object]) -> list[Finding]:

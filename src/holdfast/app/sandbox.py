@@ -120,22 +120,7 @@ class Sandbox:
 
     async def create(self, document: Mapping[str, Any]) -> None:
         """Creates an object of any kind; raises the API server's error message when it refuses."""
-        path = await self._path(document)
-        query = {"fieldValidation": "Strict"}
-        answer = await self.transport.request("POST", path, query, _JSON, msgspec.json.encode(document))
-        _body(answer, f"POST {path}")
-
-    async def _path(self, document: Mapping[str, Any]) -> str:
-        version, kind = str(document.get("apiVersion")), str(document.get("kind"))
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        answer = await self.transport.request("GET", root, {}, {}, b"")
-        known = _body(answer, f"GET {root}")["resources"] if answer.status < _REFUSED else []
-        for resource in known:
-            if resource["kind"] == kind and "/" not in resource["name"]:
-                namespace = (document.get("metadata") or {}).get("namespace") or "default"
-                inside = f"/namespaces/{namespace}" if resource["namespaced"] else ""
-                return f"{root}{inside}/{resource['name']}"
-        raise errors.Rejected(f"the API server has no kind {kind} of {version}")
+        await create(document, self.transport)
 
 
 @contextlib.asynccontextmanager
@@ -207,6 +192,27 @@ async def install(definitions: Iterable[Mapping[str, Any]], transport: Transport
             if clock.monotonic_s() > until_s:
                 raise errors.NotReady(f"{name} is not established")
             await clock.sleep(_POLL_S)
+
+
+async def create(document: Mapping[str, Any], transport: Transport) -> None:
+    """Creates an object of any kind; raises the API server's error message when it refuses."""
+    path = await _path(document, transport)
+    query = {"fieldValidation": "Strict"}
+    answer = await transport.request("POST", path, query, _JSON, msgspec.json.encode(document))
+    _body(answer, f"POST {path}")
+
+
+async def _path(document: Mapping[str, Any], transport: Transport) -> str:
+    version, kind = str(document.get("apiVersion")), str(document.get("kind"))
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    answer = await transport.request("GET", root, {}, {}, b"")
+    known = _body(answer, f"GET {root}")["resources"] if answer.status < _REFUSED else []
+    for resource in known:
+        if resource["kind"] == kind and "/" not in resource["name"]:
+            namespace = (document.get("metadata") or {}).get("namespace") or "default"
+            inside = f"/namespaces/{namespace}" if resource["namespaced"] else ""
+            return f"{root}{inside}/{resource['name']}"
+    raise errors.Rejected(f"the API server has no kind {kind} of {version}")
 
 
 async def _embedded(

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "reservations": "Show how full reservations are, and what idle slots cost.",
     "run": "Run the controllers on a cluster and an AWS account.",
     "sandbox": "Run a simulated cluster and a simulated AWS for any autoscaler.",
+    "simulate": "Simulate a cluster for hours or weeks, and report what it costs.",
     "status": "Show the leader, nodes, pending pods, costs, and what fails.",
     "snapshot": "Write a cluster and its catalog to a file that `plan` reads.",
     "validate": "Check manifests like the API server, and against each other.",

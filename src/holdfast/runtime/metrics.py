@@ -164,6 +164,15 @@ class Metrics:
                         return value
         return None
 
+    def sums(self, metric: str, label: str) -> dict[str, float]:
+        """The sums of a counter or gauge, by the values of one of its labels."""
+        family = self._families[metric]
+        position = family.metric.labels.index(label)
+        found: dict[str, float] = {}
+        for _, key, _, _, value in family.samples():
+            found[key[position]] = found.get(key[position], 0.0) + value
+        return found
+
     def chunks(self) -> Iterator[bytes]:
         """The page in pieces. Other code may run and change metrics between two of them."""
         for family in self._families.values():

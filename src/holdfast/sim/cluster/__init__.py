@@ -55,6 +55,7 @@ class Cluster:
     ) -> None:
         times = timings or Timings()
         self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
+        self.caches = engine.caches
         self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.region.setup.accounts[0].zone_ids))
         node_programs = [PodWorkers(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]

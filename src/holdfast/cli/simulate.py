@@ -1,0 +1,199 @@
+"""`holdfast simulate`: what a cluster would cost, with these reservations and with others."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+import msgspec
+
+from holdfast.api.simulation_results import SimulationResult
+from holdfast.cli import studies
+from holdfast.cli.studies import Mistakes, Variant
+from holdfast.simulate import parallel
+from holdfast.simulate.parallel import Failure
+from holdfast.simulate.study import Study
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_DURATION: Final = re.compile(r"([0-9]+[smh])+")
+_INTERRUPTED: Final = 130
+
+
+def _variants(_ctx: click.Context, _param: click.Parameter, given: Sequence[str]) -> tuple[Variant, ...]:
+    found: dict[str, Variant] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not path or not _NAME.fullmatch(name):
+            raise click.BadParameter(
+                f"{text!r} is not NAME=FILE, with a name of lower-case letters and digits"
+            )
+        if name in found or name == studies.BASE:
+            raise click.BadParameter(f"the name {name} is used twice")
+        found[name] = Variant(name, path)
+    return tuple(found.values())
+
+
+def _duration(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
+    if given and not _DURATION.fullmatch(given):
+        raise click.BadParameter(f"{given!r} is not a duration such as 24h or 168h")
+    return given
+
+
+@click.command
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--variant",
+    "given",
+    multiple=True,
+    callback=_variants,
+    metavar="NAME=FILE",
+    help="Simulate also with the changes in this file. May be repeated.",
+)
+@click.option(
+    "--seed",
+    "seeds",
+    multiple=True,
+    type=click.IntRange(0, 2**32 - 1),
+    help="Instead of the seed in the files. May be repeated.",
+)
+@click.option(
+    "--for",
+    "duration",
+    default="",
+    callback=_duration,
+    metavar="DURATION",
+    help="Instead of the duration in the files.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("simulation"),
+    show_default=True,
+    help="Folder for the results; created if missing.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 1024),
+    default=None,
+    help="Simulations at a time.  [default: one for each core]",
+)
+@click.option(
+    "--index",
+    type=click.IntRange(0),
+    default=None,
+    help="Simulate only this one of all variants and seeds, from 0.",
+)
+def command(
+    *,
+    paths: tuple[str, ...],
+    given: tuple[Variant, ...],
+    seeds: tuple[int, ...],
+    duration: str,
+    output: Path,
+    processes: int | None,
+    index: int | None,
+) -> None:
+    """Simulate a cluster for hours or weeks in virtual time, and report what it costs.
+
+    FILEs hold a Simulation, a World (reservations, prices, faults) and the objects of the cluster: NodePools,
+    EC2NodeClasses, Deployments, Jobs, CronJobs, DaemonSets. The real controllers run. Writes a result for each variant and
+    seed, and a report. Calls no API. Ctrl-C ends it with a report of what was simulated until then.
+    """
+    try:
+        found = studies.read(paths, given, seeds, duration)
+    except Mistakes as mistakes:
+        _fail(*mistakes.args)
+    if index is not None:
+        if index >= len(found):
+            _fail(f"--index {index}: there are {len(found)} simulations, from 0 to {len(found) - 1}")
+        found = [found[index]]
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(f"{output}: {error.strerror}")
+    results, failures = _simulate(found, processes or os.cpu_count() or 1, output)
+    for failure in failures:
+        click.echo(failure, err=True)
+    if any(one.until < one.ends for one in results):
+        sys.exit(_INTERRUPTED)
+    sys.exit(1 if failures else 0)
+
+
+def _simulate(
+    found: Sequence[Study], processes: int, output: Path
+) -> tuple[list[SimulationResult], list[str]]:
+    progress = _Progress(found)
+    results: list[SimulationResult] = []
+    failures: list[str] = []
+    for number, outcome in parallel.run(found, processes, progress.tell):
+        one = found[number]
+        progress.ended(number)
+        if isinstance(outcome, Failure):
+            failures.append(f"{one.variant}, seed {one.seed}: {outcome.text}")
+        else:
+            results.append(outcome)
+            _write(output / f"{one.variant}-{one.seed}.result.json", outcome)
+    progress.close()
+    return results, failures
+
+
+def _write(path: Path, result: SimulationResult) -> None:
+    """Writes the file as a whole or not at all."""
+    document: Any = {"apiVersion": result.api_version, "kind": result.kind} | msgspec.to_builtins(result)
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(msgspec.json.encode(document, order="deterministic") + b"\n")
+    new.replace(path)
+
+
+class _Progress:
+    """One line in a terminal: simulated time, speed, and an estimate. Nothing if standard error is not a terminal."""
+
+    def __init__(self, found: Sequence[Study]) -> None:
+        self._studies = found
+        self._done_s = dict.fromkeys(range(len(found)), 0)
+        self._total_s = sum(one.ends_s - one.begins_s for one in found)
+        self._began_s = self._shown_s = time.monotonic()
+        self._is_shown = sys.stderr.isatty()
+
+    def tell(self, number: int, now_s: int) -> None:
+        self._done_s[number] = now_s - self._studies[number].begins_s
+        self._show()
+
+    def ended(self, number: int) -> None:
+        one = self._studies[number]
+        self._done_s[number] = one.ends_s - one.begins_s
+        self._show()
+
+    def close(self) -> None:
+        if self._is_shown:
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def _show(self) -> None:
+        now_s = time.monotonic()
+        if not self._is_shown or now_s - self._shown_s < 1:
+            return
+        self._shown_s = now_s
+        done_s, took_s = sum(self._done_s.values()), now_s - self._began_s
+        speed = done_s / took_s
+        left = f", {_span((self._total_s - done_s) / speed)} left" if speed else ""
+        share = 100 * done_s // self._total_s
+        text = f"{share}% of {_span(self._total_s)}, {speed:,.0f} times as fast as real time{left}"
+        click.echo(f"\r\033[K{text[:79]}", nl=False, err=True)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def _fail(*findings: object) -> NoReturn:
+    for finding in findings:
+        click.echo(str(finding), err=True)
+    sys.exit(1)

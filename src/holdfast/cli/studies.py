@@ -1,0 +1,165 @@
+"""Reads the studies of `holdfast simulate` from files: one for each variant and seed."""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import msgspec
+
+from holdfast.api.documents import Document
+from holdfast.api.findings import Finding
+from holdfast.api.meta import Object
+from holdfast.api.scenario import Catalog
+from holdfast.api.simulation import Simulation
+from holdfast.api.world import World
+from holdfast.cli import manifests
+from holdfast.cli.manifests import Loaded, Located, Raw
+from holdfast.scenarios import scenario
+from holdfast.sim import world_reading
+from holdfast.simulate import study, variants
+from holdfast.simulate.study import Study
+
+BASE: Final = "base"
+BEGINS: Final = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday; used if the World sets no start
+_ONCE: Final[tuple[type[Object], ...]] = (World, Simulation)
+_IN_FILES_ONLY: Final = {
+    (kind.api_version, kind.kind) for kind in cast("tuple[type[Object], ...]", (*_ONCE, Catalog))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    name: str
+    path: str  # of its file; empty: it changes nothing
+
+
+class Mistakes(Exception):
+    """The files have mistakes; the arguments are `Located` findings."""
+
+
+def read(paths: Sequence[str], given: Sequence[Variant], seeds: Sequence[int], duration: str) -> list[Study]:
+    """The studies, those of one variant together. `duration` and `seeds` override the Simulation's. Raises Mistakes."""
+    files = _raw(paths)
+    digest = _digest(files)
+    found: list[Study] = []
+    for variant in (Variant(BASE, ""), *given):
+        base = _study(_changed(files, _raw([variant.path])) if variant.path else files, duration)
+        changes = variants.lines(_values(files), list(base.documents)) if variant.path else ()
+        named = dataclasses.replace(base.study, input=digest, variant=variant.name, changes=changes)
+        found += [dataclasses.replace(named, seed=seed) for seed in seeds or (named.seed,)]
+    return found
+
+
+def _raw(paths: Sequence[str]) -> tuple[Raw, ...]:
+    found, findings = manifests.read_raw(paths)
+    if findings:
+        raise Mistakes(*findings)
+    return found
+
+
+def _values(files: Sequence[Raw]) -> list[dict[str, Any]]:
+    return [raw.document.value for raw in files]
+
+
+def _digest(files: Sequence[Raw]) -> str:
+    text = msgspec.json.encode(_values(files), order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _changed(files: Sequence[Raw], changes: Sequence[Raw]) -> tuple[Raw, ...]:
+    """The documents of a variant. A mistake in one is reported at the document that changes it."""
+    values = _values(changes)
+    for raw, value in zip(changes, values, strict=True):
+        if value in variants.missing(_values(files), [value]):
+            raise Mistakes(
+                raw.located(Finding(("$patch",), "there is nothing of this kind and name to delete"))
+            )
+    places = {_place(raw): raw for raw in (*files, *changes)}
+    found = variants.applied(_values(files), values)
+    return tuple(_with_value(places[_place_of(value)], value) for value in found)
+
+
+def _place(raw: Raw) -> tuple[str, ...]:
+    return _place_of(raw.document.value)
+
+
+def _place_of(value: study.Json) -> tuple[str, ...]:
+    kind, namespace, name = study.key_of(value)
+    return (kind,) if kind in ("World", "Simulation", "Catalog") else (kind, namespace, name)
+
+
+def _with_value(raw: Raw, value: study.Json) -> Raw:
+    document = raw.document
+    return Raw(raw.file, Document(value, document.line, document.text, document.prefix))
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    study: Study
+    documents: tuple[dict[str, Any], ...]
+
+
+def _study(files: Sequence[Raw], duration: str) -> _Base:
+    for raw in files:
+        if raw.gvk == (Catalog.api_version, Catalog.kind):
+            finding = Finding(
+                ("kind",), "a simulation has a World instead of a Catalog; see docs/simulate.md"
+            )
+            raise Mistakes(raw.located(finding))
+    world, simulation = (_only(files, kind) for kind in _ONCE)
+    objects = tuple(raw.document.value for raw in files if raw.gvk not in _IN_FILES_ONLY)
+    written = simulation.obj if simulation else Simulation()
+    assert isinstance(written, Simulation)
+    if duration:
+        written = msgspec.structs.replace(
+            written, spec=msgspec.structs.replace(written.spec, duration=duration)
+        )
+    _raise(simulation, study.problems(written.spec, objects))
+    built = world.obj if world else World()
+    assert isinstance(built, World)
+    begins_s = world_reading.begin_s(built) or int(BEGINS.timestamp())
+    setup = world_reading.read(built, begins_s)
+    if isinstance(setup, tuple):
+        _raise(world, iter(setup))
+    assert not isinstance(setup, tuple)
+    settings = msgspec.structs.asdict(written.spec.settings)
+    return _Base(
+        Study(
+            name=written.metadata.name or "simulation",
+            input="",
+            seed=written.spec.seed,
+            begins_s=begins_s,
+            spec=written.spec,
+            setup=setup,
+            timings=world_reading.cluster_timings(built),
+            planning=scenario.settings(written.spec.settings, {}),
+            settings={name: str(value) for name, value in settings.items() if value is not None},
+            objects=objects,
+        ),
+        tuple(_values(files)),
+    )
+
+
+def _only(files: Sequence[Raw], kind: type[Object]) -> Loaded | None:
+    found = [raw for raw in files if raw.gvk == (kind.api_version, kind.kind)]
+    if len(found) > 1:
+        raise Mistakes(
+            found[1].located(Finding(("kind",), f"there is more than one {kind.kind}; remove one"))
+        )
+    if not found:
+        return None
+    loaded = manifests.load(found[0], kind)
+    if isinstance(loaded, tuple):
+        raise Mistakes(*loaded)
+    return loaded
+
+
+def _raise(where: Loaded | None, findings: Iterator[Finding]) -> None:
+    found = [
+        where.located(finding) if where else Located("", 0, "", "", finding.message) for finding in findings
+    ]
+    if found:
+        raise Mistakes(*found)

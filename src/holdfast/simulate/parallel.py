@@ -1,0 +1,113 @@
+"""Runs studies in processes of their own, as many at a time as there are cores.
+
+A process sends the simulated time and, at the end, its result. SIGINT and SIGTERM reach every process of the group: each
+ends at its next step, with what it has simulated until then. A process that fails sends the error; the others go on.
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import multiprocessing.connection
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Final
+
+import structlog
+
+from holdfast import errors
+from holdfast.api.simulation_results import SimulationResult
+from holdfast.runtime import process
+from holdfast.simulate.study import Study
+
+_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    text: str
+
+
+Outcome = SimulationResult | Failure
+Tell = Callable[[int, int], None]  # the number of the study, and its simulated time
+
+
+def run(studies: Sequence[Study], at_once: int, tell: Tell) -> Iterator[tuple[int, Outcome]]:
+    """The outcomes with the numbers of the studies, as they end."""
+    context = multiprocessing.get_context("spawn")
+    waiting = list(enumerate(studies))
+    running: dict[Connection, tuple[int, BaseProcess]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                number, study = waiting.pop(0)
+                receiver, sender = context.Pipe(duplex=False)
+                child: BaseProcess = context.Process(target=_work, args=(study, sender), daemon=True)
+                child.start()
+                sender.close()
+                running[receiver] = (number, child)
+            for ready in multiprocessing.connection.wait(list(running), _POLL_S):
+                assert isinstance(ready, Connection)
+                number, child = running[ready]
+                found = _received(ready)
+                if isinstance(found, int):
+                    tell(number, found)
+                    continue
+                del running[ready]
+                child.join()
+                yield number, found
+    finally:
+        for _, child in running.values():
+            child.terminate()
+
+
+def _received(ready: Connection) -> int | Outcome:
+    try:
+        found: int | Outcome = ready.recv()
+    except EOFError:
+        return Failure("the process ended without a result")
+    return found
+
+
+def _work(study: Study, sender: Connection) -> None:
+    """In the process of its own."""
+    from holdfast.simulate import run as runs  # noqa: PLC0415 - slow to import
+
+    stopped = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, stop)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    process.raise_gc_threshold()
+
+    def goes(now_s: int) -> bool:
+        sender.send(now_s)
+        return not stopped
+
+    outcome: Outcome
+    try:
+        outcome = runs.simulate(study, goes)
+    except errors.HoldfastError as error:
+        outcome = Failure(str(error))
+    except BaseExceptionGroup as group:
+        known, others = group.split(errors.HoldfastError)
+        if others is not None or known is None:
+            raise
+        outcome = Failure("; ".join(str(error) for error in _leaves(known)))
+    with contextlib.suppress(BrokenPipeError):
+        sender.send(outcome)
+
+
+def _leaves(group: BaseExceptionGroup[errors.HoldfastError]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
