@@ -106,8 +106,8 @@ def _different(path: str, before: Any, after: Any) -> list[str]:
         some, others = ({str(item[_item_key(item)]): item for item in items} for items in (before, after))
         keys = dict.fromkeys((*some, *others))
         return [line for key in keys for line in _different(f"{path} {key}", some.get(key), others.get(key))]
-    if before is None:
-        return [f"{path}: {_short(after)} added"]
+    if before is None and isinstance(after, Mapping | list):
+        return [f"{path}: added"]
     if after is None:
         return [f"{path}: removed"]
     return [f"{path}: {_short(before)} -> {_short(after)}"]
@@ -116,4 +116,4 @@ def _different(path: str, before: Any, after: Any) -> list[str]:
 def _short(value: Any) -> str:
     if isinstance(value, Mapping | list):
         return "1 item" if len(value) == 1 else f"{len(value)} items"
-    return str(value)
+    return "unset" if value is None else str(value)
