@@ -23,7 +23,7 @@ def use(what: str, kind: str, from_h: float, to_h: float, usd: float = 0.1, rese
 
 
 def reservation(id_: str = "cr-1", total: int = 2, **fields: Any) -> Reservation:
-    plain = {"owner": "1", "instance_type": "m5.large", "zone_id": "usw2-az2", "available": 0}
+    plain: dict[str, Any] = {"owner": "1", "instance_type": "m5.large", "zone_id": "usw2-az2", "available": 0}
     return Reservation(id=id_, total=total, created_s=0, start_s=0, **(plain | fields))
 
 

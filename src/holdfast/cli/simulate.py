@@ -2,10 +2,12 @@
 
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
@@ -14,8 +16,7 @@ import msgspec
 from holdfast.api.simulation_results import SimulationResult
 from holdfast.cli import studies
 from holdfast.cli.studies import Mistakes, Variant
-from holdfast.simulate import parallel
-from holdfast.simulate.parallel import Failure
+from holdfast.simulate.parallel import Failure, Studies
 from holdfast.simulate.study import Study
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -129,7 +130,9 @@ def _simulate(
     progress = _Progress(found)
     results: list[SimulationResult] = []
     failures: list[str] = []
-    for number, outcome in parallel.run(found, processes, progress.tell):
+    running = Studies(found, processes)
+    _on_stop(running.stop)
+    for number, outcome in running.run(progress.tell):
         one = found[number]
         progress.ended(number)
         if isinstance(outcome, Failure):
@@ -139,6 +142,17 @@ def _simulate(
             _write(output / f"{one.variant}-{one.seed}.result.json", outcome)
     progress.close()
     return results, failures
+
+
+def _on_stop(stop: Callable[[], None]) -> None:
+    """Calls `stop` on the first signal; a second one ends the program."""
+
+    def stopped(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, stopped)
 
 
 def _write(path: Path, result: SimulationResult) -> None:

@@ -113,11 +113,11 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
     objects = tuple(raw.document.value for raw in files if raw.gvk not in _IN_FILES_ONLY)
     written = simulation.obj if simulation else Simulation()
     assert isinstance(written, Simulation)
+    _raise(simulation, study.problems(written.spec, objects))
     if duration:
         written = msgspec.structs.replace(
             written, spec=msgspec.structs.replace(written.spec, duration=duration)
         )
-    _raise(simulation, study.problems(written.spec, objects))
     built = world.obj if world else World()
     assert isinstance(built, World)
     begins_s = world_reading.begin_s(built) or int(BEGINS.timestamp())

@@ -1,7 +1,7 @@
 """Runs studies in processes of their own, as many at a time as there are cores.
 
-A process sends the simulated time and, at the end, its result. SIGINT and SIGTERM reach every process of the group: each
-ends at its next step, with what it has simulated until then. A process that fails sends the error; the others go on.
+A process sends the simulated time and, at the end, its result. After SIGINT or SIGTERM each process ends at its next step,
+with what it has simulated until then, and no other is started. A process that fails sends the error; the others go on.
 """
 
 import contextlib
@@ -35,33 +35,46 @@ Outcome = SimulationResult | Failure
 Tell = Callable[[int, int], None]  # the number of the study, and its simulated time
 
 
-def run(studies: Sequence[Study], at_once: int, tell: Tell) -> Iterator[tuple[int, Outcome]]:
-    """The outcomes with the numbers of the studies, as they end."""
-    context = multiprocessing.get_context("spawn")
-    waiting = list(enumerate(studies))
-    running: dict[Connection, tuple[int, BaseProcess]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                number, study = waiting.pop(0)
-                receiver, sender = context.Pipe(duplex=False)
-                child: BaseProcess = context.Process(target=_work, args=(study, sender), daemon=True)
-                child.start()
-                sender.close()
-                running[receiver] = (number, child)
-            for ready in multiprocessing.connection.wait(list(running), _POLL_S):
-                assert isinstance(ready, Connection)
-                number, child = running[ready]
-                found = _received(ready)
-                if isinstance(found, int):
-                    tell(number, found)
-                    continue
-                del running[ready]
-                child.join()
-                yield number, found
-    finally:
-        for _, child in running.values():
+class Studies:
+    """Runs studies; `stop` ends them early."""
+
+    def __init__(self, studies: Sequence[Study], at_once: int) -> None:
+        self._waiting = list(enumerate(studies))
+        self._at_once = at_once
+        self._running: dict[Connection, tuple[int, BaseProcess]] = {}
+
+    def stop(self) -> None:
+        self._waiting = []
+        for _, child in self._running.values():
             child.terminate()
+
+    def run(self, tell: Tell) -> Iterator[tuple[int, Outcome]]:
+        """The outcomes with the numbers of the studies, as they end."""
+        try:
+            while self._waiting or self._running:
+                while self._waiting and len(self._running) < self._at_once:
+                    self._start(*self._waiting.pop(0))
+                for ready in multiprocessing.connection.wait(list(self._running), _POLL_S):
+                    assert isinstance(ready, Connection)
+                    number, child = self._running[ready]
+                    found = _received(ready)
+                    if isinstance(found, int):
+                        tell(number, found)
+                        continue
+                    del self._running[ready]
+                    child.join()
+                    yield number, found
+        finally:
+            for _, child in self._running.values():
+                child.kill()
+
+    def _start(self, number: int, study: Study) -> None:
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        child: BaseProcess = context.Process(target=_work, args=(study, sender), daemon=True)
+        child.start()
+        sender.close()
+        self._running[receiver] = (number, child)
 
 
 def _received(ready: Connection) -> int | Outcome:
@@ -88,7 +101,10 @@ def _work(study: Study, sender: Connection) -> None:
     process.raise_gc_threshold()
 
     def goes(now_s: int) -> bool:
-        sender.send(now_s)
+        try:
+            sender.send(now_s)
+        except BrokenPipeError:  # nobody waits for the result
+            return False
         return not stopped
 
     outcome: Outcome
