@@ -93,7 +93,7 @@ def test_pod_that_can_never_be_placed_is_in_the_result_with_the_reason(tmp_path:
     ("kind", "field", "value", "message"),
     [
         ("Simulation", "duration", "0s", "spec.duration: is not a duration from 1s to 8784h"),
-        ("Simulation", "duration", "soon", "spec.duration: \"soon\" is not a duration"),
+        ("Simulation", "duration", "soon", 'spec.duration: "soon" is not a duration'),
         ("Simulation", "replicas", [{"deployment": "wbe", "points": [{"at": "00:00", "replicas": 1}]}], "no Deployment wbe is in the files"),
         ("Simulation", "jobs", [{"job": "train", "at": ["25h"]}], "is not within the duration 24h"),
         ("Simulation", "speed", 3, "speed"),
@@ -160,3 +160,24 @@ def test_interrupt_leaves_a_result_of_what_was_simulated(tmp_path: Path) -> None
     assert process.returncode == 130
     found = result(tmp_path)
     assert found["begins"] < found["until"] < found["ends"]
+
+
+def test_job_has_an_index_for_each_variant_and_seed_and_the_files(tmp_path: Path) -> None:
+    words = (str(EXAMPLE), "--variant", f"more={VARIANT}", "--seed", "1", "--seed", "2", "--emit-job")
+    process = start(tmp_path, *words)
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    files, job = yaml.safe_load_all(printed)
+    assert job["spec"]["completionMode"] == "Indexed"
+    assert job["spec"]["completions"] == 4
+    assert files["data"] == {"day.yaml": EXAMPLE.read_text(), "two-more-slots.yaml": VARIANT.read_text()}
+    # Its arguments, run in a folder with these files, simulate what the index says.
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    for name, text in files["data"].items():
+        (tmp_path / name).write_text(text)
+    arguments = " ".join(container["args"]).replace("$(JOB_COMPLETION_INDEX)", "3").split()
+    arguments[arguments.index("--output") + 1] = str(tmp_path / "results")
+    command = [sys.executable, "-m", "holdfast", *arguments, "--for", "10m"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)  # noqa: S603
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["more-2.result.json"]
+    assert not (tmp_path / "out").exists()

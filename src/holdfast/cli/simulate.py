@@ -13,9 +13,11 @@ from typing import Any, Final, NoReturn
 import click
 import msgspec
 
+from holdfast.api import documents
 from holdfast.api.simulation_results import SimulationResult
 from holdfast.cli import studies
 from holdfast.cli.studies import Mistakes, Variant
+from holdfast.simulate import job
 from holdfast.simulate.parallel import Failure, Studies
 from holdfast.simulate.study import Study
 
@@ -88,15 +90,23 @@ def _duration(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
     default=None,
     help="Simulate only this one of all variants and seeds, from 0.",
 )
+@click.option(
+    "--emit-job",
+    is_flag=True,
+    help="Print the study as a Job of Kubernetes, with an index for each variant and seed.",
+)
+@click.option(
+    "--image", default="holdfast", show_default=True, help="With --emit-job: the image of Holdfast."
+)
+@click.option(
+    "--volume-claim",
+    default="simulation",
+    show_default=True,
+    help="With --emit-job: the PersistentVolumeClaim for the results.",
+)
+@click.option("--namespace", default="default", show_default=True, help="With --emit-job: the namespace.")
 def command(
-    *,
-    paths: tuple[str, ...],
-    given: tuple[Variant, ...],
-    seeds: tuple[int, ...],
-    duration: str,
-    output: Path,
-    processes: int | None,
-    index: int | None,
+    *, paths: tuple[str, ...], given: tuple[Variant, ...], seeds: tuple[int, ...], duration: str, **how: Any
 ) -> None:
     """Simulate a cluster for hours or weeks in virtual time, and report what it costs.
 
@@ -108,20 +118,56 @@ def command(
         found = studies.read(paths, given, seeds, duration)
     except Mistakes as mistakes:
         _fail(*mistakes.args)
-    if index is not None:
-        if index >= len(found):
-            _fail(f"--index {index}: there are {len(found)} simulations, from 0 to {len(found) - 1}")
-        found = [found[index]]
+    if how["emit_job"]:
+        where = {name: how[name] for name in ("image", "volume_claim", "namespace")}
+        _emit(paths, given, _options(seeds, duration), found, **where)
+        return
+    if how["index"] is not None:
+        if how["index"] >= len(found):
+            _fail(f"--index {how['index']}: there are {len(found)} simulations, from 0 to {len(found) - 1}")
+        found = [found[how["index"]]]
+    output: Path = how["output"]
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _fail(f"{output}: {error.strerror}")
-    results, failures = _simulate(found, processes or os.cpu_count() or 1, output)
+    results, failures = _simulate(found, how["processes"] or os.cpu_count() or 1, output)
     for failure in failures:
         click.echo(failure, err=True)
     if any(one.until < one.ends for one in results):
         sys.exit(_INTERRUPTED)
     sys.exit(1 if failures else 0)
+
+
+def _options(seeds: Sequence[int], duration: str) -> list[str]:
+    """The options as words of a command line."""
+    words = [word for seed in seeds for word in ("--seed", str(seed))]
+    return [*words, "--for", duration] if duration else words
+
+
+def _emit(
+    paths: Sequence[str],
+    given: Sequence[Variant],
+    options: Sequence[str],
+    found: Sequence[Study],
+    **where: str,
+) -> None:
+    """Prints the Job. Its pods find the files under their names without folders."""
+    files: dict[str, str] = {}
+    for path in (*paths, *(one.path for one in given)):
+        file = Path(path)
+        if not file.is_file():
+            _fail(f"{path}: --emit-job needs files, not folders or standard input")
+        if files.setdefault(file.name, text := file.read_text(encoding="utf-8")) != text:
+            _fail(f"{path}: another file has the same name")
+    if sum(len(text.encode()) for text in files.values()) > job.CONFIG_MAX_BYTES:
+        _fail("the files are too large for a ConfigMap")
+    words = [Path(path).name for path in paths]
+    words += [word for one in given for word in ("--variant", f"{one.name}={Path(one.path).name}")]
+    words += options
+    name = f"simulate-{found[0].name}"
+    made = job.manifests(name, files, words, count=len(found), **where)
+    click.echo("---\n".join(documents.text(one) for one in made), nl=False)
 
 
 def _simulate(
