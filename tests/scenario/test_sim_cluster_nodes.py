@@ -8,6 +8,7 @@ from holdfast import names
 from holdfast.model.taints import Effect, Taint
 from holdfast.sim.cluster import amounts, pods
 from holdfast.sim.cluster.kinds import CSINode, Lease, Node
+from holdfast.sim.cluster.timings import Timings
 
 MIB = 2**20 * 1000
 
@@ -154,3 +155,25 @@ def test_a_node_has_its_capacity_from_its_first_version_on() -> None:
         assert {one["type"] for one in first["conditions"]} >= {"Ready", "MemoryPressure"}
 
     run(program)
+
+
+@pytest.mark.parametrize("heartbeats", [True, False])
+def test_node_of_a_silent_instance_is_unreachable_after_the_grace_period(heartbeats: bool) -> None:  # noqa: FBT001
+    """Without heartbeats, as in long simulations, it takes about as long."""
+
+    async def program(env: Environment) -> None:
+        (instance,) = env.launch()
+        await env.nodes_ready(1)
+        await env.sleep(600)
+
+        async def is_unreachable() -> bool:
+            node = await env.node_of(instance)
+            return pods.condition(node.status, "Ready")["status"] == "Unknown"
+
+        assert not await is_unreachable()
+        region = env.ec2.region
+        region.put_instance(region.instances[instance], silent=True)
+        took_s = await env.until(is_unreachable)
+        assert 35 <= took_s <= 55  # the last heartbeat was up to ten seconds before
+
+    run(program, timings=Timings(heartbeats=heartbeats))

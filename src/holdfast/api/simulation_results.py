@@ -14,7 +14,7 @@ class Dollars(Wire, frozen=True, kw_only=True):
 
     total: float = 0.0
     reserved_used: float = 0.0  # slots of reservations while an instance of this cluster runs in them
-    reserved_idle: float = 0.0  # slots that nobody used
+    reserved_idle: float = 0.0  # slots that were not used
     reserved_elsewhere: float = (
         0.0  # slots that other clusters and accounts used, which this account pays for
     )
@@ -85,7 +85,7 @@ class OnDemandUse(Wire, frozen=True, kw_only=True):
 
 
 class Event(Wire, frozen=True, kw_only=True):
-    """Something that a chart marks."""
+    """Something that a chart shows at its time."""
 
     at: int
     type: str  # reservation-begins, reservation-ends, block-drains, interruption, launch-failed

@@ -134,7 +134,7 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
             begins_s=begins_s,
             spec=written.spec,
             setup=setup,
-            timings=world_reading.cluster_timings(built),
+            timings=dataclasses.replace(world_reading.cluster_timings(built), heartbeats=False),
             planning=scenario.settings(written.spec.settings, {}),
             settings={name: str(value) for name, value in settings.items() if value is not None},
             objects=objects,

@@ -103,7 +103,7 @@ def _work(study: Study, sender: Connection) -> None:
     def goes(now_s: int) -> bool:
         try:
             sender.send(now_s)
-        except BrokenPipeError:  # nobody waits for the result
+        except BrokenPipeError:  # the parent process has ended
             return False
         return not stopped
 

@@ -1,7 +1,7 @@
 """Turns what a simulation left behind into its result. Pure.
 
-Called by `run` at the end, with everything that was paid for, and with samples of what nobody pays for: pods that wait, and
-slots that others use.
+Called by `run` at the end, with everything that was paid for, and with samples of the rest: pods that wait, and slots that
+others use.
 """
 
 from collections import defaultdict
@@ -186,18 +186,16 @@ def timeline(paid: Paid, samples: Samples, rows: Sequence[ReservationResult]) ->
 
 def events(found: Iterable[Reservation], begins_s: int, until_s: int) -> list[Event]:
     """Begins, drains and ends of reservations."""
-    marks: list[Event] = []
+    dated: list[Event] = []
     for one in found:
         what = f"{one.id}, {one.total} x {one.instance_type}"
-        marks.append(Event(at=one.start_s, type="reservation-begins", text=f"{what} begins"))
+        dated.append(Event(at=one.start_s, type="reservation-begins", text=f"{what} begins"))
         if one.end_s:
-            marks.append(Event(at=one.end_s, type="reservation-ends", text=f"{what} ends"))
+            dated.append(Event(at=one.end_s, type="reservation-ends", text=f"{what} ends"))
             if one.kind == "capacity-block":
                 drains_s = one.end_s - DRAIN_LEAD_S
-                marks.append(Event(at=drains_s, type="block-drains", text=f"{what} is drained"))
-    return sorted(
-        (mark for mark in marks if begins_s < mark.at <= until_s), key=lambda mark: (mark.at, mark.text)
-    )
+                dated.append(Event(at=drains_s, type="block-drains", text=f"{what} is drained"))
+    return sorted((one for one in dated if begins_s < one.at <= until_s), key=lambda one: (one.at, one.text))
 
 
 def _hours(seconds: int) -> float:

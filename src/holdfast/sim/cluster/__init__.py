@@ -61,7 +61,7 @@ class Cluster:
         node_programs = [PodWorkers(engine, self.kubelets, times).worker, CloudNodes(engine, cloud).worker]
         self._programs: list[Program] = [self.kubelets, *node_programs]
         if control_plane:
-            self._programs += _control_plane(engine, times, zones)
+            self._programs += _control_plane(engine, times, zones, self.kubelets)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -86,9 +86,11 @@ class Cluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _control_plane(engine: Engine, timings: Timings, zones: tuple[str, ...]) -> list[Program]:
+def _control_plane(
+    engine: Engine, timings: Timings, zones: tuple[str, ...], kubelets: KubeletStarter
+) -> list[Program]:
     controllers = (
-        NodeLifecycle(engine, timings),
+        NodeLifecycle(engine, timings, kubelets),
         Orphans(engine, timings),
         Deployments(engine),
         ReplicaSets(engine),

@@ -4,6 +4,7 @@ It uses its instance, its instance type and its user data, never a NodeClaim. It
 and renews its Lease. Like a real kubelet, it does not create the Node again after a client deletes it.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -62,6 +63,10 @@ class Kubelet:
         await clock.sleep(timings.ready_s)
         await self._persist(self._report)
         await self._persist(self._publish_storage)
+        if not timings.heartbeats:
+            await clock.sleep(timings.devices_s)
+            await self._persist(self._publish_devices)
+            await asyncio.get_running_loop().create_future()  # until the instance ends
         began_s = clock.monotonic_s()
         reported_s, spoke = began_s, False
         while True:
@@ -217,6 +222,8 @@ class Kubelet:
     # --- The Lease ----------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
+        if not self._timings.heartbeats:
+            return
         now = f"{self._engine.now()[:-1]}.000000Z"
         lease = self._engine.caches.of(Lease).get((LEASES, self.node))
         if lease is not None:

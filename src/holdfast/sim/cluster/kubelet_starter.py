@@ -63,11 +63,17 @@ class KubeletStarter:
         self._by_node: dict[str, Kubelet] = {}
         self._announced: set[str] = set()  # instances whose node was announced to the listeners
         self._listeners: list[Callable[[str], None]] = []
+        self._stop_listeners: list[Callable[[str], None]] = []
+        self._seen = -1  # EC2's number of writes at the last reading
         self.failed: dict[str, str] = {}  # why an instance never becomes a node
 
     def on_start(self, listener: Callable[[str], None]) -> None:
         """Calls the listener with the name of each node whose kubelet starts."""
         self._listeners.append(listener)
+
+    def on_stop(self, listener: Callable[[str], None]) -> None:
+        """Calls the listener with the name of each node whose kubelet ends."""
+        self._stop_listeners.append(listener)
 
     def of_node(self, name: str) -> Kubelet | None:
         """The running kubelet of a node."""
@@ -87,6 +93,10 @@ class KubeletStarter:
 
     def _start_and_stop(self) -> None:
         self._cloud.advance()
+        is_same = self._cloud.region.writes == self._seen and len(self._announced) == len(self._running)
+        if is_same and not self._timings.heartbeats:  # for long runs
+            return
+        self._seen = self._cloud.region.writes
         found = {instance.id: instance for instance in control.running(self._cloud.region)}
         for instance_id, running in list(self._running.items()):
             instance = found.get(instance_id)
@@ -96,6 +106,8 @@ class KubeletStarter:
                 running.task.cancel()
                 del self._running[instance_id], self._by_node[running.kubelet.node]
                 self._announced.discard(instance_id)
+                for listener in self._stop_listeners:
+                    listener(running.kubelet.node)
             elif running.kubelet.registered and instance_id not in self._announced:
                 self._announced.add(instance_id)
                 for listener in self._listeners:

@@ -12,6 +12,7 @@ from holdfast.sim.cluster import labels, pods
 from holdfast.sim.cluster.engine import Engine, Worker
 from holdfast.sim.cluster.kinds import Json, Lease, Node, Pod
 from holdfast.sim.cluster.kubelet import LEASES
+from holdfast.sim.cluster.kubelet_starter import KubeletStarter
 from holdfast.sim.cluster.timings import Timings
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
@@ -19,9 +20,10 @@ _FOREVER: Final = float("inf")
 
 
 class NodeLifecycle:
-    def __init__(self, engine: Engine, timings: Timings) -> None:
+    def __init__(self, engine: Engine, timings: Timings, kubelets: KubeletStarter) -> None:
         self._engine = engine
         self._timings = timings
+        self._kubelets = kubelets
         self._heard_s: dict[str, float] = {}  # when the Lease of each node last changed
         self._since_s: dict[
             tuple[str, str, str], float
@@ -30,6 +32,8 @@ class NodeLifecycle:
         self.worker.watch(Node, lambda node: [("", node.metadata.name)])
         engine.caches.of(Pod).subscribe(self._pod_changed)
         engine.caches.of(Lease).subscribe(self._lease_changed)
+        if not timings.heartbeats:
+            kubelets.on_stop(self._kubelet_ended)
 
     async def reconcile(self, key: Key) -> float | None:
         node = self._engine.caches.of(Node).get(key)
@@ -55,9 +59,15 @@ class NodeLifecycle:
         if after is not None and after.metadata.namespace == LEASES:
             self._heard_s[after.metadata.name] = self._engine.clock.monotonic_s()
 
+    def _kubelet_ended(self, node: str) -> None:
+        self._heard_s[node] = self._engine.clock.monotonic_s()
+        self.worker.add(("", node))
+
     def _silent_in_s(self, node: Node) -> float:
         """Seconds until the node counts as unreachable."""
         now_s = self._engine.clock.monotonic_s()
+        if not self._timings.heartbeats and self._kubelets.of_node(node.metadata.name) is not None:
+            return _FOREVER
         return self._heard_s.setdefault(node.metadata.name, now_s) + self._timings.grace_s - now_s
 
     def _discard(self, name: str) -> None:

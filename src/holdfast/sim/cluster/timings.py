@@ -24,6 +24,9 @@ class Timings:
     heartbeat_s: float = 10
     status_s: float = 300  # between two status reports of an unchanged node
     grace_s: float = 50  # a node without a heartbeat for so long is unreachable
+    heartbeats: bool = (
+        True  # False: no Lease and no unchanged status is written; a kubelet that ends is noticed anyway
+    )
     poll_s: float = 1  # between two reads of EC2
     orphan_s: float = 40  # how long a pod exists without its node
 
