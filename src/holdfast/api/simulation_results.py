@@ -134,3 +134,25 @@ class SimulationResult(Wire, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     timeline: Timeline
     notes: tuple[str, ...] = ()  # what a reader should know, a sentence each
+
+
+class SizingResult(Wire, frozen=True, kw_only=True):
+    """Slots that would have paid for themselves, all of one instance type, one zone and one period."""
+
+    instance_type: str
+    zone: str
+    begins: int
+    ends: int
+    slots: int
+    usd_cost: float  # of the reservation for the whole period
+    usd_saved: float  # what less on-demand use saves, minus the cost; above 0
+    marginal: tuple[
+        float, ...
+    ]  # what each further slot saves net, in order; the last one does not pay and is not recommended
+
+
+class Sizing(Wire, frozen=True, kw_only=True):
+    """What `simulate --size` recommends. Nothing was reserved."""
+
+    results: tuple[SizingResult, ...] = ()
+    notes: tuple[str, ...] = ()  # what was left out and why, a sentence each
