@@ -13,7 +13,8 @@ periods and hours is totally unimodular.
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -28,12 +29,6 @@ class Period(NamedTuple):
     begins: int  # hour
     ends: int  # the hour after the last
     slots: int
-
-
-class _Arc(NamedTuple):
-    to: int
-    cost: int
-    limit: int  # units
 
 
 class _Hours:
@@ -185,73 +180,92 @@ class _Flow:
                 self._flow[arc] = self._flow.get(arc, 0) + number
 
     def solve(self) -> list[int]:
-        """The number of slots by hour. Each path uses up starts or ends, or a gain of an hour."""
-        for start in sorted(self._starts):
-            while self._starts[start]:
-                self._push(self._path(start))
+        """The number of slots by hour. Each round leaves fewer starts and ends, or uses up a gain of an hour."""
+        while self._starts:
+            tree = self._tree()
+            pushed: Counter[tuple[int, int]] = Counter()
+            for end in sorted(self._ends):
+                self._push(_path(tree, end), pushed)
         return self._slots
 
-    def _arcs(self, node: int) -> list[_Arc]:
+    def _arcs(self, node: int) -> list[tuple[int, int, int]]:
         """The residual arcs. The reverse of a period's arc has the flow as its limit."""
         arcs = []
         if node < self._offset:
             if node < self._last and self._slots[node]:
                 gain, limit = self._hours.last(node, self._slots[node])
-                arcs.append(_Arc(node + 1, gain, limit))
+                arcs.append((node + 1, gain, limit))
             if node:
                 gain, limit = self._hours.next(node - 1, self._slots[node - 1])
-                arcs.append(_Arc(node - 1, -gain, limit))
+                arcs.append((node - 1, -gain, limit))
             if node + self._shortest <= self._last:
-                arcs.append(_Arc(node + self._shortest + self._offset, 0, _UNLIMITED))
+                arcs.append((node + self._shortest + self._offset, 0, _UNLIMITED))
             reversible = [node + self._offset]
         else:
-            arcs.append(_Arc(node - self._offset, 0, _UNLIMITED))
+            arcs.append((node - self._offset, 0, _UNLIMITED))
             if node - self._offset < self._last:
-                arcs.append(_Arc(node + 1, 0, _UNLIMITED))
+                arcs.append((node + 1, 0, _UNLIMITED))
             reversible = [node - 1, node - self._offset - self._shortest]
-        arcs += [_Arc(to, 0, self._flow[to, node]) for to in reversible if self._flow.get((to, node))]
+        arcs += [(to, 0, self._flow[to, node]) for to in reversible if self._flow.get((to, node))]
         return arcs
 
-    def _path(self, start: int) -> list[tuple[int, _Arc]]:
-        """The cheapest path from a start to the nearest end, by Dijkstra; updates the potentials."""
-        distances = {start: 0}
-        arrived: dict[int, tuple[int, _Arc]] = {}
+    def _tree(self) -> dict[int, tuple[int, int]]:
+        """The cheapest paths from the starts, by Dijkstra: for each node the one before it, and the limit of the arc
+        between them. Updates the potentials; then each arc of the tree has the reduced cost 0."""
+        potentials = self._potentials
+        highest = max(potentials[start] for start in self._starts)
+        distances = {start: highest - potentials[start] for start in self._starts}
+        tree: dict[int, tuple[int, int]] = {}
         final: dict[int, int] = {}
-        queue = [(0, start)]
-        end = None
-        while end is None:
-            assert queue, "a path can always give up the slots of the start, hour by hour"
+        queue = [(distance, start) for start, distance in distances.items()]
+        heapq.heapify(queue)
+        while queue:
             distance, node = heapq.heappop(queue)
             if node in final:
                 continue
             final[node] = distance
-            if self._ends.get(node):
-                end = node
-            for arc in self._arcs(node):
-                reduced = distance + arc.cost + self._potentials[node] - self._potentials[arc.to]
-                if arc.to not in final and reduced < distances.get(arc.to, reduced + 1):
-                    distances[arc.to] = reduced
-                    arrived[arc.to] = node, arc
-                    heapq.heappush(queue, (reduced, arc.to))
-        for visited, of_node in final.items():
-            self._potentials[visited] += of_node - final[end]
-        path = []
-        while end != start:
-            path.append(arrived[end])
-            end = arrived[end][0]
-        return path[::-1]
+            for to, cost, limit in self._arcs(node):
+                reduced = distance + cost + potentials[node] - potentials[to]
+                if to not in final and (to not in distances or reduced < distances[to]):
+                    distances[to] = reduced
+                    tree[to] = node, limit
+                    heapq.heappush(queue, (reduced, to))
+        farthest = max(final.values())
+        for node in range(len(potentials)):
+            potentials[node] += final.get(node, farthest)
+        return tree
 
-    def _push(self, path: list[tuple[int, _Arc]]) -> None:
-        start, end = path[0][0], path[-1][1].to
-        units = min(self._starts[start], self._ends[end], *(arc.limit for _, arc in path))
-        self._starts[start] -= units
-        self._ends[end] -= units
-        for node, arc in path:
-            if node < self._offset and arc.to == node + 1:
-                self._slots[node] -= units
-            elif node < self._offset and arc.to == node - 1:
-                self._slots[arc.to] += units
-            elif self._flow.get((arc.to, node)):
-                self._flow[arc.to, node] -= units
-            else:
-                self._flow[node, arc.to] = self._flow.get((node, arc.to), 0) + units
+    def _push(self, path: list[tuple[int, int, int]], pushed: Counter[tuple[int, int]]) -> None:
+        """Moves as many units along a path as it can take, next to those that were pushed over the same tree."""
+        start, end = path[0][0], path[-1][1]
+        limits = (limit - pushed[node, to] for node, to, limit in path)
+        units = min(self._starts.get(start, 0), self._ends[end], *limits)
+        if not units:
+            return
+        for node, to, _ in path:
+            pushed[node, to] += units
+            self._add(node, to, units)
+        for nodes, node in ((self._starts, start), (self._ends, end)):
+            nodes[node] -= units
+            if not nodes[node]:
+                del nodes[node]
+
+    def _add(self, node: int, to: int, units: int) -> None:
+        if node < self._offset and to == node + 1:
+            self._slots[node] -= units
+        elif node < self._offset and to == node - 1:
+            self._slots[to] += units
+        elif self._flow.get((to, node)):
+            self._flow[to, node] -= units
+        else:
+            self._flow[node, to] = self._flow.get((node, to), 0) + units
+
+
+def _path(tree: Mapping[int, tuple[int, int]], end: int) -> list[tuple[int, int, int]]:
+    """The arcs to a node, with their limits."""
+    path = []
+    while end in tree:
+        node, limit = tree[end]
+        path.append((node, end, limit))
+        end = node
+    return path[::-1]
