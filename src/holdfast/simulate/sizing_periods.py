@@ -13,8 +13,7 @@ periods and hours is totally unimodular.
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -117,7 +116,8 @@ def _further(
 def _fewest_slot_hours(gains: Sequence[Gains], idle: int) -> tuple[list[Gains], int]:
     """The same gains, with slot-hours as the second criterion: a slot-hour costs one unit, and all of them together cost
     less than the smallest difference of gains."""
-    factor = 1 + len(gains) * sum(slots for steps in gains for slots, _ in steps)
+    most = max((sum(slots for slots, _ in steps) for steps in gains), default=0)
+    factor = 1 + len(gains) * most  # the best periods have at most so many slots in an hour
     weighted = [tuple((slots, gain * factor - 1) for slots, gain in steps) for steps in gains]
     return weighted, idle * factor - 1
 
@@ -161,111 +161,92 @@ class _Flow:
     """Successive shortest paths, from starts that are left to ends that are left.
 
     Node `t` is the boundary before hour `t`. Node `t + offset` is the same boundary for a period that has its shortest
-    length already; it ends there, or goes on for another hour. Potentials of the nodes keep the
-    reduced costs at 0 or above.
+    length already; it ends there, or goes on for another hour. Potentials of the nodes keep the reduced costs at 0 or
+    above, so Dijkstra's search finds the paths.
     """
 
     def __init__(self, hours: _Hours, slots: list[int], shortest: int, matches: _Matches) -> None:
         self._hours = hours
-        self._slots = list(slots)
-        self._shortest = shortest
-        self._last = len(slots)
-        self._offset = self._last + 1
+        self._slots = slots
         self._starts, self._ends = matches.starts, matches.ends
-        self._flow: dict[tuple[int, int], int] = {}  # of the arcs of periods
-        self._potentials = [0] * (2 * self._offset)
+        self._offset = offset = len(slots) + 1
+        self._potentials = [0] * (2 * offset)
+        self._arcs: list[dict[int, tuple[int, int]]]  # by node: the next node, the cost and the limit
+        self._arcs = [{} for _ in self._potentials]
+        for node in range(offset):
+            if node + shortest < offset:
+                self._arcs[node][node + shortest + offset] = 0, _UNLIMITED
+            if node + 1 < offset:
+                self._arcs[node + offset][node + offset + 1] = 0, _UNLIMITED
+                self._set_hour(node)
+            self._arcs[node + offset][node] = 0, _UNLIMITED
         for begins, ends, number in matches.periods:
-            nodes = [begins, *range(begins + shortest + self._offset, ends + self._offset + 1), ends]
-            for arc in pairwise(nodes):
-                self._flow[arc] = self._flow.get(arc, 0) + number
+            nodes = [begins, *range(begins + shortest + offset, ends + offset + 1), ends]
+            for node, to in pairwise(nodes):
+                self._move(node, to, number)
 
     def solve(self) -> list[int]:
-        """The number of slots by hour. Each round leaves fewer starts and ends, or uses up a gain of an hour."""
-        while self._starts:
-            tree = self._tree()
-            pushed: Counter[tuple[int, int]] = Counter()
-            for end in sorted(self._ends):
-                self._push(_path(tree, end), pushed)
+        """The number of slots by hour. Each path uses up starts, ends, or slots with the same gain."""
+        for start, number in self._starts.items():
+            left = number
+            while left:
+                path = self._path(start)
+                end = path[-1][1]
+                units = min(left, self._ends[end], *(self._arcs[node][to][1] for node, to in path))
+                for node, to in path:
+                    self._move(node, to, units)
+                left -= units
+                self._ends[end] -= units
         return self._slots
 
-    def _arcs(self, node: int) -> list[tuple[int, int, int]]:
-        """The residual arcs. The reverse of a period's arc has the flow as its limit."""
-        arcs = []
-        if node < self._offset:
-            if node < self._last and self._slots[node]:
-                gain, limit = self._hours.last(node, self._slots[node])
-                arcs.append((node + 1, gain, limit))
-            if node:
-                gain, limit = self._hours.next(node - 1, self._slots[node - 1])
-                arcs.append((node - 1, -gain, limit))
-            if node + self._shortest <= self._last:
-                arcs.append((node + self._shortest + self._offset, 0, _UNLIMITED))
-            reversible = [node + self._offset]
+    def _set_hour(self, hour: int) -> None:
+        gain, limit = self._hours.next(hour, self._slots[hour])
+        self._arcs[hour + 1][hour] = -gain, limit
+        if self._slots[hour]:
+            self._arcs[hour][hour + 1] = self._hours.last(hour, self._slots[hour])
         else:
-            arcs.append((node - self._offset, 0, _UNLIMITED))
-            if node - self._offset < self._last:
-                arcs.append((node + 1, 0, _UNLIMITED))
-            reversible = [node - 1, node - self._offset - self._shortest]
-        arcs += [(to, 0, self._flow[to, node]) for to in reversible if self._flow.get((to, node))]
-        return arcs
+            self._arcs[hour].pop(hour + 1, None)
 
-    def _tree(self) -> dict[int, tuple[int, int]]:
-        """The cheapest paths from the starts, by Dijkstra: for each node the one before it, and the limit of the arc
-        between them. Updates the potentials; then each arc of the tree has the reduced cost 0."""
+    def _move(self, node: int, to: int, units: int) -> None:
+        """Adds units to the flow of an arc."""
+        if max(node, to) < self._offset:
+            hour = min(node, to)
+            self._slots[hour] += units if to < node else -units
+            self._set_hour(hour)
+        elif self._arcs[node][to][1] == _UNLIMITED:  # of a period
+            self._arcs[to][node] = 0, self._arcs[to].get(node, (0, 0))[1] + units
+        elif self._arcs[node][to][1] > units:  # the reverse of one
+            self._arcs[node][to] = 0, self._arcs[node][to][1] - units
+        else:
+            del self._arcs[node][to]
+
+    def _path(self, start: int) -> list[tuple[int, int]]:
+        """The arcs of the cheapest path from a start to the nearest end; updates the potentials."""
         potentials = self._potentials
-        highest = max(potentials[start] for start in self._starts)
-        distances = {start: highest - potentials[start] for start in self._starts}
-        tree: dict[int, tuple[int, int]] = {}
+        distances = {start: 0}
+        before: dict[int, int] = {}
         final: dict[int, int] = {}
-        queue = [(distance, start) for start, distance in distances.items()]
-        heapq.heapify(queue)
-        while queue:
+        queue = [(0, start)]
+        end = None
+        while end is None:
+            assert queue, "a path can always give up the slots of the start, hour by hour"
             distance, node = heapq.heappop(queue)
             if node in final:
                 continue
             final[node] = distance
-            for to, cost, limit in self._arcs(node):
-                reduced = distance + cost + potentials[node] - potentials[to]
+            if self._ends.get(node):
+                end = node
+            base = distance + potentials[node]
+            for to, (cost, _) in self._arcs[node].items():
+                reduced = base + cost - potentials[to]
                 if to not in final and (to not in distances or reduced < distances[to]):
                     distances[to] = reduced
-                    tree[to] = node, limit
+                    before[to] = node
                     heapq.heappush(queue, (reduced, to))
-        farthest = max(final.values())
-        for node in range(len(potentials)):
-            potentials[node] += final.get(node, farthest)
-        return tree
-
-    def _push(self, path: list[tuple[int, int, int]], pushed: Counter[tuple[int, int]]) -> None:
-        """Moves as many units along a path as it can take, next to those that were pushed over the same tree."""
-        start, end = path[0][0], path[-1][1]
-        limits = (limit - pushed[node, to] for node, to, limit in path)
-        units = min(self._starts.get(start, 0), self._ends[end], *limits)
-        if not units:
-            return
-        for node, to, _ in path:
-            pushed[node, to] += units
-            self._add(node, to, units)
-        for nodes, node in ((self._starts, start), (self._ends, end)):
-            nodes[node] -= units
-            if not nodes[node]:
-                del nodes[node]
-
-    def _add(self, node: int, to: int, units: int) -> None:
-        if node < self._offset and to == node + 1:
-            self._slots[node] -= units
-        elif node < self._offset and to == node - 1:
-            self._slots[to] += units
-        elif self._flow.get((to, node)):
-            self._flow[to, node] -= units
-        else:
-            self._flow[node, to] = self._flow.get((node, to), 0) + units
-
-
-def _path(tree: Mapping[int, tuple[int, int]], end: int) -> list[tuple[int, int, int]]:
-    """The arcs to a node, with their limits."""
-    path = []
-    while end in tree:
-        node, limit = tree[end]
-        path.append((node, end, limit))
-        end = node
-    return path[::-1]
+        for node, distance in final.items():
+            potentials[node] += distance - final[end]
+        path = []
+        while end != start:
+            path.append((before[end], end))
+            end = before[end]
+        return path[::-1]
