@@ -4,9 +4,13 @@ import msgspec
 import pytest
 
 from holdfast import errors
+from holdfast.api import scenario_schema
+from holdfast.api.meta import ObjectMeta, to_wire
 from holdfast.api.simulation import ReservationPrice, SavingsPlan
 from holdfast.api.simulation_results import OnDemandUse, Sizing, SizingResult
-from holdfast.api.world import Reservation
+from holdfast.api.world import World, WorldSpec
+from holdfast.sim import world_reading
+from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.simulate import sizing
 
 BEGINS = 1_800_000_000
@@ -205,14 +209,17 @@ def test_answer_can_be_written_and_read() -> None:
 
 
 def test_recommended_slots_become_reservations_of_a_world() -> None:
-    answer = sized(use((2, 3), (10, 1), (20, 0)), prices=(price("0.6"),))
-    first, second = sizing.reservations(answer.results)
+    busy = use((2, 3), (10, 1), (20, 0), zone="us-west-2a")
+    answer = sized(busy, prices=(price("0.6"),))
+    reserved = sizing.reservations(answer.results)
+    assert sizing.reservations(answer.results) == reserved
+    world = to_wire(World(metadata=ObjectMeta(name="again"), spec=WorldSpec(reservations=reserved)))
+    assert scenario_schema.findings(world, World) == []
+    setup = world_reading.read(msgspec.convert(world, World), BEGINS)
+    assert isinstance(setup, CloudSetup)
+    first, second = setup.reservations
     assert first.id != second.id
-    assert sizing.reservations(answer.results) == (first, second)
-    assert (first.instance_type, first.zone, first.total) == ("m5.large", "us-east-1a", 1)
-    assert first.start is not None
-    assert first.end is not None
-    assert (first.start.timestamp(), first.end.timestamp()) == (BEGINS + 2 * HOUR, BEGINS + 20 * HOUR)
-    assert first.instance_match_criteria == "targeted"
+    assert (first.instance_type, first.total, first.criteria) == ("m5.large", 1, "targeted")
+    assert (first.start_s, first.end_s) == (BEGINS + 2 * HOUR, BEGINS + 20 * HOUR)
+    assert (second.start_s, second.end_s, second.total) == (BEGINS + 2 * HOUR, BEGINS + 10 * HOUR, 2)
     assert first.tags == second.tags == sizing.SELECTOR_TERM.tags
-    assert msgspec.convert(msgspec.to_builtins(first), Reservation) == first
