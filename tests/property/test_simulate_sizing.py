@@ -1,4 +1,4 @@
-"""The sizing beside an independent judge: all sets of periods of a few hours, and three weeks."""
+"""The sizing beside an independent judge: all sets of periods of some hours, and three weeks."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -61,26 +61,34 @@ def check(results: Sequence[SizingResult], question: Question) -> None:
         assert float(question.saving(more) - saved) == pytest.approx(one.marginal[-1], abs=1e-6)
 
 
+HALF_S = HOUR_S // 2
+# Slots of these prices pay if they are used for a third of an hour, for half an hour or longer; many sets save the same.
+PRICES = st.sampled_from(
+    [("1", "0"), ("3", "1"), ("1", "0.5"), ("0.3", "0.2"), ("1", "0.75"), ("98.32", "90.1"), ("1", "1")]
+)
+
+
 @st.composite
-def questions(draw: st.DrawFn) -> Question:
-    hours = draw(st.integers(1, 5))
-    moments = st.integers(-HOUR_S, (hours + 1) * HOUR_S) | st.integers(-1, hours + 1).map(
-        lambda h: h * HOUR_S
-    )
-    times = sorted(draw(st.lists(moments, max_size=8)))
-    numbers = draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
+def questions(draw: st.DrawFn, most_hours: int = 12) -> Question:
+    """Numbers that change each half hour, and at some other times, before and after the simulation too."""
+    hours = draw(st.integers(1, most_hours))
+    halves = 2 * hours + 2
+    numbers = draw(st.lists(st.integers(0, 3), min_size=halves, max_size=halves) | st.just([]))
+    changes = [(half * HALF_S, number) for half, number in enumerate(numbers, start=-1)]
+    changes += draw(st.lists(st.tuples(st.integers(0, hours * HOUR_S), st.integers(0, 3)), max_size=4))
+    on_demand, slot = draw(PRICES)
     return Question(
-        changes=[(BEGINS + at, number) for at, number in zip(times, numbers, strict=True)],
+        changes=[(BEGINS + at, number) for at, number in sorted(changes)],
         begins=BEGINS,
         hours=hours,
-        on_demand=draw(st.sampled_from(["1.0", "0.3333", "98.32"])),
-        slot=draw(st.sampled_from(["0", "0.1", "0.25", "0.3333", "0.5", "0.75", "1", "49.16", "70.5"])),
-        shortest=draw(st.integers(1, 4)),
+        on_demand=on_demand,
+        slot=slot,
+        shortest=draw(st.integers(1, 5)),
     )
 
 
 @given(questions())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=400)
 def test_sizing_finds_the_best_of_all_sets_of_periods(question: Question) -> None:
     results = sized(question)
     check(results, question)
@@ -89,8 +97,8 @@ def test_sizing_finds_the_best_of_all_sets_of_periods(question: Question) -> Non
     assert results == sized(question)
 
 
-@given(questions(), st.integers(0, 3000), st.integers(1, 99))
-@settings(deadline=None, max_examples=150)
+@given(questions(4), st.integers(0, 3000), st.integers(1, 99))
+@settings(deadline=None, max_examples=100)
 def test_slots_save_what_is_reported_next_to_a_savings_plan(
     question: Question, milli_usd: int, discount: int
 ) -> None:
@@ -183,7 +191,7 @@ def test_flat_base_has_the_best_number_of_slots_for_the_week() -> None:
     assert result.usd_saved == pytest.approx(float(saving))
 
 
-@pytest.mark.parametrize("shortest", [1, 8, DAY, 48])
+@pytest.mark.parametrize("shortest", [8, DAY])
 @pytest.mark.parametrize("week", [office_hours, training_burst, overlapping_jobs, flat_with_noise])
 def test_no_set_of_periods_of_a_week_saves_more(
     week: Callable[[], list[tuple[int, int]]], shortest: int

@@ -1,6 +1,6 @@
 """An independent judge of the sizing: what slots save, second by second, and the best set of periods.
 
-It shares no code with `holdfast.simulate`. `best_by_enumeration` tries everything and is for a few hours. `upper_bound`
+It shares no code with `holdfast.simulate`. `best_by_enumeration` tries everything and is for some hours. `upper_bound`
 is the linear program of the same question and is for a week.
 """
 
@@ -61,25 +61,31 @@ def hourly_savings(question: Question, most: int) -> list[list[Fraction]]:
 
 
 def best_by_enumeration(question: Question) -> tuple[Fraction, int]:
-    """The highest saving of any set of windows, and the fewest slot-hours that reach it. A sum of windows counts, however
-    they overlap, up to one slot more than instances."""
+    """The highest saving of any set of windows, and the fewest slot-hours that reach it.
+
+    Goes through the hours with all states: how long each reserved slot is reserved already. Before each hour, any number
+    of slots that are reserved long enough end, and any number begins, up to one slot more than instances.
+    """
     most = int(question.running().max(initial=0)) + 1
-    table = hourly_savings(question, most)
-    nothing = (0,) * question.hours
-    known, recent = {nothing}, [nothing]
-    while recent:
-        found = {
-            tuple(slots + (a <= hour < b) for hour, slots in enumerate(profile))
-            for profile in recent
-            for a, b in question.windows()
-        }
-        recent = [profile for profile in found - known if max(profile) <= most]
-        known.update(recent)
-    saving, fewest = max(
-        (sum((table[hour][slots] for hour, slots in enumerate(profile)), Fraction(0)), -sum(profile))
-        for profile in known
-    )
+    states: dict[tuple[int, ...], tuple[Fraction, int]] = {(): (Fraction(0), 0)}
+    for of_hour in hourly_savings(question, most):
+        following: dict[tuple[int, ...], tuple[Fraction, int]] = {}
+        for ages, (saving, slot_hours) in states.items():
+            for kept in _kept(ages, question.shortest):
+                for new in range(most - len(kept) + 1):
+                    slots = len(kept) + new
+                    state = (*(min(age + 1, question.shortest) for age in kept), *(1,) * new)
+                    value = saving + of_hour[slots], slot_hours - slots
+                    following[state] = max(value, following.get(state, value))
+        states = following
+    saving, fewest = max(value for ages, value in states.items() if () in _kept(ages, question.shortest))
     return saving, -fewest
+
+
+def _kept(ages: tuple[int, ...], shortest: int) -> list[tuple[int, ...]]:
+    """What is left of these slots, from the oldest to the youngest, if some of them end."""
+    can_end = sum(age >= shortest for age in ages)
+    return [ages[ended:] for ended in range(can_end + 1)]
 
 
 def best_single(question: Question) -> tuple[Fraction, int, Window, int]:

@@ -84,6 +84,14 @@ def test_period_spans_a_pause_that_is_shorter_than_the_shortest_reservation() ->
     assert periods(sized(busy, prices=(price("0.5", at_least="4h"),))) == [(0, 7, 1)]
 
 
+def test_period_that_only_breaks_even_is_not_recommended() -> None:
+    """Two hours cost as much as an hour and a half on demand."""
+    two_hours = (price("0.75", at_least="2h"),)
+    assert periods(sized(use((5, 1), (6.5, 0)), prices=two_hours)) == []
+    assert periods(sized(use((5.5, 1), (7, 0)), prices=two_hours)) == []
+    assert periods(sized(use((5, 4), (6.5, 2), (6.75, 0)), prices=two_hours)) == [(5, 7, 2)]
+
+
 def test_shortest_duration_is_rounded_up_to_whole_hours() -> None:
     busy = use((1, 1), (3, 0))
     ((begins, ends, slots),) = periods(sized(busy, prices=(price("0.1", at_least="121m"),)))
