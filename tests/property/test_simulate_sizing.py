@@ -99,7 +99,7 @@ def test_sizing_finds_the_best_of_all_sets_of_periods(question: Question) -> Non
 
 @given(questions(4), st.integers(0, 3000), st.integers(1, 99))
 @settings(deadline=None, max_examples=100)
-def test_slots_save_what_is_reported_next_to_a_savings_plan(
+def test_slots_save_at_least_what_is_reported_next_to_a_savings_plan(
     question: Question, milli_usd: int, discount: int
 ) -> None:
     """The bill of an hour: the commitment, and what it does not cover. All use is of two types with the same numbers."""
@@ -130,9 +130,8 @@ def test_slots_save_what_is_reported_next_to_a_savings_plan(
         before, after = (max(Fraction(0), amount - covered) for amount in bill)
         slot_cost = Fraction(question.slot) * of_type["c5.large"][hour]
         saved += before - after - slot_cost - Fraction("0.2") * of_type["m5.large"][hour]
-    reported = sum(one.usd_saved for one in results)
-    rounding = 2 * question.hours * float(question.on_demand) / HOUR_S  # a second of each type and hour
-    assert reported - 1e-6 <= float(saved) <= reported + rounding + 1e-6
+    # It can be more: the plan can cover use that got no slot, and the sizing assigned it before.
+    assert float(saved) >= sum(one.usd_saved for one in results) - 1e-6
     assert all(one.usd_saved > 0 for one in results)
 
 
