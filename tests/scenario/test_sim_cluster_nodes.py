@@ -168,7 +168,7 @@ def test_node_of_a_silent_instance_is_unreachable_after_the_grace_period(heartbe
 
         async def is_unreachable() -> bool:
             node = await env.node_of(instance)
-            return pods.condition(node.status, "Ready")["status"] == "Unknown"
+            return bool(pods.condition(node.status, "Ready")["status"] == "Unknown")
 
         assert not await is_unreachable()
         region = env.ec2.region

@@ -13,11 +13,12 @@ from typing import Any, Final, NoReturn
 import click
 import msgspec
 
+from holdfast import errors
 from holdfast.api import documents
 from holdfast.api.simulation_results import SimulationResult
-from holdfast.cli import studies
+from holdfast.cli import simulate_sizing, studies
 from holdfast.cli.studies import Mistakes, Variant
-from holdfast.simulate import job
+from holdfast.simulate import job, sized
 from holdfast.simulate.parallel import Failure, Studies
 from holdfast.simulate.study import Study
 
@@ -91,6 +92,11 @@ def _duration(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
     help="Simulate only this one of all variants and seeds, from 0.",
 )
 @click.option(
+    "--size",
+    is_flag=True,
+    help="Also compute which further slots would have paid for themselves, and simulate with them. Reserves nothing.",
+)
+@click.option(
     "--emit-job",
     is_flag=True,
     help="Print the study as a Job of Kubernetes, with an index for each variant and seed.",
@@ -131,12 +137,29 @@ def command(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _fail(f"{output}: {error.strerror}")
-    results, failures = _simulate(found, how["processes"] or os.cpu_count() or 1, output)
+    processes = how["processes"] or os.cpu_count() or 1
+    results, failures = _simulate(found, processes, output)
+    if how["size"] and results and not failures:
+        _size(found[0], next(one for one in results if one.variant == found[0].variant), output)
     for failure in failures:
         click.echo(failure, err=True)
     if any(one.until < one.ends for one in results):
         sys.exit(_INTERRUPTED)
     sys.exit(1 if failures else 0)
+
+
+def _size(study: Study, base: SimulationResult, output: Path) -> None:
+    """Prints the sizing of the first study, and simulates it with the slots."""
+    try:
+        found = sized.size(study, base)
+    except errors.HoldfastError as error:
+        _fail(str(error))
+    (output / "sizing.json").write_bytes(msgspec.json.encode(found, order="deterministic") + b"\n")
+    for line in simulate_sizing.lines(found):
+        click.echo(line)
+    if found.results and base.until == base.ends:
+        results, _ = _simulate([sized.with_slots(study, found.results)], 1, output)
+        click.echo(simulate_sizing.confirmation(base, results[0] if results else None))
 
 
 def _options(seeds: Sequence[int], duration: str) -> list[str]:

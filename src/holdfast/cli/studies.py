@@ -133,6 +133,7 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
             seed=written.spec.seed,
             begins_s=begins_s,
             spec=written.spec,
+            world=built,
             setup=setup,
             timings=dataclasses.replace(world_reading.cluster_timings(built), heartbeats=False),
             planning=scenario.settings(written.spec.settings, {}),

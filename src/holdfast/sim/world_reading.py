@@ -5,7 +5,7 @@ before.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -46,6 +46,12 @@ def begin_s(written: wire.World) -> int | None:
 def read(written: wire.World, begin_s: int) -> CloudSetup | tuple[Finding, ...]:
     """The setup, or the problems. Faults are timed from `begin_s` on."""
     return tuple(problems(written)) or _Reader(written.spec, begin_s).setup()
+
+
+def reserved(written: wire.World, reservations: Iterable[wire.Reservation]) -> tuple[Reserved, ...]:
+    """Reservations as in the setup of this World."""
+    reader = _Reader(written.spec, 0)
+    return tuple(reader.reserved(each) for each in reservations)
 
 
 def cluster_timings(written: wire.World) -> cluster.Timings:
@@ -165,7 +171,7 @@ class _Reader:
             kubernetes=spec.kubernetes,
             roles=spec.roles,
             addresses=spec.subnet_addresses,
-            reservations=tuple(self._reserved(each) for each in spec.reservations),
+            reservations=tuple(self.reserved(each) for each in spec.reservations),
             limits={
                 (each.instance_type, self._zone_ids[each.zone], each.capacity_type): each.left
                 for each in spec.capacity
@@ -178,7 +184,7 @@ class _Reader:
             page_size=spec.page_size or 0,
         )
 
-    def _reserved(self, written: wire.Reservation) -> Reserved:
+    def reserved(self, written: wire.Reservation) -> Reserved:
         return Reserved(
             id=written.id,
             instance_type=written.instance_type,

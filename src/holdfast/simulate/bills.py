@@ -45,9 +45,13 @@ class Use:
 class Bills:
     """Collects what instances are while EC2 knows them. Call `see` at least twice an hour."""
 
-    def __init__(self, region: RegionState, account: str) -> None:
+    def __init__(
+        self, region: RegionState, account: str, slot_prices: Mapping[str, int] | None = None
+    ) -> None:
+        """`slot_prices`: what a slot costs an hour in nano-USD, by instance type, where it is not the list price."""
         self._region = region
         self._account = account
+        self._slot_prices = slot_prices or {}
         self.zones = {id_: name for name, id_ in region.account(account).zone_ids.items()}
         self._launched: dict[str, Launched] = {}
 
@@ -78,10 +82,15 @@ class Bills:
             about.instance_type,
             about.zone,
             about.reservation,
-            charge.nano_usd_per_hour,
+            self._price(charge, about),
             charge.from_s,
             to_s,
         )
+
+    def _price(self, charge: Charge, about: Launched) -> int:
+        if charge.kind in RESERVATIONS and about.instance_type in self._slot_prices:
+            return self._slot_prices[about.instance_type] * self._region.reservations[charge.what].total
+        return charge.nano_usd_per_hour
 
 
 def nano_usd(uses: Iterable[Use]) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from holdfast import errors
 from holdfast.api.simulation_results import NodesResult, SimulationResult, Unplaced
+from holdfast.model import prices
 from holdfast.sim import time
 from holdfast.sim.cluster.kinds import Deployment, Job
 from holdfast.sim.cluster.pods import condition
@@ -79,7 +80,10 @@ class _Run:
     def __init__(self, study: Study, cluster: VirtualCluster) -> None:
         self._study = study
         self._cluster = cluster
-        self._bills = Bills(cluster.cloud.ec2.region, study.setup.account)
+        slot_prices = {
+            one.instance_type: prices.parse(one.usd_per_hour) for one in study.spec.reservation_prices
+        }
+        self._bills = Bills(cluster.cloud.ec2.region, study.setup.account, slot_prices)
         self._pods = PodTimes(cluster.cluster.caches, cluster.clock)
         self._samples = Samples(study.begins_s, step_s(study))
         self._until_s = study.begins_s

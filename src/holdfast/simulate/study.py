@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.api.findings import Finding
 from holdfast.api.simulation import SimulationSpec
+from holdfast.api.world import World
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.cluster.timings import Timings
@@ -28,6 +29,7 @@ class Study:
     seed: int = 1
     begins_s: int
     spec: SimulationSpec
+    world: World
     setup: CloudSetup
     timings: Timings
     planning: PlanSettings
