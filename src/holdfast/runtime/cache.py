@@ -73,9 +73,11 @@ class Index(Generic[K]):
 
 
 class Cache(Generic[K]):
-    def __init__(self, kind: type[K], *, clock: Clock) -> None:
+    def __init__(self, kind: type[K], *, clock: Clock, stored: Callable[[K], K] = lambda obj: obj) -> None:
+        """`stored`: the part of an object that is stored, with its metadata; handlers get the whole object once."""
         self.kind = kind
         self._clock = clock
+        self._stored = stored
         self._objects: dict[Key, K] = {}
         self._indexes: list[Index[K]] = []
         self._handlers: list[Handler[K]] = []
@@ -273,12 +275,13 @@ class Cache(Generic[K]):
     def _show(self, key: Key, before: K | None, after: K | None) -> None:
         if after is before:
             return
+        stored = None
         if after is None:
             del self._objects[key]
         else:
-            self._objects[key] = after
+            stored = self._objects[key] = self._stored(after)
         for index in self._indexes:
-            index.change(key, before, after)
+            index.change(key, before, stored)
         failed: Exception | None = None
         for handler in self._handlers:
             try:

@@ -11,7 +11,8 @@ removed, so a field that is added later cannot leak a name.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, Protocol
 
 from holdfast import names
 from holdfast.scenarios.catalog import CloudTerms
@@ -48,14 +49,26 @@ _WIDTH_MIN: Final = 2
 def scrubbed(documents: Iterable[Json], terms: CloudTerms) -> list[Json]:
     """The documents with pseudonyms."""
     documents = list(documents)
-    collecting = _Pseudonyms()
+    collecting = _RankedPseudonyms()
     for one in documents:
         _Scrub(collecting, terms).document(one)
     collecting.assign()
     return [_Scrub(collecting, terms).document(one) for one in documents]
 
 
-class _Pseudonyms:
+class Pseudonyms(Protocol):
+    def of(self, category: str, name: str) -> str:
+        """The pseudonym of a name: the same at every call. Names of several categories may be equal."""
+
+
+def scrubber(
+    pseudonyms: Pseudonyms, terms: CloudTerms, *, kept_labels: AbstractSet[str] = frozenset()
+) -> Callable[[Json], Json]:
+    """A function that scrubs one document at a time. `kept_labels`: further keys that are kept, with their values."""
+    return _Scrub(pseudonyms, terms, kept_labels).document
+
+
+class _RankedPseudonyms:
     """Collects names by category; after `assign`, each has a pseudonym of the same rank."""
 
     def __init__(self) -> None:
@@ -82,10 +95,12 @@ class _Pseudonyms:
 
 
 class _Scrub:
-    def __init__(self, pseudonyms: _Pseudonyms, terms: CloudTerms) -> None:
+    def __init__(
+        self, pseudonyms: Pseudonyms, terms: CloudTerms, kept_labels: AbstractSet[str] = frozenset()
+    ) -> None:
         self._of = pseudonyms.of
         self._terms = terms
-        self._named_by_label: Mapping[str, Change] = {
+        named: Mapping[str, Change] = {
             names.NODEPOOL: self.pool,
             names.HOSTNAME: self.node,
             _NODE_NAME_FIELD: self.node,
@@ -93,7 +108,8 @@ class _Scrub:
             **{f"{group}/{kind.lower()}": self.node_class for group, kind in terms.node_classes},
             **({terms.labels.reservation_id: self.reservation} if terms.labels.reservation_id else {}),
         }
-        self._kept_labels = frozenset(
+        self._named_by_label = {key: change for key, change in named.items() if key not in kept_labels}
+        self._kept_labels = kept_labels | frozenset(
             {*terms.labels.well_known, *terms.key_aliases, *names.LABEL_ALIASES, names.REGISTERED, names.INITIALIZED}
         )  # fmt: skip
         self._fields = self._changes()

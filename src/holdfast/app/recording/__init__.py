@@ -1,0 +1,1 @@
+"""`holdfast record`: follows the pods of a cluster and appends their history to a file."""
