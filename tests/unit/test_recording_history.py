@@ -560,3 +560,27 @@ def test_budget_is_written_once_for_each_spec() -> None:
     assert [(one.t, one.spec["minAvailable"]) for one in found] == [(0, "50%"), (2, 3)]
     assert found[0].spec["selector"] == {"matchLabels": web_shape.labels}
     assert found[0].ns == web_shape.ns
+
+
+def test_name_of_a_job_is_replaced_in_labels_and_selectors_but_not_as_an_app() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    expression = {"key": "job-name", "operator": "In", "values": ["train"]}
+    selector = {"matchLabels": {"app": "train"}, "matchExpressions": [expression]}
+    term = {"labelSelector": selector, "topologyKey": names.ZONE}
+    labels = {"app": "train", "job-name": "train", "batch.kubernetes.io/job-name": "train"}
+    pod = train(1, meta={"labels": labels}, affinity={"podAffinity": {required: [term]}})
+    found = shape(pod)
+    (scrubbed,) = found.spec["affinity"]["podAffinity"][required]
+    ((app, value),) = scrubbed["labelSelector"]["matchLabels"].items()
+    assert found.labels[app] == value
+    assert value.startswith("value-")
+    assert scrubbed["labelSelector"]["matchExpressions"][0]["values"] == ["@job"]
+    assert sorted(found.labels.values()) == ["@job", "@job", value]
+
+
+def test_labels_that_binding_adds_are_no_rollout() -> None:
+    bound = {"app": "web", "pod-template-hash": "7f", names.ZONE: "us-west-2a", names.REGION: "us-west-2"}
+    history = History(web(1, meta={"labels": bound}))
+    history.at(100, web(2))
+    history.until(200)
+    assert history.of(Rollout) == []

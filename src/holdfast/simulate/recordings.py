@@ -34,6 +34,7 @@ from holdfast.api.recording import (
 )
 from holdfast.app.recording import recording_file
 from holdfast.app.recording.recording_file import TextLine
+from holdfast.model import wording
 from holdfast.sim.cluster.timings import RUNS_FOR
 
 Json = dict[str, Any]
@@ -323,7 +324,7 @@ class _Reading:
     def _content_notes(self) -> Iterator[str]:
         if self._gaps:
             lost_s = sum(until_s - since_s for since_s, until_s in self._gaps)
-            yield f"the cluster was not followed for {lost_s} s, in {len(self._gaps)} gaps"
+            yield f"the cluster was not followed for {lost_s} s, in {wording.count(len(self._gaps), 'gap')}"
         with_volumes = sum(bool(self._shapes[one.shape].volumes) for one in self._runs.values())
         with_volumes += sum(bool(self._shapes[one.line.shape].volumes) for one in self._groups.values())
         if with_volumes:

@@ -29,7 +29,9 @@ _VALUE: Final = "value"  # a category of `scrub`
 _RESOURCE: Final = "resource"
 _RESOURCE_DOMAIN: Final = "scrubbed.holdfast.dev"  # the API server accepts no other resource without a domain
 TEMPLATE_HASHES: Final = ("pod-template-hash", "rollouts-pod-template-hash")
-# Controllers write a label of these on each pod, with a new value for each pod, Job or revision.
+_APP_LABELS: Final = ("app", "k8s-app", "name", "app.kubernetes.io/name", "app.kubernetes.io/instance")
+# Controllers write these labels on each pod, with a value for each pod, Job or revision. The API server copies zone and
+# region from the node when the pod is bound.
 _GENERATED_LABELS: Final = frozenset(
     {
         *TEMPLATE_HASHES,
@@ -40,6 +42,8 @@ _GENERATED_LABELS: Final = frozenset(
         "batch.kubernetes.io/job-completion-index",
         "batch.kubernetes.io/controller-uid",
         "controller-uid",
+        names.ZONE,
+        names.REGION,
     }
 )
 _SPEC_FIELDS: Final = (
@@ -67,13 +71,10 @@ class HashedPseudonyms:
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
-        self.job_name = ""  # of the pod that is scrubbed now
 
     def of(self, category: str, name: str) -> str:
         if not name:
             return name
-        if category == _VALUE and name == self.job_name:
-            return JOB
         text = f"{category}/{name}".encode(errors="surrogatepass")
         digest = hmac.digest(self._secret, text, hashlib.sha256)[:_PSEUDONYM_BYTES]
         pseudonym = f"{category}-{base64.b32encode(digest).decode().rstrip('=').lower()}"
@@ -90,16 +91,13 @@ class Shapes:
         self._scrub: Callable[[Json], Json] = scrub.scrubber(
             self._pseudonyms, terms, kept_labels=kept_labels | _GENERATED_LABELS
         )
+        self._app_keys = {*_APP_LABELS, *(self._pseudonyms.of("key", key) for key in _APP_LABELS)}
         self._ids: OrderedDict[bytes, int] = OrderedDict()  # by digest; the last used is the last
         self._count = 0
 
     def of(self, pod: Pod, *, job_name: str = "") -> tuple[int, Shape | None]:
         """The id of the pod's shape, and the line to write if it is new."""
-        self._pseudonyms.job_name = job_name
-        try:
-            shape = self._shape(pod)
-        finally:
-            self._pseudonyms.job_name = ""
+        shape = self._shape(pod, job_name)
         digest = hashlib.blake2b(msgspec.json.encode(shape, order="deterministic"), digest_size=16).digest()
         known = self._ids.get(digest)
         if known is not None:
@@ -121,7 +119,7 @@ class Shapes:
         )
         return Budget(id=number, ns=written["metadata"]["namespace"], spec=written["spec"])
 
-    def _shape(self, pod: Pod) -> Shape:
+    def _shape(self, pod: Pod, job_name: str) -> Shape:
         meta = pod.metadata
         labels = {key: value for key, value in meta.labels.items() if _is_kept_label(key, value, meta.name)}
         annotations = {
@@ -141,6 +139,8 @@ class Shapes:
                 "spec": _spec(pod),
             }
         )
+        if job_name:
+            written = self._with_job(written, self._pseudonyms.of(_VALUE, job_name))
         return Shape(
             id=0,
             ns=written["metadata"]["namespace"],
@@ -149,6 +149,25 @@ class Shapes:
             spec=written["spec"],
             volumes=sum(bool(one.persistent_volume_claim or one.ephemeral) for one in pod.spec.volumes),
         )
+
+    def _with_job(self, value: Any, name: str) -> Any:
+        """JOB instead of the name of the Job, which would make a new shape for each Job. Not as the name of an app, which
+        pods of others may select."""
+        if isinstance(value, list):
+            return [self._with_job(one, name) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if "key" in value and "values" in value:
+            is_app = value["key"] in self._app_keys
+            return (
+                value
+                if is_app
+                else value | {"values": [JOB if one == name else one for one in value["values"]]}
+            )
+        return {
+            key: JOB if one == name and key not in self._app_keys else self._with_job(one, name)
+            for key, one in value.items()
+        }
 
 
 def _is_kept_label(key: str, value: str, pod: str) -> bool:
