@@ -66,6 +66,7 @@ class Recorded:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         assert await self._recording.read() == []
+        self._recording.begin()
         task = asyncio.create_task(self._recording.run(self._stop, lambda _: None))
         self._began_s = self.env.clock.monotonic_s()
         yield

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 VERSION: Final = 1
-LINE_MAX: Final = 1024 * 1024  # bytes; a pod of the API server is at most this large
+LINE_MAX: Final = 16 * 1024 * 1024  # bytes; pseudonyms make a pod of the API server a few times as large
 JOB: Final = "@job"  # as a label value: the name of the Job that the pod belongs to
 _MAX: Final = 2**53
 

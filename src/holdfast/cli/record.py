@@ -88,6 +88,7 @@ async def _record(wanted: RecordOptions) -> None:
         for note in await recording.read():
             click.echo(f"note: {page.clean(note)}", err=True)
         signals.on_stop(stop.set)
+        recording.begin()
         click.echo(f"Recording to {wanted.output}. Press Ctrl-C to stop.", err=True)
         done = await recording.run(stop, _show)
     _show_end()

@@ -75,7 +75,7 @@ async def connected(
 
 
 class ClusterRecording:
-    """`read` the cluster, then `run` until the end."""
+    """`read` the cluster, `begin` the file, then `run` until the end."""
 
     def __init__(
         self, options: RecordOptions, terms: CloudTerms, *, kube: Client, clock: Clock, ids: Ids
@@ -86,6 +86,7 @@ class ClusterRecording:
         self._ids = ids
         self._history = PodHistory(Shapes(ids.token(), terms, kept_labels=options.kept_labels))
         self._began_s: float | None = None  # of the monotonic clock
+        self._file: RecordingFile | None = None
         self._gap_since_s: int | None = None
         self._pods = Cache(Pod, clock=clock, stored=_identity)
         self._pods.subscribe(self._on_pod)
@@ -113,16 +114,20 @@ class ClusterRecording:
         ]
         return notes
 
+    def begin(self) -> None:
+        """Creates the file with what was read. Raises OSError."""
+        self._began_s, begins_s = self._clock.monotonic_s(), self._clock.now_s()
+        self._file = RecordingFile(self._options.output, force=self._options.force)
+        version = metadata.version("holdfast")
+        self._file.write([Header(holdfast_record=VERSION, begins=begins_s, holdfast=version)])
+        self._file.write(self._history.begin(begins_s))
+        self._file.flush()
+
     async def run(self, stop: asyncio.Event, report: Report) -> Progress:
-        """Creates the file and writes until `stop` is set or the time is over. Raises OSError of the file."""
-        self._began_s = self._clock.monotonic_s()
-        file = RecordingFile(self._options.output, force=self._options.force)
+        """Writes until `stop` is set or the time is over. Raises OSError of the file."""
+        assert self._file is not None, "`begin` was not called"
+        file = self._file
         try:
-            begins_s = self._clock.now_s()
-            version = metadata.version("holdfast")
-            file.write([Header(holdfast_record=VERSION, begins=begins_s, holdfast=version)])
-            file.write(self._history.begin(begins_s))
-            file.flush()
             async with self._followed():
                 await self._write(file, stop, report)
             self._end_gap(self._at_s())

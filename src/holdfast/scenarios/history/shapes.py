@@ -25,17 +25,18 @@ Json = dict[str, Any]
 
 _SHAPES_MAX: Final = 20_000  # a shape that was not used for long is written again
 _PSEUDONYM_BYTES: Final = 6
-_VALUE: Final = "value"  # a category of `scrub`
+_KEY: Final = "key"  # categories of `scrub`
+_VALUE: Final = "value"
 _RESOURCE: Final = "resource"
 _RESOURCE_DOMAIN: Final = "scrubbed.holdfast.dev"  # the API server accepts no other resource without a domain
 TEMPLATE_HASHES: Final = ("pod-template-hash", "rollouts-pod-template-hash")
+_REVISION_LABELS: Final = (*TEMPLATE_HASHES, "controller-revision-hash")  # `matchLabelKeys` has them
 _APP_LABELS: Final = ("app", "k8s-app", "name", "app.kubernetes.io/name", "app.kubernetes.io/instance")
 # Controllers write these labels on each pod, with a value for each pod, Job or revision. The API server copies zone and
 # region from the node when the pod is bound.
 _GENERATED_LABELS: Final = frozenset(
     {
-        *TEMPLATE_HASHES,
-        "controller-revision-hash",
+        *_REVISION_LABELS,
         "pod-template-generation",
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
@@ -73,7 +74,7 @@ class HashedPseudonyms:
         self._secret = secret.encode()
 
     def of(self, category: str, name: str) -> str:
-        if not name:
+        if not name or (category == _KEY and name in _REVISION_LABELS):
             return name
         text = f"{category}/{name}".encode(errors="surrogatepass")
         digest = hmac.digest(self._secret, text, hashlib.sha256)[:_PSEUDONYM_BYTES]
@@ -88,10 +89,8 @@ class Shapes:
         self, secret: str, terms: CloudTerms, *, kept_labels: AbstractSet[str] = frozenset()
     ) -> None:
         self._pseudonyms = HashedPseudonyms(secret)
-        self._scrub: Callable[[Json], Json] = scrub.scrubber(
-            self._pseudonyms, terms, kept_labels=kept_labels | _GENERATED_LABELS
-        )
-        self._app_keys = {*_APP_LABELS, *(self._pseudonyms.of("key", key) for key in _APP_LABELS)}
+        self._scrub: Callable[[Json], Json] = scrub.scrubber(self._pseudonyms, terms, kept_labels=kept_labels)
+        self._app_keys = {*_APP_LABELS, *(self._pseudonyms.of(_KEY, key) for key in _APP_LABELS)}
         self._ids: OrderedDict[bytes, int] = OrderedDict()  # by digest; the last used is the last
         self._count = 0
 
