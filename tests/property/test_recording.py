@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hostile
@@ -110,6 +110,7 @@ def recorded(*observed: Pod) -> tuple[str, Recording]:
         return path.read_text(), recordings.read(path)
 
 
+@settings(deadline=None)
 @given(st.lists(pods(), min_size=1, max_size=4, unique_by=lambda pod: pod.metadata.uid))
 def test_no_name_is_in_the_file(observed: list[Pod]) -> None:
     text, found = recorded(*observed)
@@ -118,6 +119,7 @@ def test_no_name_is_in_the_file(observed: list[Pod]) -> None:
     assert total == len(observed)
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_pod_with_hostile_values_can_be_recorded_and_read(seed: int) -> None:
     try:
@@ -128,6 +130,7 @@ def test_pod_with_hostile_values_can_be_recorded_and_read(seed: int) -> None:
     recorded(pod)
 
 
+@settings(deadline=None)
 @given(
     st.integers(min_value=0, max_value=6),
     st.lists(

@@ -7,7 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 from cluster_environment import Environment, run, workload
+from holdfast import errors
 from holdfast.app.recording.cluster_recording import ClusterRecording, RecordOptions
 from holdfast.cli import aws
 from holdfast.kube.client import Client, ClientSettings
@@ -30,11 +34,14 @@ class Breakable(InProcess):
         self.up = asyncio.Event()
         self.up.set()
         self.lists = 0
+        self.forbidden: tuple[str, ...] = ()
 
     async def request(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Response:
         assert method == "GET"
+        if any(part in path for part in self.forbidden):
+            return forbidden(path)
         if not self.up.is_set():
             raise ConnectionError("down")
         answer = await super().request(method, path, query, headers, body)
@@ -47,6 +54,17 @@ class Breakable(InProcess):
         async for chunk in body:
             await self.up.wait()  # a watch without data, as after a lost packet
             yield chunk
+
+
+def forbidden(path: str) -> Response:
+    status = {
+        "kind": "Status",
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": f"no {path}",
+    }
+    return Response(403, {}, msgspec.json.encode(status))
 
 
 class Recorded:
@@ -65,7 +83,7 @@ class Recorded:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        assert await self._recording.read() == []
+        self.notes = await self._recording.read()
         self._recording.begin()
         task = asyncio.create_task(self._recording.run(self._stop, lambda _: None))
         self._began_s = self.env.clock.monotonic_s()
@@ -149,7 +167,7 @@ def test_recording_has_scaling_rollouts_and_jobs_but_no_evictions(tmp_path: Path
     assert is_close([(one.after_s, 0) for one in recording.runs], [(1500, 0)] * 2)
     assert all(one.length_s is not None and abs(one.length_s - 400) <= 2 for one in recording.runs)
     assert len({one.job for one in recording.runs}) == 1
-    assert recording.notes == ()
+    assert (recording.notes, recorded.notes) == ((), [])
     assert abs(recording.until_s - 3000) <= CLOSE_S
     assert "acme" not in recorded.text
 
@@ -203,3 +221,49 @@ def test_watch_that_the_server_ends_is_no_gap(tmp_path: Path) -> None:
     assert (recording.gaps, recording.notes, len(recording.runs)) == ((), (), 0)
     assert [group.changes for group in recording.groups] == [((0, 4),)]
     assert abs(recording.until_s - 4 * 3600) <= CLOSE_S
+
+
+def test_kinds_that_may_not_be_read_are_left_out_with_a_note(tmp_path: Path) -> None:
+    found: list[Recorded] = []
+
+    async def program(env: Environment) -> None:
+        await set_up(env)
+        recorded = Recorded(env, tmp_path / "a.jsonl")
+        recorded.transport.forbidden = ("daemonsets", "poddisruptionbudgets")
+        found.append(recorded)
+        async with recorded.running():
+            await recorded.until(100)
+        assert [note.partition(":")[0] for note in recorded.notes] == [
+            "DaemonSets are not recorded",
+            "PodDisruptionBudgets are not recorded",
+        ]
+        refused = Recorded(env, tmp_path / "b.jsonl")
+        refused.transport.forbidden = ("pods",)
+        with pytest.raises(errors.Unauthorized):
+            async with refused.running():
+                pass
+
+    run(program)
+    assert [group.changes for group in found[0].read().groups] == [((0, 4),)]
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_suspended_process_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock jumps, as after the sleep of a laptop."""
+    found: list[Recorded] = []
+
+    async def program(env: Environment) -> None:
+        await set_up(env)
+        recorded = Recorded(env, tmp_path / "a.jsonl")
+        found.append(recorded)
+        async with recorded.running():
+            await recorded.until(100)
+            before = env.clock.monotonic_s
+            monkeypatch.setattr(env.clock, "monotonic_s", lambda: before() + 1000)
+            await env.sleep(300)
+
+    run(program)
+    recording = found[0].read()
+    ((since_s, until_s),) = recording.gaps
+    assert (40 <= since_s <= 101, 1100 <= until_s <= 1310) == (True, True)
+    assert [group.changes for group in recording.groups] == [((0, 4),)]

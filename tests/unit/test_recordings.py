@@ -3,6 +3,8 @@
 import gzip
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,30 @@ def test_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     write(path)
     assert isinstance(recordings.read(path), Recording)
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_file_that_cannot_grow_is_valid_up_to_its_last_line(tmp_path: Path) -> None:
+    """The limit of the process has the effect of a full disk: a part is written, then an error."""
+    path = tmp_path / "a"
+    program = f"""
+import resource, signal
+from pathlib import Path
+from holdfast.api.recording import Header, Tick
+from holdfast.app.recording.recording_file import RecordingFile
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+file = RecordingFile(Path({str(path)!r}), force=False)
+file.write([Header(holdfast_record=1, begins=0), *(Tick(t=t) for t in range(1000))])
+try:
+    file.flush()
+except OSError as error:
+    print(error.strerror)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)  # noqa: S603
+    assert done.stdout == "File too large\n"
+    found = recordings.read(path)
+    assert found.until_s > 10
+    assert found.notes[0] == "the last line is incomplete and is ignored"
 
 
 def test_templates_are_not_shared_between_runs(tmp_path: Path) -> None:
