@@ -97,6 +97,7 @@ bench: $(READY) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_idle.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_metrics.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_record.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
 
 bench-compare: $(READY) ## compare the time of plans with another commit (BASE=HEAD~1; nine minutes)

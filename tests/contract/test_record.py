@@ -12,11 +12,13 @@ import pytest
 
 import process_environment
 from cluster_environment import workload
+from holdfast.api import documents
 from holdfast.sim.cluster.kinds import Deployment, Pod
 from holdfast.simulate import recordings
 from holdfast.simulate.recordings import Recording
 from process_environment import WITHIN_S, ProcessEnvironment
 
+READ = {"/api/v1/pods", "/apis/apps/v1/daemonsets", "/apis/policy/v1/poddisruptionbudgets"}
 Json = dict[str, Any]
 Program = Callable[[ProcessEnvironment], Awaitable[None]]
 
@@ -71,11 +73,7 @@ async def recording(env: ProcessEnvironment, *arguments: str, **environ: str) ->
         await process.wait()
     requests = env.front.asked[asked:]
     assert {one.method for one in requests} <= {"GET"}
-    assert {one.path for one in requests} <= {
-        "/api/v1/pods",
-        "/apis/apps/v1/daemonsets",
-        "/apis/policy/v1/poddisruptionbudgets",
-    }
+    assert {one.path for one in requests} <= READ
     assert [one.operation for one in env.cloud.endpoint.log] == []
 
 
@@ -215,6 +213,16 @@ def _replayed(kind: str, name: str, namespace: str, template: Json, **spec: Any)
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"selector": selector, "template": template, **spec},
     }
+
+
+def test_rights_in_the_docs_are_the_kinds_that_are_read() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/record.md").read_text()
+    (found,) = documents.read(text.partition("```yaml\n")[2].partition("```")[0].encode())
+    assert isinstance(found, documents.Document)
+    rules = found.value["rules"]
+    assert [rule["verbs"] for rule in rules] == [["list", "watch"]] * 3
+    granted = {(*rule["apiGroups"], *rule["resources"]) for rule in rules}
+    assert granted == {("", "pods"), ("apps", "daemonsets"), ("policy", "poddisruptionbudgets")}
 
 
 def test_what_prevents_a_recording_is_reported(tmp_path: Path) -> None:
