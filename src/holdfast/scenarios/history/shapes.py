@@ -30,7 +30,11 @@ _VALUE: Final = "value"
 _RESOURCE: Final = "resource"
 _RESOURCE_DOMAIN: Final = "scrubbed.holdfast.dev"  # the API server accepts no other resource without a domain
 TEMPLATE_HASHES: Final = ("pod-template-hash", "rollouts-pod-template-hash")
-_REVISION_LABELS: Final = (*TEMPLATE_HASHES, "controller-revision-hash")  # `matchLabelKeys` has them
+_REVISION_LABELS: Final = (*TEMPLATE_HASHES, "controller-revision-hash")
+_KEPT_KEYS: Final = (
+    *_REVISION_LABELS,
+    "job-name",
+)  # of Kubernetes, without a domain; selectors may have them
 _APP_LABELS: Final = ("app", "k8s-app", "name", "app.kubernetes.io/name", "app.kubernetes.io/instance")
 # Controllers write these labels on each pod, with a value for each pod, Job or revision. The API server copies zone and
 # region from the node when the pod is bound.
@@ -74,7 +78,7 @@ class HashedPseudonyms:
         self._secret = secret.encode()
 
     def of(self, category: str, name: str) -> str:
-        if not name or (category == _KEY and name in _REVISION_LABELS):
+        if not name or (category == _KEY and name in _KEPT_KEYS):
             return name
         text = f"{category}/{name}".encode(errors="surrogatepass")
         digest = hmac.digest(self._secret, text, hashlib.sha256)[:_PSEUDONYM_BYTES]
