@@ -121,7 +121,7 @@ def test_kubectl_completes_the_plugin(server: LeaderServer) -> None:
         assert lines[-1] == ":4"
         return [line.partition("\t")[0] for line in lines[:-1]]
 
-    assert completed("re") == ["reservations"]
+    assert completed("res") == ["reservations"]
     assert completed("explain", "node") == ["node", "nodeclaim", "nodepool"]
     assert completed("explain", "pod", "web-5c9d7-8") == ["web-5c9d7-8hj2m"]
     assert "--sort" in completed("reservations", "--s")

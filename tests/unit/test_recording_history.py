@@ -353,6 +353,20 @@ def test_changes_in_a_gap_have_the_times_of_the_objects() -> None:
     assert Gap(t=700, lasted=600) in history.lines
 
 
+def test_clock_of_a_node_that_is_behind_ends_no_pod_before_its_creation() -> None:
+    history = History()
+    history.until(100)
+    history.now_s = 700
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": time(150)}
+    status = {"startTime": time(140), "conditions": [ready]}
+    history.observe(train(1, "Succeeded", status=status, meta={"creationTimestamp": time(200)}))
+    history.lines += history.pods.take(700)
+    assert history.runs == [(200, 0, "succeeded")]
+    (end,) = history.of(End)
+    assert isinstance(end, End)
+    assert end.t - end.ago == 200
+
+
 @pytest.mark.parametrize("wrong_s", [-100_000, 100_000])
 def test_wrong_clock_of_a_node_moves_no_change_beyond_the_last_contact(wrong_s: int) -> None:
     history = History()

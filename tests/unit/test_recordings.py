@@ -164,6 +164,19 @@ def test_incomplete_last_line_is_ignored_with_a_note(tmp_path: Path) -> None:
             [HEADER, WEB, Run(t=1, id=1, shape=1), End(t=2, run=1), End(t=2, run=1)],
             ": line 5: there is another end of run 1 above",
         ),
+        (
+            [
+                HEADER,
+                WEB,
+                Group(t=5, id=1, kind="Pod", shape=1, count=1),
+                Replicas(t=6, group=1, count=2, ago=3),
+            ],
+            ": line 4: time goes backwards, from 5 to 3",
+        ),
+        (
+            [HEADER, WEB, Run(t=5, id=1, shape=1), End(t=6, run=1, ago=3)],
+            ": line 4: time goes backwards, from 5 to 3",
+        ),
         ([HEADER, Shape(id=1, ns="A B", spec=CPU)], ": line 2: the line cannot be read: "),
         (
             [HEADER, Shape(id=1, ns="a", spec={"containers": 5})],

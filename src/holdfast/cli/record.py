@@ -75,6 +75,7 @@ def command(
     except errors.HoldfastError as error:
         _fail(str(error), _USAGE if isinstance(error, errors.InvalidInput) else _UNREADABLE)
     except OSError as error:
+        _show_end()
         _fail(f"{output} cannot be written: {error.strerror or error}", _NOT_WRITTEN)
     except KeyboardInterrupt:
         raise click.Abort from None

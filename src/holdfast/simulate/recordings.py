@@ -251,19 +251,21 @@ class _Reading:
                 at_s, shape = self._at_s(line), self._shape(line.shape)
                 self._groups[line.id] = _Group(line, [(at_s, shape)], [(at_s, line.count)])
             case Replicas():
-                self._group(line.group).changes.append((self._at_s(line), line.count))
+                group = self._group(line.group)
+                group.changes.append((self._after(line, group.changes[-1][0]), line.count))
             case Rollout():
                 self._group(line.group).templates.append((line.t, self._shape(line.shape)))
 
     def _add_to_run(self, line: Run | End) -> None:
-        self._at_s(line)
         if isinstance(line, Run):
+            self._at_s(line)
             self._unique(line.id, self._runs, "run")
             self._shape(line.shape)
             self._runs[line.id] = line
         else:
             self._known(line.run, self._runs, "run")
             self._unique(line.run, self._ends, "end of run")
+            self._after(line, self._at_s(self._runs[line.run]))
             self._ends[line.run] = line
 
     def _add_shape(self, line: Shape) -> None:
@@ -303,6 +305,12 @@ class _Reading:
         if line.ago > line.t:
             raise self._wrong(f"{line.ago} s ago is before the beginning")
         return line.t - line.ago
+
+    def _after(self, line: Replicas | End, earlier_s: int) -> int:
+        at_s = self._at_s(line)
+        if at_s < earlier_s:
+            raise self._wrong(f"time goes backwards, from {earlier_s} to {at_s}")
+        return at_s
 
     # --- The result ---------------------------------------------------------------------------------------
 

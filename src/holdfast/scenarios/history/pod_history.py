@@ -55,6 +55,7 @@ class _Group:
 @dataclass(slots=True)
 class _Run:
     id: int
+    began_s: int
     started_s: int | None = None
 
 
@@ -131,7 +132,7 @@ class PodHistory:
                 return  # it ended before the recording, or its end is written
             run = self._begin(pod, owner, at_s)
         if run.started_s is None and (pod.status.phase == _RUNNING or (how and pod.status.start_time)):
-            run.started_s = self._when(pod.status.start_time, at_s)
+            run.started_s = max(run.began_s, self._when(pod.status.start_time, at_s))
         if how is not None:
             self._runs.pop(uid, None)
             is_deleted = pod_states.is_terminating(pod)
@@ -139,15 +140,16 @@ class PodHistory:
 
     def _begin(self, pod: Pod, owner: Owner, at_s: int) -> _Run:
         self.pods += 1
-        run = self._runs[pod.metadata.uid] = _Run(self._next_id())
+        began_s = self._when(pod.metadata.creation_timestamp, at_s)
+        run = self._runs[pod.metadata.uid] = _Run(self._next_id(), began_s)
         shape = self._shape(pod, job_name=owner.name)
         job = self._job(owner.uid) if owner.uid else None
-        ago_s = at_s - self._when(pod.metadata.creation_timestamp, at_s)
-        self._write(Run(t=at_s, id=run.id, shape=shape, job=job, ago=ago_s))
+        self._write(Run(t=at_s, id=run.id, shape=shape, job=job, ago=at_s - began_s))
         return run
 
     def _end(self, run: _Run, ended_s: int, how: _How, at_s: int) -> None:
-        ran_s = None if run.started_s is None else max(0, ended_s - run.started_s)
+        ended_s = max(ended_s, run.began_s if run.started_s is None else run.started_s)
+        ran_s = None if run.started_s is None else ended_s - run.started_s
         self._write(End(t=at_s, run=run.id, ran=ran_s, how=how, ago=at_s - ended_s))
 
     def _job(self, uid: str) -> int:
