@@ -15,7 +15,7 @@ from holdfast import names
 from holdfast.api import kinds
 from holdfast.api.cluster import PodDisruptionBudget
 from holdfast.api.pods import Pod
-from holdfast.api.recording import VERSION, Header
+from holdfast.api.recording import VERSION, Header, Line
 from holdfast.api.workloads import DaemonSet
 from holdfast.app.recording.recording_file import RecordingFile
 from holdfast.cli import aws
@@ -24,9 +24,11 @@ from holdfast.scenarios.history.replica_counts import DIP_S, ReplicaCount
 from holdfast.scenarios.history.shapes import Shapes
 from holdfast.simulate import recordings
 from holdfast.simulate.recordings import Recording
+from holdfast.state.conversion import times
 
 Json = dict[str, Any]
 
+BEGINS_S = 1_794_736_800
 SECRET = "acme"
 NAME = st.text("a0-", max_size=2).map("{}acme".format)
 KEY = st.one_of(NAME, NAME.map("{}.example/tier".format), NAME.map("example.com/{}".format))
@@ -101,11 +103,14 @@ def recorded(*observed: Pod) -> tuple[str, Recording]:
         selector = {"matchLabels": pod.metadata.labels}
         spec = {"selector": selector, "maxUnavailable": "50%"}
         history.observe_budget(objects.read(PodDisruptionBudget, "b", meta, spec=spec), 0)
-    lines = [*history.begin(1), *history.finish(5)]
+    return written([Header(holdfast_record=VERSION, begins=1), *history.begin(1), *history.finish(5)])
+
+
+def written(lines: list[Header | Line]) -> tuple[str, Recording]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.jsonl"
         file = RecordingFile(path, force=False)
-        file.write([Header(holdfast_record=VERSION, begins=1), *lines])
+        file.write(lines)
         file.close()
         return path.read_text(), recordings.read(path)
 
@@ -157,3 +162,73 @@ def test_counts_are_those_of_the_cluster_with_short_dips_filled(
     dilated = [max(observed[max(0, t - DIP_S + 1) : t + 1]) for t in range(len(observed))]
     closed = [min(dilated[t : t + DIP_S]) for t in range(len(observed))]
     assert found == closed
+
+
+STEP = st.tuples(
+    st.sampled_from([0, 0, 1, 5, 70, 400]),  # seconds until the step
+    st.booleans(),  # whether the connection is lost meanwhile
+    st.sampled_from(["ReplicaSet", "StatefulSet", "Job", "none"]),
+    st.integers(min_value=0, max_value=3),  # which pod
+    st.sampled_from(["7f", "9c"]),
+    st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "terminating", "gone"]),
+    st.integers(min_value=-1000, max_value=1000),  # by which the clock of a node is wrong
+)
+
+
+def stepped_pod(kind: str, number: int, revision: str, phase: str, at_s: int) -> Pod:
+    name = f"web-{revision}" if kind == "ReplicaSet" else kind.lower()
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}
+    meta: Json = {
+        "uid": f"{name}-{number}",
+        "labels": {"pod-template-hash": revision},
+        "creationTimestamp": times.text(at_s),
+        "ownerReferences": [] if kind == "none" else [owner],
+    }
+    if phase == "terminating":
+        meta["deletionTimestamp"] = times.text(at_s)
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": times.text(at_s)}
+    status = {
+        "phase": "Running" if phase == "terminating" else phase,
+        "startTime": times.text(at_s),
+        "conditions": [ready],
+    }
+    return objects.pod(f"{name}-{number}", meta, status, restartPolicy="Never" if kind == "Job" else "Always")
+
+
+@settings(deadline=None)
+@given(st.lists(STEP, max_size=40))
+def test_recording_of_any_history_can_be_read_and_ends_with_the_pods_that_exist(steps: list[Any]) -> None:
+    history = PodHistory(Shapes("a secret", aws.TERMS))
+    lines: list[Header | Line] = [Header(holdfast_record=VERSION, begins=BEGINS_S), *history.begin(BEGINS_S)]
+    existing: dict[str, tuple[str, str]] = {}  # kind and phase by uid
+    now_s = 0
+    for wait_s, is_lost, kind, number, revision, phase, wrong_s in steps:
+        before_s, now_s = now_s, now_s + wait_s
+        if is_lost and wait_s:
+            history.gap(before_s, now_s)
+        else:
+            for at_s in range(before_s + 1, now_s + 1):
+                lines += history.take(at_s)
+        pod = stepped_pod(kind, number, revision, phase, BEGINS_S + now_s + wrong_s)
+        uid = pod.metadata.uid
+        if phase == "gone":
+            history.remove(uid, now_s)
+            existing.pop(uid, None)
+        elif existing.get(uid, ("", ""))[1] not in ("Succeeded", "Failed"):  # a pod that ended stays so
+            history.observe(pod, now_s, is_new=uid not in existing)
+            existing[uid] = (kind, phase)
+    for at_s in range(now_s, now_s + 700):
+        lines += history.take(at_s)
+    lines += history.finish(now_s + 700)
+    _, found = written(lines)
+    ended = ("Succeeded", "Failed")
+    counts = sum(group.changes[-1][1] for group in found.groups)
+    assert counts == sum(
+        (kind == "ReplicaSet" and phase not in (*ended, "terminating"))
+        or (kind == "StatefulSet" and phase not in ended)
+        for kind, phase in existing.values()
+    )
+    assert sum(run.ended_s is None for run in found.runs) == sum(
+        kind in ("Job", "none") and phase not in ended for kind, phase in existing.values()
+    )
