@@ -5,10 +5,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
+from holdfast import errors
 from holdfast.api.documents import Document
 from holdfast.api.findings import Finding
 from holdfast.api.meta import Object
@@ -19,7 +21,8 @@ from holdfast.cli import manifests
 from holdfast.cli.manifests import Loaded, Located, Raw
 from holdfast.scenarios import scenario
 from holdfast.sim import world_reading
-from holdfast.simulate import study, variants
+from holdfast.simulate import recordings, study, variants
+from holdfast.simulate.recordings import Recording
 from holdfast.simulate.study import Study
 
 BASE: Final = "base"
@@ -43,10 +46,11 @@ class Mistakes(Exception):
 def read(paths: Sequence[str], given: Sequence[Variant], seeds: Sequence[int], duration: str) -> list[Study]:
     """The studies, those of one variant together. `duration` and `seeds` override the Simulation's. Raises Mistakes."""
     files = _raw(paths)
-    digest = _digest(files)
+    digest = ""
     found: list[Study] = []
     for variant in (Variant(BASE, ""), *given):
         base = _study(_changed(files, _raw([variant.path])) if variant.path else files, duration)
+        digest = digest or _digest(files, base.study.recordings)
         changes = variants.lines(_values(files), list(base.documents)) if variant.path else ()
         named = dataclasses.replace(base.study, input=digest, variant=variant.name, changes=changes)
         found += [dataclasses.replace(named, seed=seed) for seed in seeds or (named.seed,)]
@@ -64,8 +68,8 @@ def _values(files: Sequence[Raw]) -> list[dict[str, Any]]:
     return [raw.document.value for raw in files]
 
 
-def _digest(files: Sequence[Raw]) -> str:
-    text = msgspec.json.encode(_values(files), order="sorted")
+def _digest(files: Sequence[Raw], found: Sequence[Recording]) -> str:
+    text = msgspec.json.encode([_values(files), *map(dataclasses.asdict, found)], order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
@@ -120,7 +124,9 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
         )
     built = world.obj if world else World()
     assert isinstance(built, World)
-    begins_s = world_reading.begin_s(built) or int(BEGINS.timestamp())
+    found = _recordings(written, simulation)
+    first_s = found[0].begins_s if found else int(BEGINS.timestamp())
+    begins_s = world_reading.begin_s(built) or first_s
     setup = world_reading.read(built, begins_s)
     if isinstance(setup, tuple):
         _raise(world, iter(setup))
@@ -139,9 +145,22 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
             planning=scenario.settings(written.spec.settings, {}),
             settings={name: str(value) for name, value in settings.items() if value is not None},
             objects=objects,
+            recordings=found,
         ),
         tuple(_values(files)),
     )
+
+
+def _recordings(written: Simulation, where: Loaded | None) -> tuple[Recording, ...]:
+    """The recordings, from the folder of the file that names them."""
+    found: list[Recording] = []
+    for number, name in enumerate(written.spec.recordings):
+        assert where is not None
+        try:
+            found.append(recordings.read(Path(where.file).parent / name))
+        except errors.InvalidInput as error:
+            raise Mistakes(where.located(Finding(("spec", "recordings", number), str(error)))) from error
+    return tuple(found)
 
 
 def _only(files: Sequence[Raw], kind: type[Object]) -> Loaded | None:

@@ -17,12 +17,12 @@ from holdfast.sim import time
 from holdfast.sim.cluster.kinds import Deployment, Job
 from holdfast.sim.cluster.pods import condition
 from holdfast.simulate import bills, results, virtual_cluster, workloads
+from holdfast.simulate.actions import Action, Create, Delete, Patch
 from holdfast.simulate.bills import IN_SLOT, ON_DEMAND, SPOT, Bills
 from holdfast.simulate.pod_times import PodTimes
 from holdfast.simulate.results import Paid, Samples
 from holdfast.simulate.study import Study
 from holdfast.simulate.virtual_cluster import VirtualCluster
-from holdfast.simulate.workloads import Action, Create, Scale
 
 STEPS_MAX: Final = 2016  # a week of five minutes
 STEP_MIN_S: Final = 60
@@ -30,6 +30,9 @@ _STEP_S: Final = 300
 _SEE_S: Final = 1200  # EC2 forgets terminated instances after an hour
 _CLEAN_S: Final = 600
 _UNPLACED_MAX: Final = 20
+_THERE: Final = dict.fromkeys(
+    ("Namespace", "PriorityClass"), (errors.AlreadyExists,)
+)  # some are always there
 _CALLS: Final = ("kubernetes", "aws")
 _DISRUPTED: Final = "karpenter_nodeclaims_disrupted_total"
 _REFUSED: Final = "karpenter_cloudprovider_instance_launch_failures_total"
@@ -55,7 +58,8 @@ async def _simulate(study: Study, goes: Goes) -> SimulationResult:
     ) as found:
         running = _Run(study, found)
         for document in workloads.initial(study):
-            await found.create(document)
+            with contextlib.suppress(*_THERE.get(str(document.get("kind")), ())):
+                await found.create(document)
         async with _beside(running.act(workloads.agenda(study)), running.clean(), running.see()):
             await running.sample(goes)
         return running.result()
@@ -112,12 +116,18 @@ class _Run:
         for action in agenda:
             await clock.sleep(max(0.0, action.at_s - self._study.begins_s - clock.monotonic_s()))
             match action.what:
-                case Scale(namespace, name, replicas):
+                case Patch(namespace, name, change):
                     deployment = await self._cluster.kube.get(Deployment, name, namespace)
-                    await self._cluster.kube.patch(deployment, {"spec": {"replicas": replicas}})
+                    await self._cluster.kube.patch(deployment, change)
+                case Delete(_, namespace, name):
+                    await self._delete(namespace, name)
                 case Create(document, unless_running):
                     if not unless_running or not await self._is_running(unless_running):
                         await self._cluster.create(document)
+
+    async def _delete(self, namespace: str, name: str) -> None:
+        with contextlib.suppress(errors.NotFound):
+            await self._cluster.kube.delete(await self._cluster.kube.get(Job, name, namespace))
 
     async def _is_running(self, cron_job: str) -> bool:
         """Whether a Job of the CronJob is not over. Their names end in the minute of their start."""
@@ -171,6 +181,7 @@ class _Run:
             ),
             events=tuple(results.events(found, study.begins_s, self._until_s)),
             timeline=results.timeline(paid, self._samples, rows),
+            notes=tuple(note for one in study.recordings for note in one.notes),
         )
 
     def _nodes(self, paid: Paid) -> NodesResult:

@@ -14,6 +14,7 @@ from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.sim.cloud_setup import CloudSetup
 from holdfast.sim.cluster.timings import Timings
 from holdfast.simulate import schedules
+from holdfast.simulate.recordings import Recording
 
 Json = Mapping[str, Any]
 
@@ -35,6 +36,7 @@ class Study:
     planning: PlanSettings
     settings: Mapping[str, str] = field(default_factory=dict)  # of Holdfast, that the input sets
     objects: tuple[Json, ...] = ()
+    recordings: tuple[Recording, ...] = ()
 
     @property
     def ends_s(self) -> int:

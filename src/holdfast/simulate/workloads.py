@@ -5,36 +5,17 @@
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.api.simulation import DailyReplicas, JobRuns
 from holdfast.core.disruption import cron
 from holdfast.sim.cluster.timings import RUNS_FOR
-from holdfast.simulate import schedules
+from holdfast.simulate import replay, schedules
+from holdfast.simulate.actions import Action, Create, Patch
 from holdfast.simulate.study import Json, Study, key_of, named
 
 _FIRST: Final = {"Namespace": 0, "PriorityClass": 1, "StorageClass": 2, "EC2NodeClass": 3, "NodePool": 4}
 _MINUTE_S: Final = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    namespace: str
-    deployment: str
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    document: Json
-    unless_running: str = ""  # the CronJob whose last Job must be over before
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    at_s: int
-    what: Scale | Create
 
 
 def initial(study: Study) -> list[Json]:
@@ -45,12 +26,17 @@ def initial(study: Study) -> list[Json]:
         for one in study.objects
         if one.get("kind") not in ("Job", "CronJob")
     ]
+    for recording in study.recordings:
+        found += replay.initial(recording)
     return sorted(found, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST)))
 
 
 def agenda(study: Study) -> list[Action]:
     """Everything that happens later, by time."""
-    return sorted(_actions(study), key=lambda one: one.at_s)
+    found = [*_actions(study)]
+    for recording in study.recordings:
+        found += replay.actions(recording, study.begins_s)
+    return sorted((one for one in found if one.at_s < study.ends_s), key=lambda one: one.at_s)
 
 
 def _actions(study: Study) -> Iterator[Action]:
@@ -58,7 +44,7 @@ def _actions(study: Study) -> Iterator[Action]:
         _, namespace, name = named("Deployment", replicas.deployment)
         for at_s, count in schedules.scalings(replicas, study.begins_s, study.ends_s, study.seed):
             if at_s > study.begins_s:
-                yield Action(at_s, Scale(namespace, name, count))
+                yield Action(at_s, Patch(namespace, name, {"spec": {"replicas": count}}))
     runs = {named("Job", one.job): one for one in study.spec.jobs}
     for document in study.objects:
         if document.get("kind") == "Job":
