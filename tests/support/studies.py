@@ -25,7 +25,7 @@ def study(duration: str = "1h", **fields: Any) -> Study:
     assert isinstance(decoded, World)
     setup = world_reading.read(decoded, BEGINS_S)
     assert not isinstance(setup, tuple)
-    plain = {
+    plain: dict[str, Any] = {
         "name": "test",
         "input": "",
         "begins_s": BEGINS_S,

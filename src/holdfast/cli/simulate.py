@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -18,6 +17,7 @@ from holdfast.api import documents
 from holdfast.api.simulation_results import SimulationResult
 from holdfast.cli import simulate_sizing, studies
 from holdfast.cli.studies import Mistakes, Variant
+from holdfast.runtime.clock import RealClock
 from holdfast.simulate import job, sized
 from holdfast.simulate.parallel import Failure, Studies
 from holdfast.simulate.study import Study
@@ -237,9 +237,10 @@ class _Progress:
 
     def __init__(self, found: Sequence[Study]) -> None:
         self._studies = found
+        self._clock = RealClock()
         self._done_s = dict.fromkeys(range(len(found)), 0)
         self._total_s = sum(one.ends_s - one.begins_s for one in found)
-        self._began_s = self._shown_s = time.monotonic()
+        self._began_s = self._shown_s = self._clock.monotonic_s()
         self._is_shown = sys.stderr.isatty()
 
     def tell(self, number: int, now_s: int) -> None:
@@ -256,7 +257,7 @@ class _Progress:
             click.echo("\r\033[K", nl=False, err=True)
 
     def _show(self) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock.monotonic_s()
         if not self._is_shown or now_s - self._shown_s < 1:
             return
         self._shown_s = now_s

@@ -1,14 +1,14 @@
 """When workloads scale and when Jobs run. Pure: the same seed gives the same times.
 
-Used by `workloads`. Times are seconds since the epoch; days are those of UTC.
+Called by `workloads`. Times are seconds since the epoch; days are those of UTC.
 """
 
-import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 from holdfast.api.simulation import DailyReplicas, JobRuns
+from holdfast.sim.ids import SeededIds
 from holdfast.state.conversion import times
 
 DAY_S: Final = 86_400
@@ -22,7 +22,7 @@ def scalings(written: DailyReplicas, begins_s: int, ends_s: int, seed: int) -> I
     every_s = max(1, seconds(written.every))
     last: int | None = None
     for at_s in range(begins_s, ends_s, every_s):
-        noise = dice.uniform(-1, 1) * written.noise_percent / _PERCENT
+        noise = _between(dice) * written.noise_percent / _PERCENT
         count = max(0, round(replicas(written, at_s) * (1 + noise)))
         if count != last:
             yield at_s, count
@@ -52,7 +52,7 @@ def job_starts(written: JobRuns, begins_s: int, ends_s: int, seed: int) -> list[
         first_s = found[-1] + every_s if found else begins_s
         found += range(first_s, ends_s, every_s)
     for day_s in range(begins_s, ends_s, DAY_S):
-        found += [int(day_s + dice.random() * DAY_S) for _ in range(written.per_day)]
+        found += [int(day_s + dice.jitter(DAY_S)) for _ in range(written.per_day)]
     return sorted(at_s for at_s in found if at_s < ends_s)
 
 
@@ -63,7 +63,7 @@ def run_lengths(written: JobRuns, seed: int) -> Iterator[int | None]:
         if written.runs is None:
             yield None
         else:
-            factor = 1 + dice.uniform(-1, 1) * written.runs_percent / _PERCENT
+            factor = 1 + _between(dice) * written.runs_percent / _PERCENT
             yield max(1, round(seconds(written.runs) * factor))
 
 
@@ -78,5 +78,10 @@ def _minutes(time_of_day: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-def _dice(seed: int, *names: str) -> random.Random:
-    return random.Random(f"{seed} {' '.join(names)}")  # noqa: S311 - dice with a seed are what replays a run
+def _dice(seed: int, *names: str) -> SeededIds:
+    return SeededIds(f"{seed} {' '.join(names)}")
+
+
+def _between(dice: SeededIds) -> float:
+    """From -1 to 1."""
+    return dice.jitter(2) - 1
