@@ -16,7 +16,7 @@ from holdfast.api.findings import text_of
 from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
 from holdfast.app import program, settings
 from holdfast.app.settings import Settings
-from holdfast.cli import aws, live_options, snapshot
+from holdfast.cli import aws, live_options, snapshot, whole_files
 from holdfast.cli import scenarios as scenarios_command
 from holdfast.cloud.aws.nodeclass.ownership import ALONE, BESIDE_KARPENTER
 from holdfast.core.reservations import ledger
@@ -280,9 +280,9 @@ def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_text("old")
     with pytest.raises(FileExistsError):
-        snapshot._write(target, "new", force=False)
+        whole_files.write(target, "new", replace=False, is_private=True)
     assert target.read_text() == "old"
-    snapshot._write(target, "new", force=True)
+    whole_files.write(target, "new", replace=True, is_private=True)
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "new")]
 
 

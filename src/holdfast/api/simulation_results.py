@@ -134,6 +134,8 @@ class SimulationResult(Wire, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     timeline: Timeline
     notes: tuple[str, ...] = ()  # what a reader should know, a sentence each
+    study_variants: tuple[str, ...] = ()  # all variants of the study, the base first
+    study_seeds: tuple[int, ...] = ()  # all seeds of the study; so a report can list results that are missing
 
 
 class SizingResult(Wire, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "explain": "Show why a pod waits, or why a node is what it is.",
     "plan": "Show which nodes would be launched for a scenario or a running cluster, and why.",
     "record": "Write the history of a cluster's pods to a file, for `simulate`.",
+    "report": "Merge results of simulations into one report of their variants.",
     "reservations": "Show how full reservations are, and what idle slots cost.",
     "run": "Run the controllers on a cluster and an AWS account.",
     "sandbox": "Run a simulated cluster and a simulated AWS for any autoscaler.",

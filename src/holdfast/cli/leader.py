@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NoReturn, TypeVar
@@ -15,7 +14,7 @@ from click.core import ParameterSource
 from holdfast import errors
 from holdfast.app import answers
 from holdfast.app.answers import Address, Answers
-from holdfast.cli import page, page_plain
+from holdfast.cli import page, page_output
 from holdfast.cli.page import Page
 from holdfast.kube.http import HttpLimits
 from holdfast.runtime.clock import RealClock
@@ -31,7 +30,6 @@ _LIMITS: Final = HttpLimits(answer_s=20, body_bytes=64 * 1024 * 1024)
 _COMPLETION_LIMITS: Final = HttpLimits(answer_s=2, body_bytes=1024 * 1024)
 _VARIABLE: Final = "HOLDFAST_SERVER"
 _WHERE: Final = ("server", "kubeconfig", "context", "holdfast_namespace", "service")
-_WIDTH: Final = 80  # of a terminal that does not report it
 
 
 def options(function: F) -> F:
@@ -154,10 +152,6 @@ def _fail(ctx: click.Context, error: errors.HoldfastError, code: int) -> NoRetur
 # --- Output -----------------------------------------------------------------------------------------
 
 
-def is_terminal() -> bool:
-    return sys.stdout.isatty()
-
-
 def write(output: str | None, document: msgspec.Struct, build: Callable[[bool], Page]) -> None:
     """Prints the document, or the page that `build` makes of it; `build` gets whether it is wide."""
     if output == "json":
@@ -168,16 +162,4 @@ def write(output: str | None, document: msgspec.Struct, build: Callable[[bool], 
 
         click.echo(documents.text(msgspec.to_builtins(document)), nl=False)
     else:
-        _write_page(build(output == "wide"), wide=output == "wide")
-
-
-def _write_page(built: Page, *, wide: bool) -> None:
-    if not is_terminal():
-        click.echo(page_plain.text(built), nl=False)
-        click.echo(page_plain.notes(built), nl=False, err=True)
-        return
-    from holdfast.cli import page_terminal  # noqa: PLC0415 - rich is slow to import
-
-    colors = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    click.echo(page_terminal.text(built, width=width, colors=colors, wide=wide), nl=False, color=colors)
+        page_output.write(build(output == "wide"), wide=output == "wide")

@@ -10,7 +10,7 @@ import msgspec
 from holdfast import errors
 from holdfast.api.reports import ReservationRow, ReservationsReport, SlotsReport
 from holdfast.app.answers import Answers
-from holdfast.cli import leader, reservations_page
+from holdfast.cli import leader, page_output, reservations_page
 
 _LAST: Final = float("inf")
 # Numbers are sorted from the largest, everything else in ascending order.
@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, output: str | None, **given: Any) -> None:
         output,
         report,
         lambda wide: reservations_page.build(
-            report, slots.items, exact=not leader.is_terminal(), wide=wide, filtered=is_filtered
+            report, slots.items, exact=not page_output.is_terminal(), wide=wide, filtered=is_filtered
         ),
     )
 

@@ -1,10 +1,7 @@
 """`holdfast snapshot`: writes a running cluster and its catalog to a file that `holdfast plan -f` reads."""
 
-import contextlib
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -16,7 +13,7 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scenario import Catalog
 from holdfast.app.live import LiveCluster
-from holdfast.cli import aws, live_options, run_options, scenarios
+from holdfast.cli import aws, live_options, run_options, scenarios, whole_files
 from holdfast.scenarios import scrub, snapshot_documents
 
 _FAILED: Final = 1
@@ -38,7 +35,7 @@ def _run(*, output: str, scrub_names: bool, force: bool, **written: str | None) 
         click.echo(text, nl=False)
         return
     try:
-        _write(target, text, force=force)
+        whole_files.write(target, text, replace=force, is_private=True)
     except OSError as error:
         _fail(f"{output} cannot be written: {error.strerror}")
     click.echo(f"Wrote {output}: {len(text) / 1e6:.1f} MB. Plan with: holdfast plan -f {output}", err=True)
@@ -107,22 +104,6 @@ def _text(documents: Sequence[Json]) -> str:
     """One List as JSON, with one object in each line: JSON is read ten times as fast as YAML."""
     lines = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in documents)
     return '{"apiVersion":"v1","kind":"List","items":[\n' + ",\n".join(lines) + "\n]}\n"
-
-
-def _write(target: Path, text: str, *, force: bool) -> None:
-    """Writes the whole file or nothing; only its owner can read it."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        if force:
-            temporary.replace(target)
-        else:
-            target.hardlink_to(temporary)  # fails if the file exists by now
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def _fail(message: str) -> NoReturn:

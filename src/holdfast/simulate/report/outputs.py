@@ -1,0 +1,17 @@
+"""The files of a report, by name. Called by `cli.report`."""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.api.simulation_results import SizingResult
+from holdfast.simulate.report import document, page, tables
+from holdfast.simulate.report.study import Study
+
+
+def build(study: Study, sizing: Sequence[SizingResult] = ()) -> Mapping[str, str]:
+    """The content of each file."""
+    return {
+        "report.html": page.text(study, sizing),
+        "report.json": document.text(document.build(study, sizing)),
+        "variants.csv": tables.variants(study),
+        "reservations.csv": tables.reservations(study),
+    }
