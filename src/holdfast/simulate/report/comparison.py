@@ -1,13 +1,10 @@
-"""The variants side by side: a bar of dollars for each, and a table of all measures with the difference to the base.
-
-Called by `page`.
-"""
+"""The variants side by side: a table of all measures, with the difference to the base. Called by `page` and `bars`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.model import wording
-from holdfast.simulate.report import charts, measures, plots, series, texts
+from holdfast.simulate.report import charts, measures, texts
 from holdfast.simulate.report.markup import Child, Markup, h, name
 from holdfast.simulate.report.measures import Better, Measure, Unit
 from holdfast.simulate.report.study import Study, Variant
@@ -15,85 +12,11 @@ from holdfast.simulate.report.study import Study, Variant
 _COLUMNS_MAX: Final = 5  # variants in one table, so that it can be printed
 _RESERVATIONS_MAX: Final = 12
 _FIRST_HALF: Final = frozenset({measures.USD_TOTAL.group, measures.IDLE_HOURS.group})
-_PARTS: Final = (
-    (measures.USD_USED, "reserved"),
-    (measures.USD_IDLE, "idle"),
-    (measures.USD_ELSEWHERE, "elsewhere"),
-    (measures.USD_ON_DEMAND, "on-demand"),
-    (measures.USD_SPOT, "spot"),
-    (measures.USD_SAVINGS_PLAN, "savings-plan"),
-)
-
-
-def legend(study: Study) -> Sequence[Markup]:
-    return [charts.swatch(one.label, fill) for one, fill in _PARTS if not _is_left_out(one, study.variants)]
-
-
-def bars(study: Study) -> Markup:
-    """One bar for each variant: the dollars of its median result by kind. The line is the spread over its seeds."""
-    most = max(measures.spread(measures.USD_TOTAL, one).largest for one in study.variants)
-    top, step = series.top(most)
-    axis = h(
-        "svg",
-        {"class": "bars-axis", "aria-hidden": "true"},
-        *(
-            h(
-                "text",
-                {
-                    "class": f"x {'first' if number == 0 else 'last' if number * step >= top else 'middle'}",
-                    "x": plots.percent(number * step / top),
-                    "y": "1em",
-                },
-                texts.usd_short(number * step),
-            )
-            for number in range(round(top / step) + 1)
-        ),
-    )
-    rows = (_bar(one, study.base, top, step) for one in study.variants)
-    return h("div", {"class": "bars"}, h("ul", None, *rows), axis)
-
-
-def _bar(variant: Variant, base: Variant, top: float, step: float) -> Markup:
-    parts, at = [], 0.0
-    dollars = {measure.name: max(0.0, float(measure.value(variant.charted))) for measure, _ in _PARTS}
-    for measure, fill in _PARTS:
-        amount = dollars[measure.name]
-        if amount > 0:
-            size = {"x": plots.percent(at / top), "width": plots.percent(amount / top), "y": 3, "height": 20}
-            title = h("title", None, f"{measure.label}: {texts.usd(amount)}")
-            parts.append(h("rect", {"class": f"area {fill}", **size}, title))
-        at += amount
-    total = measures.spread(measures.USD_TOTAL, variant)
-    lines = [
-        h("line", {"class": "grid", "x1": x, "x2": x, "y2": "100%"})
-        for x in (plots.percent(number * step / top) for number in range(round(top / step) + 1))
-    ]
-    if not total.is_exact:
-        ends = {"x1": plots.percent(total.smallest / top), "x2": plots.percent(total.largest / top)}
-        parts.append(h("line", {"class": "whisker", **ends, "y1": 13, "y2": 13}))
-        parts += [h("line", {"class": "whisker", "x1": x, "x2": x, "y1": 8, "y2": 18}) for x in ends.values()]
-    text = f"{variant.name}: {texts.usd(total.median)}" + "".join(
-        f"; {measure.label} {texts.usd(dollars[measure.name])}"
-        for measure, _ in _PARTS
-        if dollars[measure.name]
-    )
-    return h(
-        "li",
-        {"class": "bar-row"},
-        h("div", {"class": "bar-label"}, name(variant.name), _partial_badge(variant)),
-        h("svg", {"class": "bar-plot", "role": "img", "aria-label": text}, *lines, *parts),
-        h(
-            "div",
-            {"class": "bar-total"},
-            h("b", None, texts.usd(total.median)),
-            _difference(measures.USD_TOTAL, variant, base),
-        ),
-    )
 
 
 def tables(study: Study) -> Iterable[Markup]:
     """Tables of at most five variants, each with the base, and each in two halves."""
-    rows = [one for one in measures.all_measures(study.results) if not _is_left_out(one, study.variants)]
+    rows = [one for one in measures.all_measures(study.results) if not is_left_out(one, study.variants)]
     halves = [[one for one in rows if (one.group in _FIRST_HALF) is first] for first in (True, False)]
     others = study.variants[1:]
     size = _COLUMNS_MAX - 1
@@ -129,10 +52,10 @@ def _head(variant: Variant, base: Variant) -> Iterable[Child]:
     seeds = wording.count(len(variant.results), "seed")
     yield name(variant.name)
     yield h("span", {"class": "sub"}, f"base, {seeds}" if variant is base else seeds)
-    yield _partial_badge(variant)
+    yield partial_badge(variant)
 
 
-def _partial_badge(variant: Variant) -> Child:
+def partial_badge(variant: Variant) -> Child:
     return h("span", {"class": "badge warn"}, "partial") if variant.partial else None
 
 
@@ -144,7 +67,7 @@ def _row(measure: Measure, shown: Sequence[Variant], base: Variant) -> Markup:
             h(
                 "div",
                 {"class": "cell"},
-                _difference(measure, one, base),
+                difference(measure, one, base),
                 h("b", None, texts.value(measures.spread(measure, one).median, measure.unit)),
             ),
             _spread(measure, one),
@@ -160,7 +83,8 @@ def _spread(measure: Measure, variant: Variant) -> Child:
     return h("span", {"class": "sub"}, text) if text else None
 
 
-def _difference(measure: Measure, variant: Variant, base: Variant) -> Child:
+def difference(measure: Measure, variant: Variant, base: Variant) -> Child:
+    """To the base, with its tone; None for the base itself."""
     if variant is base:
         return None
     amount = measures.difference(measure, variant, base)
@@ -176,7 +100,7 @@ def _tone(measure: Measure, amount: float, text: str) -> str:
     return "good" if (amount < 0) == (measure.better is Better.LOWER) else "bad"
 
 
-def _is_left_out(measure: Measure, variants: Sequence[Variant]) -> bool:
+def is_left_out(measure: Measure, variants: Sequence[Variant]) -> bool:
     return measure.is_optional and not any(
         measure.value(one) for variant in variants for one in variant.results
     )

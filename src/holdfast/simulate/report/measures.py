@@ -1,6 +1,6 @@
 """What a report compares: the measures of a result, and their median and spread over the seeds of a variant.
 
-Called by `document`, `tables`, `comparison` and `cli.report_page`. The names are the columns of variants.csv.
+Called by `document`, `tables`, `comparison`, `bars`, `tiles` and `cli.report_page`. The names are the columns of variants.csv.
 """
 
 import enum

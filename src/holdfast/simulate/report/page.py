@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.api.simulation_results import SizingResult
 from holdfast.model import wording
 from holdfast.simulate.report import (
+    bars,
     charts,
     comparison,
     details,
@@ -173,7 +174,7 @@ def _sections(
     yield (
         "variants",
         "Variants",
-        [_legend(comparison.legend(study)), comparison.bars(study), *_compared(study)],
+        [_legend(bars.legend(study)), bars.build(study), *_compared(study)],
     )
     if sizing:
         about = "Slots that would have paid for themselves, from the on-demand hours that remain. Nothing was purchased."
@@ -189,7 +190,7 @@ def _sections(
         "Slots in use",
         [_note(about), _legend([*lanes.legend(), *marked]), *more, _grid(lanes.figures(drawn))],
     )
-    about = f"Reserved slots cost the same, used or not.{_resolution(drawn, 'mean')}"
+    about = f"Reserved slots cost the same, used or not.{_resolution(drawn, 'the mean')}"
     yield (
         "cost",
         "Dollars an hour",
@@ -199,14 +200,14 @@ def _sections(
             _grid(charts.figures([charts.COST], drawn)),
         ],
     )
-    about = f"Pods that wait for a node, and pods that run.{_resolution(drawn, 'largest number')}"
+    about = f"Pods that wait for a node, and pods that run.{_resolution(drawn, 'the largest number that waits, and the mean of those that run,')}"
     kinds = (charts.WAITING, charts.RUNNING)
     yield (
         "pods",
         "Pods",
         [_note(about), _legend([*charts.legend(*kinds), *marked]), _grid(charts.figures(kinds, drawn))],
     )
-    about = f"Nodes by capacity type.{_resolution(drawn, 'mean')}"
+    about = f"Nodes by capacity type.{_resolution(drawn, 'the mean')}"
     yield (
         "nodes",
         "Nodes",
@@ -241,7 +242,7 @@ def _resolution(drawn: Sequence[Drawn], how: str) -> str:
         for one in drawn
         if len(one.result.timeline.pods_running) > POINTS_MAX
     }
-    return f" Each step shows the {how} of {texts.length(max(sizes))}." if sizes else ""
+    return f" Each step shows {how} of {texts.length(max(sizes))}." if sizes else ""
 
 
 def _note(text: str) -> Markup:

@@ -18,6 +18,7 @@ DAY_S: Final = 86_400
 _MONDAY_S: Final = 4 * DAY_S  # 1970-01-05
 _TICKS_MAX: Final = 8
 _VALUE_STEPS_MAX: Final = 4
+_LARGEST_MIN: Final = 0.04  # lines of an axis are a cent apart at least
 
 
 class Summary(enum.Enum):
@@ -62,6 +63,7 @@ def top(largest: float) -> tuple[float, float]:
     """The end of an axis from 0 that shows the value, and the distance of its lines: 1, 2 or 5 times a power of ten."""
     if largest <= 0:
         return 1.0, 1.0
+    largest = max(largest, _LARGEST_MIN)
     power = 10.0 ** math.floor(math.log10(largest / _VALUE_STEPS_MAX))
     steps = (1 * power, 2 * power, 5 * power, 10 * power, 20 * power)
     step = next(one for one in steps if largest / one <= _VALUE_STEPS_MAX)

@@ -1,6 +1,6 @@
 """Dollars, hours, counts, lengths of time and times as text. Times are UTC.
 
-Called by `comparison`, `charts`, `lanes`, `details`, `sizing_section`, `page` and `cli.report_page`.
+The words of all parts of a report.
 """
 
 from datetime import UTC, datetime
