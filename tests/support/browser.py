@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import fetch_axe
+
 PHONE: Final = {"width": 360, "height": 740}
 DESKTOP: Final = {"width": 1440, "height": 1000}
+_AXE_TAGS: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # Violations of the content security policy, and calls of alert, as the page itself sees them.
 _WATCH: Final = """
 window.seen = {violations: [], alerts: []};
@@ -46,6 +49,18 @@ class Tab:
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
 
+    def axe(self) -> list[str]:
+        """What axe-core finds. It builds markup from text, so the policy of the page has to be bypassed."""
+        self.page.evaluate(fetch_axe.source() + ";0")
+        result = self.page.evaluate(
+            "tags => axe.run(document, {runOnly: tags, resultTypes: ['violations']})", _AXE_TAGS
+        )
+        return [
+            f"{one['id']}: {one['help']}: {node['target']} {node['failureSummary']}"
+            for one in result["violations"]
+            for node in one["nodes"][:3]
+        ]
+
     def overflow(self) -> Any:
         """By how many pixels the page is wider than the window."""
         return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
@@ -60,8 +75,9 @@ def tab(
     scheme: str = "light",
     bypass_csp: bool = False,
     ready: bool = True,
+    offline: bool = False,
 ) -> Iterator[Tab]:
-    """Opens the address. `ready`: waits until the page has shown the first documents."""
+    """Opens the address. `ready`: waits until the page has shown the first documents. `offline`: without a network."""
     context = browser.new_context(
         viewport=size,  # type: ignore[arg-type]
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -69,6 +85,7 @@ def tab(
         timezone_id="Europe/Dublin",
         reduced_motion="reduce",
         bypass_csp=bypass_csp,
+        offline=offline,
     )
     context.add_init_script(_WATCH)
     page = context.new_page()

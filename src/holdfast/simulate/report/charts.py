@@ -220,7 +220,7 @@ def values(drawn: Drawn, how: str, head: Markup, rows: Iterable[Markup]) -> Mark
 
 def scrolling(label: str, content: Markup) -> Markup:
     """A table that scrolls if the screen is narrow; with the keyboard too."""
-    return h("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": label}, content)
+    return h("div", {"class": "scroll", "tabindex": 0, "role": "group", "aria-label": label}, content)
 
 
 def _described(kind: Kind, result: SimulationResult) -> str:
