@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 import simulation_documents as documents
 from holdfast.api.simulation_results import SimulationResult
-from holdfast.cli import main
-from holdfast.simulate.report import result_files
+from holdfast.cli import main, page_terminal, report_page
+from holdfast.simulate.report import result_files, study
 
 NAMES = {"report.html", "report.json", "variants.csv", "reservations.csv"}
 
@@ -49,6 +49,13 @@ def test_folder_of_results_becomes_a_report_beside_them(tmp_path: Path) -> None:
     assert base.split()[:4] == ["base", "3", "11,948.14", "-"]
     assert less.split()[:4] == ["three-slots-less", "3", "11,680.54", "-267.60"]
     assert re.match(r"Wrote report\.html \(\d+ kB\), report\.json ", result.stderr)
+
+
+def test_documentation_shows_the_real_text() -> None:
+    written = "Wrote report.html (238 kB), report.json (507 kB), variants.csv (2 kB), reservations.csv (3 kB) to study."
+    built = report_page.build(study.build(documents.study()), written)
+    shown = (Path(__file__).parents[2] / "docs/simulate-report.md").read_text(encoding="utf-8")
+    assert page_terminal.text(built, width=80, colors=False) in shown
 
 
 def test_report_is_written_to_another_folder_and_replaced(tmp_path: Path) -> None:

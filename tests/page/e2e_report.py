@@ -1,4 +1,7 @@
-"""The report of a simulation in a real browser: offline, safe, accessible, in narrow windows and on paper."""
+"""The report of a simulation in a real browser: offline, safe, accessible, in narrow windows and on paper.
+
+docs/images/report.png is `.cache/page/report-light-charts.png`.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -152,3 +155,6 @@ def test_picture_is_written(
         file = PICTURES / f"{name}.png"
         opened.page.screenshot(path=file, full_page=True)
         assert file.stat().st_size > 10_000
+        opened.page.set_viewport_size({"width": size["width"], "height": 1080})
+        opened.page.evaluate("document.querySelector('#slots').scrollIntoView()")
+        opened.page.screenshot(path=PICTURES / f"{name}-charts.png")

@@ -54,7 +54,7 @@ def test_week_shows_variants_settings_seeds_sizing_and_events(week: str) -> None
         "2 variants, 3 seeds, 6 results",
         "$11,948.14",
         "$11,947.50 to $11,948.75",
-        "\N{MINUS SIGN}$267.60 (\N{MINUS SIGN}2.2 %)",
+        "\N{MINUS SIGN}$267.60 (\N{MINUS SIGN}2.2\N{NO-BREAK SPACE}%)",
         "seed 3, the median of 3 seeds by total",
         "World/main: reservation cr-0a1b2c3d4e5f60718: total 12 -> 9",
         "StaticCapacity=true",
@@ -274,10 +274,10 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
     [
         (0.0, 100.0, "same"),
         (0.001, 100.0, "same"),
-        (5.0, 100.0, "+$5.00 (+5.0 %)"),
-        (-5.0, 100.0, "\N{MINUS SIGN}$5.00 (\N{MINUS SIGN}5.0 %)"),
+        (5.0, 100.0, "+$5.00 (+5.0\N{NO-BREAK SPACE}%)"),
+        (-5.0, 100.0, "\N{MINUS SIGN}$5.00 (\N{MINUS SIGN}5.0\N{NO-BREAK SPACE}%)"),
         (5.0, 0.0, "+$5.00"),
-        (1234567.0, 1.0, "+$1,234,567.00 (+123,456,700.0 %)"),
+        (1234567.0, 1.0, "+$1,234,567.00 (+123,456,700.0\N{NO-BREAK SPACE}%)"),
     ],
 )
 def test_differences(amount: float, base: float, text: str) -> None:
@@ -286,4 +286,4 @@ def test_differences(amount: float, base: float, text: str) -> None:
 
 def test_differences_of_percent_are_points() -> None:
     assert texts.difference(USED_PERCENT, -1.25, 60.0) == "\N{MINUS SIGN}1.2 points"
-    assert texts.difference(WAITING_P99, 30, 60.0) == "+30 s (+50.0 %)"
+    assert texts.difference(WAITING_P99, 30, 60.0) == "+30 s (+50.0\N{NO-BREAK SPACE}%)"

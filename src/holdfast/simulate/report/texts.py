@@ -15,6 +15,7 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _SECONDS_WITH_TENTHS: Final = 10
+_PERCENT: Final = "\N{NO-BREAK SPACE}%"
 _EXACT_BELOW: Final = 1000  # hours and dollars of an axis have digits after the point below this
 _SMALL: Final = 0.005
 
@@ -28,7 +29,7 @@ def value(number: float, unit: Unit) -> str:
         case Unit.SECONDS:
             return length(number)
         case Unit.PERCENT:
-            return f"{number:.1f} %"
+            return f"{number:.1f}{_PERCENT}"
         case Unit.COUNT:
             return count(number)
 
@@ -80,7 +81,9 @@ def difference(measure: Measure, amount: float, base: float) -> str:
     sign = "+" if amount > 0 else ""
     percent = 100 * amount / base if base and measure.unit is not Unit.PERCENT else 0.0
     share = (
-        f" ({_signed(percent, f'{abs(percent):,.1f}', plus='+')} %)" if abs(percent) >= _SMALL * 10 else ""
+        f" ({_signed(percent, f'{abs(percent):,.1f}', plus='+')}{_PERCENT})"
+        if abs(percent) >= _SMALL * 10
+        else ""
     )
     return f"{sign}{text}{share}"
 
