@@ -15,7 +15,7 @@ class Document:
     references: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     addresses: set[str] = field(default_factory=set)  # of href and src
-    text: str = ""
+    text: str = ""  # with ordinary spaces
 
 
 class _Reader(HTMLParser):
@@ -37,7 +37,7 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1] != "style":
-            self.found.text += data
+            self.found.text += data.replace("\N{NO-BREAK SPACE}", " ")
 
     def _element(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.elements[tag] += 1

@@ -54,7 +54,7 @@ def test_week_shows_variants_settings_seeds_sizing_and_events(week: str) -> None
         "2 variants, 3 seeds, 6 results",
         "$11,948.14",
         "$11,947.50 to $11,948.75",
-        "\N{MINUS SIGN}$267.60 (\N{MINUS SIGN}2.2\N{NO-BREAK SPACE}%)",
+        "\N{MINUS SIGN}$267.60 (\N{MINUS SIGN}2.2 %)",
         "seed 3, the median of 3 seeds by total",
         "World/main: reservation cr-0a1b2c3d4e5f60718: total 12 -> 9",
         "StaticCapacity=true",
@@ -266,7 +266,7 @@ def test_area_is_drawn_in_steps_up_to_the_simulated_time() -> None:
     ],
 )
 def test_lengths_of_time(seconds: float, text: str) -> None:
-    assert texts.length(seconds) == text
+    assert texts.length(seconds).replace("\N{NO-BREAK SPACE}", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,24 @@ def test_differences(amount: float, base: float, text: str) -> None:
 
 def test_differences_of_percent_are_points() -> None:
     assert texts.difference(USED_PERCENT, -1.25, 60.0) == "\N{MINUS SIGN}1.2 points"
-    assert texts.difference(WAITING_P99, 30, 60.0) == "+30 s (+50.0\N{NO-BREAK SPACE}%)"
+    assert texts.difference(WAITING_P99, 30, 60.0) == "+30\N{NO-BREAK SPACE}s (+50.0\N{NO-BREAK SPACE}%)"
+
+
+def test_dollars_of_an_axis_have_cents_only_if_there_are_some() -> None:
+    assert [texts.usd_short(one) for one in (0, 0.5, 1, 1.5, 2500, 1234567.5)] == [
+        "$0",
+        "$0.50",
+        "$1",
+        "$1.50",
+        "$2,500",
+        "$1,234,568",
+    ]
+
+
+def test_steps_of_a_chart_are_round_lengths_of_time() -> None:
+    day = Series(0, 300, (1.0,) * 288)
+    assert day.shortened(28, Summary.MEAN).step == 3600
+    assert day.shortened(56, Summary.MEAN).step == 1800
+    assert day.shortened(400, Summary.MEAN) is day
+    odd = Series(0, 7, (1.0,) * 100)
+    assert odd.shortened(10, Summary.MEAN).step == 70

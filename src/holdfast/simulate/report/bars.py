@@ -18,11 +18,9 @@ _PARTS: Final = (
 
 
 def legend(study: Study) -> Sequence[Markup]:
-    return [
-        charts.swatch(one.label, fill)
-        for one, fill in _PARTS
-        if not comparison.is_left_out(one, study.variants)
-    ]
+    """Of the kinds that a bar has."""
+    kinds = {label for one in study.variants for label, _, _ in _amounts(one)}
+    return [charts.swatch(one.label, fill) for one, fill in _PARTS if one.label in kinds]
 
 
 def build(study: Study) -> Markup:
@@ -53,6 +51,7 @@ def _row(variant: Variant, base: Variant, top: float, lines: Sequence[float]) ->
             {"class": "bar-total"},
             h("b", None, texts.usd(total.median)),
             comparison.difference(measures.USD_TOTAL, variant, base),
+            comparison.not_comparable(variant, base),
         ),
     )
 

@@ -105,8 +105,14 @@ def swatch(label: str, fill: str) -> Markup:
     )
 
 
-def legend(*kinds: Kind) -> Sequence[Markup]:
-    return [swatch(*layer) for kind in kinds for layer in kind.layers]
+def legend(drawn: Sequence[Drawn], *kinds: Kind) -> Sequence[Markup]:
+    """Of the layers that are not 0 everywhere."""
+    return [
+        swatch(*layer)
+        for kind in kinds
+        for position, layer in enumerate(kind.layers)
+        if any(any(kind.values(one.result.timeline)[position]) for one in drawn)
+    ]
 
 
 def figures(kinds: Sequence[Kind], drawn: Sequence[Drawn]) -> Iterable[Markup]:
@@ -232,7 +238,7 @@ def _described(kind: Kind, result: SimulationResult) -> str:
     largest = max(total)
     mean = sum(total) / len(total)
     if largest <= 0:
-        return f"Never any{kind.unit}." if kind is not COST else "Nothing is paid."
+        return f"{_exact(kind, 0)}{kind.unit} at every step."
     at = texts.short_date(found[0].at(total.index(largest)))
     return f"Mean {_rounded(kind, mean)}, largest {_exact(kind, largest)}{kind.unit} ({at})."
 

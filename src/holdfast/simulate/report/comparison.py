@@ -16,7 +16,7 @@ _FIRST_HALF: Final = frozenset({measures.USD_TOTAL.group, measures.IDLE_HOURS.gr
 
 def tables(study: Study) -> Iterable[Markup]:
     """Tables of at most five variants, each with the base, and each in two halves."""
-    rows = [one for one in measures.all_measures(study.results) if not is_left_out(one, study.variants)]
+    rows = [one for one in measures.all_measures(study.results) if not _is_left_out(one, study.variants)]
     halves = [[one for one in rows if (one.group in _FIRST_HALF) is first] for first in (True, False)]
     others = study.variants[1:]
     size = _COLUMNS_MAX - 1
@@ -53,6 +53,15 @@ def _head(variant: Variant, base: Variant) -> Iterable[Child]:
     yield name(variant.name)
     yield h("span", {"class": "sub"}, f"base, {seeds}" if variant is base else seeds)
     yield partial_badge(variant)
+    yield not_comparable(variant, base)
+
+
+def not_comparable(variant: Variant, base: Variant) -> Child:
+    return (
+        None
+        if variant is base or variant.is_comparable(base)
+        else h("span", {"class": "sub"}, "not comparable")
+    )
 
 
 def partial_badge(variant: Variant) -> Child:
@@ -84,12 +93,12 @@ def _spread(measure: Measure, variant: Variant) -> Child:
 
 
 def difference(measure: Measure, variant: Variant, base: Variant) -> Child:
-    """To the base, with its tone; None for the base itself."""
+    """To the base, with its tone; None for the base itself, and if the two are not comparable."""
     if variant is base:
         return None
     amount = measures.difference(measure, variant, base)
     if amount is None:
-        return h("span", {"class": "sub"}, "not comparable")
+        return None
     text = texts.difference(measure, amount, measures.spread(measure, base).median)
     return h("span", {"class": f"sub {_tone(measure, amount, text)}"}, text)
 
@@ -100,7 +109,7 @@ def _tone(measure: Measure, amount: float, text: str) -> str:
     return "good" if (amount < 0) == (measure.better is Better.LOWER) else "bad"
 
 
-def is_left_out(measure: Measure, variants: Sequence[Variant]) -> bool:
+def _is_left_out(measure: Measure, variants: Sequence[Variant]) -> bool:
     return measure.is_optional and not any(
         measure.value(one) for variant in variants for one in variant.results
     )

@@ -35,7 +35,7 @@ def text(report: SimulationReport) -> str:
         {"apiVersion": result.api_version, "kind": result.kind, **body}
         for result, body in zip(report.results, plain["results"], strict=True)
     ]
-    return msgspec.json.encode(plain).decode() + "\n"
+    return msgspec.json.encode(plain, order="deterministic").decode() + "\n"
 
 
 def _variant(variant: Variant, base: Variant, compared: Sequence[Measure]) -> VariantReport:

@@ -196,7 +196,7 @@ def _sections(
         "Dollars an hour",
         [
             _note(about),
-            _legend([*charts.legend(charts.COST), *marked]),
+            _legend([*charts.legend(drawn, charts.COST), *marked]),
             _grid(charts.figures([charts.COST], drawn)),
         ],
     )
@@ -205,7 +205,11 @@ def _sections(
     yield (
         "pods",
         "Pods",
-        [_note(about), _legend([*charts.legend(*kinds), *marked]), _grid(charts.figures(kinds, drawn))],
+        [
+            _note(about),
+            _legend([*charts.legend(drawn, *kinds), *marked]),
+            _grid(charts.figures(kinds, drawn)),
+        ],
     )
     about = f"Nodes by capacity type.{_resolution(drawn, 'the mean')}"
     yield (
@@ -213,7 +217,7 @@ def _sections(
         "Nodes",
         [
             _note(about),
-            _legend([*charts.legend(charts.NODES), *marked]),
+            _legend([*charts.legend(drawn, charts.NODES), *marked]),
             _grid(charts.figures([charts.NODES], drawn)),
         ],
     )

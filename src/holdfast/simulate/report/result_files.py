@@ -24,7 +24,7 @@ _SHOWN: Final = 12  # characters of a digest in a message
 def text(result: SimulationResult) -> bytes:
     """The content of a result file."""
     head = {"apiVersion": result.api_version, "kind": result.kind}
-    return msgspec.json.encode(head | msgspec.to_builtins(result)) + b"\n"
+    return msgspec.json.encode(head | msgspec.to_builtins(result), order="deterministic") + b"\n"
 
 
 def read(name: str, data: bytes) -> SimulationResult:

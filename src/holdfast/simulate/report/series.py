@@ -15,6 +15,7 @@ _STEPS_S: Final = (
     *(86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400),
 )
 DAY_S: Final = 86_400
+_ROUND_S: Final = (*(60, 120, 300, 600, 900, 1200, 1800), *_STEPS_S[4:])
 _MONDAY_S: Final = 4 * DAY_S  # 1970-01-05
 _TICKS_MAX: Final = 8
 _VALUE_STEPS_MAX: Final = 4
@@ -48,12 +49,20 @@ class Series:
 
     def shortened(self, most: int, how: Summary) -> "Series":
         """At most so many values; each summarizes equally many."""
-        size = max(1, math.ceil(len(self.values) / most))
-        if size == 1:
+        size = self._size(math.ceil(len(self.values) / most))
+        if size <= 1:
             return self
         groups = (self.values[at : at + size] for at in range(0, len(self.values), size))
         values = (sum(one) / len(one) if how is Summary.MEAN else max(one) for one in groups)
         return Series(self.begins, self.step * size, tuple(values))
+
+    def _size(self, least: int) -> int:
+        """How many values become one: at least so many, and a round length of time if there is one."""
+        if least <= 1:
+            return least
+        shortest = least * self.step
+        fitting = (one for one in _ROUND_S if shortest <= one <= 2 * shortest and one % self.step == 0)
+        return next(fitting, shortest) // self.step
 
     def at(self, position: int) -> int:
         return self.begins + position * self.step

@@ -15,7 +15,8 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _SECONDS_WITH_TENTHS: Final = 10
-_PERCENT: Final = "\N{NO-BREAK SPACE}%"
+_SPACE: Final = "\N{NO-BREAK SPACE}"  # between a number and its unit
+_PERCENT: Final = f"{_SPACE}%"
 _EXACT_BELOW: Final = 1000  # hours and dollars of an axis have digits after the point below this
 _SMALL: Final = 0.005
 
@@ -25,7 +26,7 @@ def value(number: float, unit: Unit) -> str:
         case Unit.USD:
             return usd(number)
         case Unit.HOURS:
-            return f"{_signed(number, f'{abs(number):,.1f}')} h"
+            return f"{_signed(number, f'{abs(number):,.1f}')}{_SPACE}h"
         case Unit.SECONDS:
             return length(number)
         case Unit.PERCENT:
@@ -39,11 +40,9 @@ def usd(amount: float) -> str:
 
 
 def usd_short(amount: float) -> str:
-    """For an axis: no digits that are 0."""
-    text = (
-        f"{abs(amount):,.2f}".rstrip("0").rstrip(".") if abs(amount) < _EXACT_BELOW else f"{abs(amount):,.0f}"
-    )
-    return _signed(amount, f"${text}")
+    """For an axis: cents only if there are some."""
+    has_cents = not float(amount).is_integer() and abs(amount) < _EXACT_BELOW
+    return _signed(amount, f"${abs(amount):,.2f}" if has_cents else f"${abs(amount):,.0f}")
 
 
 def count(number: float) -> str:
@@ -56,12 +55,12 @@ def length(seconds: float) -> str:
     """`3 d 4 h`, `5 min 20 s`, `3.4 s`: at most two units."""
     if abs(seconds) < _SECONDS_WITH_TENTHS:
         tenths = f"{abs(seconds):.1f}".removesuffix(".0")
-        return _signed(seconds if tenths != "0" else 0, f"{tenths} s")
+        return _signed(seconds if tenths != "0" else 0, f"{tenths}{_SPACE}s")
     left, parts = round(abs(seconds)), list[str]()
     for size, unit in _UNITS:
         number, rest = divmod(left, size)
         if number or parts:
-            parts.append(f"{number} {unit}" if number else "")
+            parts.append(f"{number}{_SPACE}{unit}" if number else "")
             left = rest
     return _signed(seconds, " ".join(filter(None, parts[:2])))
 
