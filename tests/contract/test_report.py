@@ -52,7 +52,7 @@ def test_folder_of_results_becomes_a_report_beside_them(tmp_path: Path) -> None:
 
 
 def test_documentation_shows_the_real_text() -> None:
-    written = "Wrote report.html (237 kB), report.json (507 kB), variants.csv (2 kB), reservations.csv (3 kB) to study."
+    written = "Wrote report.html (234 kB), report.json (507 kB), variants.csv (2 kB), reservations.csv (3 kB) to study."
     built = report_page.build(study.build(documents.study()), written)
     shown = (Path(__file__).parents[2] / "docs/simulate-report.md").read_text(encoding="utf-8")
     assert page_terminal.text(built, width=80, colors=False) in shown
