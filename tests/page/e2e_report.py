@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of each kind."""
     found = tmp_path_factory.mktemp("reports")
     for kind, results in KINDS.items():
-        sizing = documents.SIZING if kind == "week" else ()
+        sizing = documents.SIZING if kind == "week" else None
         (found / f"{kind}.html").write_text(page.text(study.build(results()), sizing), encoding="utf-8")
     return found
 

@@ -14,6 +14,7 @@ from holdfast.api.simulation_results import (
     PodsResult,
     ReservationResult,
     SimulationResult,
+    Sizing,
     SizingResult,
     Timeline,
     Unplaced,
@@ -187,27 +188,30 @@ def study() -> list[SimulationResult]:
     ]
 
 
-SIZING = (
-    SizingResult(
-        instance_type="m5.2xlarge",
-        zone="us-west-2a",
-        begins=BEGINS,
-        ends=BEGINS + WEEK_S,
-        slots=6,
-        usd_cost=258.05,
-        usd_saved=91.73,
-        marginal=(31.2, 24.9, 18.1, 11.0, 5.2, 1.33, -2.4, -9.8, -17.7),
+SIZING = Sizing(
+    results=(
+        SizingResult(
+            instance_type="m5.2xlarge",
+            zone="us-west-2a",
+            begins=BEGINS,
+            ends=BEGINS + WEEK_S,
+            slots=6,
+            usd_cost=258.05,
+            usd_saved=91.73,
+            marginal=(31.2, 24.9, 18.1, 11.0, 5.2, 1.33, -2.4, -9.8, -17.7),
+        ),
+        SizingResult(
+            instance_type="g5.8xlarge",
+            zone="us-west-2b",
+            begins=BEGINS + DAY_S,
+            ends=BEGINS + 3 * DAY_S,
+            slots=2,
+            usd_cost=117.5,
+            usd_saved=12.4,
+            marginal=(9.1, 3.3, -4.0),
+        ),
     ),
-    SizingResult(
-        instance_type="g5.8xlarge",
-        zone="us-west-2b",
-        begins=BEGINS + DAY_S,
-        ends=BEGINS + 3 * DAY_S,
-        slots=2,
-        usd_cost=117.5,
-        usd_saved=12.4,
-        marginal=(9.1, 3.3, -4.0),
-    ),
+    notes=("g5.xlarge has no reservation price, so it is left out.",),
 )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import html_documents
 import simulation_documents as documents
 from holdfast import errors
-from holdfast.api.simulation_results import Event, SimulationResult
+from holdfast.api.simulation_results import Event, SimulationResult, Sizing
 from holdfast.simulate.report import outputs, page, plots, result_files, series, study, texts
 from holdfast.simulate.report.measures import USD_TOTAL, USED_PERCENT, WAITING_P99
 from holdfast.simulate.report.series import Series, Span, Summary
@@ -60,6 +60,7 @@ def test_week_shows_variants_settings_seeds_sizing_and_events(week: str) -> None
         "StaticCapacity=true",
         "Disrupted: Underutilized",
         "first $31.20, last $1.33, one more \N{MINUS SIGN}$2.40",
+        "g5.xlarge has no reservation price, so it is left out.",
         "1 pod waits at the end",
         "no instance type has enough resources: cpu 9k is requested",
         "Capacity block cr-0b2c3d4e5f6071829 ends.",
@@ -84,6 +85,13 @@ def test_partial_missing_and_mixed_results_are_on_top() -> None:
     assert "Mixed: " in top
     assert "not simulated" in text
     assert "not comparable" in text
+
+
+def test_sizing_without_a_slot_that_pays_is_shown() -> None:
+    assert "Sizing" not in text_of(result())
+    text = text_of(result(), sizing=Sizing(notes=(MARKUP,)))
+    assert "No further slot would have paid for itself." in text
+    assert MARKUP in text
 
 
 def test_one_result_has_no_differences() -> None:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from holdfast.api.meta import Wire
-from holdfast.api.simulation_results import SimulationResult, SizingResult
+from holdfast.api.simulation_results import SimulationResult, Sizing
 
 
 class MeasureReport(Wire, frozen=True, kw_only=True):
@@ -40,5 +40,5 @@ class SimulationReport(Wire, frozen=True, kw_only=True):
     base: str  # the variant that the others are compared with
     variants: tuple[VariantReport, ...]
     missing: tuple[MissingResult, ...] = ()
-    sizing: tuple[SizingResult, ...] = ()
+    sizing: Sizing | None = None
     results: tuple[SimulationResult, ...]

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from holdfast.api.simulation_reports import MeasureReport, SimulationReport, VariantReport
-from holdfast.api.simulation_results import SizingResult
+from holdfast.api.simulation_results import Sizing
 from holdfast.simulate.report import measures
 from holdfast.simulate.report.measures import Measure
 from holdfast.simulate.report.study import Study, Variant
 
 
-def build(study: Study, sizing: Sequence[SizingResult] = ()) -> SimulationReport:
+def build(study: Study, sizing: Sizing | None = None) -> SimulationReport:
     compared = measures.all_measures(study.results)
     return SimulationReport(
         study=study.name,
         base=study.base.name,
         variants=tuple(_variant(one, study.base, compared) for one in study.variants),
         missing=study.missing,
-        sizing=tuple(sizing),
+        sizing=sizing,
         results=tuple(study.results),
     )
 

@@ -1,13 +1,13 @@
 """The files of a report, by name. Called by `cli.report`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from holdfast.api.simulation_results import SizingResult
+from holdfast.api.simulation_results import Sizing
 from holdfast.simulate.report import document, page, tables
 from holdfast.simulate.report.study import Study
 
 
-def build(study: Study, sizing: Sequence[SizingResult] = ()) -> Mapping[str, str]:
+def build(study: Study, sizing: Sizing | None = None) -> Mapping[str, str]:
     """The content of each file."""
     return {
         "report.html": page.text(study, sizing),

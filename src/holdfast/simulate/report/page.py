@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Final
 
-from holdfast.api.simulation_results import SizingResult
+from holdfast.api.simulation_results import Sizing
 from holdfast.model import wording
 from holdfast.simulate.report import (
     bars,
@@ -29,7 +29,7 @@ _LISTED_MAX: Final = 10
 _THEMES: Final = (("auto", "Auto"), ("light", "Light"), ("dark", "Dark"))
 
 
-def text(study: Study, sizing: Sequence[SizingResult] = ()) -> str:
+def text(study: Study, sizing: Sizing | None = None) -> str:
     drawn = [Drawn(position, one) for position, one in enumerate(study.variants[:_CHARTED_MAX])]
     page = h("html", {"lang": "en"}, _head(study), _body(study, drawn, sizing))
     return f"<!doctype html>\n{page.text}\n"
@@ -61,7 +61,7 @@ def _logo() -> Markup:
     return Markup(icon.read_text(encoding="utf-8").strip())
 
 
-def _body(study: Study, drawn: Sequence[Drawn], sizing: Sequence[SizingResult]) -> Markup:
+def _body(study: Study, drawn: Sequence[Drawn], sizing: Sizing | None) -> Markup:
     sections = list(_sections(study, drawn, sizing))
     links = (h("a", {"href": f"#{key}"}, title) for key, title, _ in sections)
     cards = (
@@ -169,16 +169,16 @@ def _bounded(lines: Sequence[Child]) -> Iterable[Child]:
 
 
 def _sections(
-    study: Study, drawn: Sequence[Drawn], sizing: Sequence[SizingResult]
+    study: Study, drawn: Sequence[Drawn], sizing: Sizing | None
 ) -> Iterable[tuple[str, str, Sequence[Child]]]:
     yield (
         "variants",
         "Variants",
         [_legend(bars.legend(study)), bars.build(study), *_compared(study)],
     )
-    if sizing:
+    if sizing is not None:
         about = "Slots that would have paid for themselves, from the on-demand hours that remain. Nothing was purchased."
-        yield "sizing", "Sizing", [_note(about), sizing_section.build(sizing)]
+        yield "sizing", "Sizing", [_note(about), *sizing_section.build(sizing)]
     left = len(study.variants) - len(drawn)
     more = [_note(f"{wording.count(left, 'more variant')} in report.json.")] if left else []
     marked = list(events.legend([one.result for one in drawn]))

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.api.simulation_results import SizingResult
+from holdfast.api.simulation_results import Sizing, SizingResult
 from holdfast.simulate.report import charts, plots, texts
-from holdfast.simulate.report.markup import Markup, h
+from holdfast.simulate.report.markup import Markup, h, sentence
 
 _BARS_MAX: Final = 64
 _BARS_MIN: Final = 12  # so that two bars are not wide
@@ -21,13 +21,22 @@ _COLUMNS: Final = (
 _NUMBERS: Final = frozenset({"Slots", "Cost", "Saved"})
 
 
-def build(sizing: Sequence[SizingResult]) -> Markup:
+def build(sizing: Sizing) -> Iterable[Markup]:
+    if sizing.results:
+        yield _table(sizing.results)
+    else:
+        yield h("p", None, "No further slot would have paid for itself.")
+    if sizing.notes:
+        yield h("ul", {"class": "plain"}, *(h("li", None, sentence(one)) for one in sizing.notes))
+
+
+def _table(found: Sequence[SizingResult]) -> Markup:
     head = h(
         "tr",
         None,
         *(h("th", {"scope": "col", "class": "num" if one in _NUMBERS else None}, one) for one in _COLUMNS),
     )
-    ordered = sorted(sizing, key=lambda one: (-one.usd_saved, one.instance_type, one.zone, one.begins))
+    ordered = sorted(found, key=lambda one: (-one.usd_saved, one.instance_type, one.zone, one.begins))
     table = h("table", {"class": "sizing"}, h("thead", None, head), h("tbody", None, *map(_row, ordered)))
     return charts.scrolling("Slots that would have paid for themselves", table)
 
