@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -119,6 +120,19 @@ def test_results_that_cannot_be_merged_are_refused_and_nothing_is_written(tmp_pa
     assert result.exit_code == 1
     assert result.stderr.startswith(f"holdfast report: {message}")
     assert files(folder) == {}
+
+
+def test_sizing_beside_the_results_is_in_the_report(tmp_path: Path) -> None:
+    folder = write(tmp_path, documents.result())
+    (folder / "sizing.json").write_bytes(msgspec.json.encode(documents.SIZING))
+    assert report(folder).exit_code == 0
+    assert "Slots that would have paid for themselves" in (folder / "report.html").read_text()
+    assert len(json.loads((folder / "report.json").read_bytes())["sizing"]["results"]) == 2
+    for broken in (b"{", b'{"results": 1}', b'{"results": [{"slots": 1e99}]}'):
+        (folder / "sizing.json").write_bytes(broken)
+        result = report(folder)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("holdfast report: sizing.json: ")
 
 
 def test_every_broken_file_is_named(tmp_path: Path) -> None:

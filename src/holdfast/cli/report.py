@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 import click
 
 from holdfast import errors
-from holdfast.api.simulation_results import SimulationResult
+from holdfast.api.simulation_results import SimulationResult, Sizing
 from holdfast.cli import page, page_output, report_page, whole_files
 from holdfast.simulate.report import outputs, result_files, study
 
@@ -30,30 +30,35 @@ _SHOWN: Final = 20  # errors
 def command(folder: Path, output: Path | None, *, mixed: bool) -> None:
     """Merge the results in FOLDER into one report of their variants.
 
-    Reads all files that end in .result.json, which `holdfast simulate` writes, one for each variant and seed. Writes
+    Reads all files that end in .result.json, which `holdfast simulate` writes, one for each variant and seed, and
+    sizing.json of `holdfast simulate --size` if it is there. Writes
     report.html (one file, opens offline), report.json, variants.csv and reservations.csv.
     """
-    results = _read(folder)
+    results, sizing = _read(folder)
     try:
         result_files.check_set(results, mixed=mixed)
     except errors.InvalidInput as error:
         _fail([str(error)])
     target = output or folder
     merged = study.build(results.values())
-    files = outputs.build(merged)
+    files = outputs.build(merged, sizing)
     _write(target, files)
     written = [f"{name} ({len(text.encode()) / 1000:,.0f} kB)" for name, text in files.items()]
     built = report_page.build(merged, f"Wrote {', '.join(written)} to {target}.")
     page_output.write(built, wide=False)
 
 
-def _read(folder: Path) -> Mapping[str, SimulationResult]:
+def _read(folder: Path) -> tuple[Mapping[str, SimulationResult], Sizing | None]:
     found: dict[str, SimulationResult] = {}
     problems: list[str] = []
+    sizing = None
     paths = sorted(path for path in folder.glob(f"*{result_files.SUFFIX}") if path.is_file())
-    for path in paths:
+    for path in (*paths, folder / result_files.SIZING):
         try:
-            found[path.name] = result_files.read(path.name, _bytes(path))
+            if path.name != result_files.SIZING:
+                found[path.name] = result_files.read(path.name, _bytes(path))
+            elif path.exists():
+                sizing = result_files.read_sizing(path.name, _bytes(path))
         except errors.InvalidInput as error:
             problems.append(str(error))
         except OSError as error:
@@ -64,7 +69,7 @@ def _read(folder: Path) -> Mapping[str, SimulationResult]:
         )
     if problems:
         _fail(problems)
-    return found
+    return found, sizing
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Result files: `NAME.result.json`, one for each variant and seed of a study.
+"""Result files: `NAME.result.json`, one for each variant and seed of a study, and the file of its sizing.
 
 Called by `cli.report`. A file that is broken, or of another version, is refused with its name and the reason: a report
 must not silently leave a result out.
@@ -6,15 +6,18 @@ must not silently leave a result out.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from holdfast import errors
 from holdfast.api.findings import of_decoding_error, text_of
-from holdfast.api.simulation_results import SimulationResult, Timeline
+from holdfast.api.simulation_results import SimulationResult, Sizing, Timeline
+
+T = TypeVar("T")
 
 SUFFIX: Final = ".result.json"
+SIZING: Final = "sizing.json"
 BYTES_MAX: Final = 256 * 1024 * 1024  # of one file
 _NUMBER_MAX: Final = 1e15  # larger numbers cannot be drawn, and no simulation has them
 _LATEST_S: Final = 253_402_300_799  # 9999-12-31T23:59:59Z
@@ -29,21 +32,40 @@ def text(result: SimulationResult) -> bytes:
 
 def read(name: str, data: bytes) -> SimulationResult:
     """The result in a file; raises InvalidInput with the name of the file."""
+    plain = _plain(name, data)
+    _check_version(name, plain)
+    result = _converted(name, plain, SimulationResult)
+    for problem in _problems(result):
+        raise errors.InvalidInput(f"{name}: {problem}")
+    return result
+
+
+def read_sizing(name: str, data: bytes) -> Sizing:
+    """The file that `holdfast simulate --size` writes beside the results; raises InvalidInput."""
+    sizing = _converted(name, _plain(name, data), Sizing)
+    if any(not 0 <= one.begins <= one.ends <= _LATEST_S for one in sizing.results):
+        raise errors.InvalidInput(f"{name}: a period must begin before it ends, before the year 10000")
+    return sizing
+
+
+def _plain(name: str, data: bytes) -> Any:
     if len(data) > BYTES_MAX:
         raise errors.InvalidInput(f"{name}: larger than {BYTES_MAX // 1024**2} MiB")
     try:
         plain = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.InvalidInput(f"{name}: not a whole JSON document: {error}") from error
-    _check_version(name, plain)
+    if not _is_drawable(plain):
+        raise errors.InvalidInput(f"{name}: has a number that is not finite, or larger than 1e15")
+    return plain
+
+
+def _converted(name: str, plain: Any, kind: type[T]) -> T:
     try:
-        result = msgspec.convert(plain, SimulationResult)
+        return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         finding = of_decoding_error(str(error))
         raise errors.InvalidInput(f"{name}: {text_of(finding.path)}: {finding.message}") from error
-    for problem in _problems(result, plain):
-        raise errors.InvalidInput(f"{name}: {problem}")
-    return result
 
 
 def check_set(results: Mapping[str, SimulationResult], *, mixed: bool) -> None:
@@ -79,9 +101,7 @@ def _check_version(name: str, plain: Any) -> None:
         )
 
 
-def _problems(result: SimulationResult, plain: Any) -> Iterable[str]:
-    if not _is_drawable(plain):
-        yield "has a number that is not finite, or larger than 1e15"
+def _problems(result: SimulationResult) -> Iterable[str]:
     times = (result.begins, result.until, result.ends)
     if not 0 <= times[0] <= times[1] <= times[2] <= _LATEST_S:
         yield "begins, until and ends must be times in this order, before the year 10000"
