@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-EXAMPLE = Path(__file__).parents[2] / "examples/simulate/day.yaml"
+EXAMPLE = Path(__file__).parents[2] / "studies/day.yaml"
 VARIANT = EXAMPLE.with_name("two-more-slots.yaml")
 
 
@@ -56,15 +56,17 @@ def test_same_file_and_seed_give_the_same_bytes_under_two_hash_seeds(tmp_path: P
         folder = tmp_path / hash_seed
         folder.mkdir()
         words = (str(EXAMPLE), "--for", "3h", "--variant", f"more={VARIANT}")
-        assert simulate(folder, *words, hash_seed=hash_seed) == (0, "")
-        found.append({path.name: path.read_bytes() for path in (folder / "out").glob("*.result.json")})
+        assert simulate(folder, *words, hash_seed=hash_seed)[0] == 0
+        found.append({path.name: path.read_bytes() for path in (folder / "out").iterdir()})
     assert found[0] == found[1]
-    assert found[0].keys() == {"base-1.result.json", "more-1.result.json"}
+    assert found[0].keys() == {
+        "base-1.result.json", "more-1.result.json", "report.html", "report.json", "reservations.csv", "variants.csv",
+    }  # fmt: skip
     assert found[0]["base-1.result.json"] != found[0]["more-1.result.json"]
 
 
 def test_result_has_what_was_paid_and_used(tmp_path: Path) -> None:
-    assert simulate(tmp_path, str(EXAMPLE), "--for", "1h") == (0, "")
+    assert simulate(tmp_path, str(EXAMPLE), "--for", "1h")[0] == 0
     found = result(tmp_path)
     (row,) = found["reservations"]
     assert row["usd"] == pytest.approx(4 * 0.192, abs=1e-4)
@@ -83,7 +85,7 @@ def test_pod_that_can_never_be_placed_is_in_the_result_with_the_reason(tmp_path:
     deployment = of_kind(found, "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container["resources"]["requests"]["cpu"] = "4000"
-    assert simulate(tmp_path, write(tmp_path, found), "--for", "10m") == (0, "")
+    assert simulate(tmp_path, write(tmp_path, found), "--for", "10m")[0] == 0
     unplaced = result(tmp_path)
     assert unplaced["unplacedTotal"] > 0
     assert "no instance type has enough resources: cpu 4k" in unplaced["unplaced"][0]["reason"]

@@ -13,7 +13,7 @@ from holdfast.sim import world_reading
 from holdfast.sim.cluster.timings import Timings
 from holdfast.simulate.study import Study
 
-EXAMPLE = Path(__file__).parents[2] / "examples/simulate/day.yaml"
+EXAMPLE = Path(__file__).parents[2] / "studies/day.yaml"
 BEGINS_S = 1_794_787_200  # Monday, 16 November 2026, 00:00 UTC
 
 

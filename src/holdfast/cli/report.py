@@ -1,7 +1,7 @@
 """`holdfast report`: merges the results of many simulations into one report."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -39,8 +39,12 @@ def command(folder: Path, output: Path | None, *, mixed: bool) -> None:
         result_files.check_set(results, mixed=mixed)
     except errors.InvalidInput as error:
         _fail([str(error)])
-    target = output or folder
-    merged = study.build(results.values())
+    write(results.values(), sizing, output or folder)
+
+
+def write(results: Iterable[SimulationResult], sizing: Sizing | None, target: Path) -> None:
+    """Writes the files of the report, and shows the variants."""
+    merged = study.build(results)
     files = outputs.build(merged, sizing)
     _write(target, files)
     written = [f"{name} ({len(text.encode()) / 1000:,.0f} kB)" for name, text in files.items()]

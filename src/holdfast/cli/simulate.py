@@ -14,12 +14,13 @@ import msgspec
 
 from holdfast import errors
 from holdfast.api import documents
-from holdfast.api.simulation_results import SimulationResult
-from holdfast.cli import simulate_sizing, studies
+from holdfast.api.simulation_results import SimulationResult, Sizing
+from holdfast.cli import report, simulate_sizing, studies, whole_files
 from holdfast.cli.studies import Mistakes, Variant
 from holdfast.runtime.clock import RealClock
 from holdfast.simulate import job, sized
 from holdfast.simulate.parallel import Failure, Studies
+from holdfast.simulate.report import result_files
 from holdfast.simulate.study import Study
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -133,14 +134,20 @@ def command(
             _fail(f"--index {how['index']}: there are {len(found)} simulations, from 0 to {len(found) - 1}")
         found = [found[how["index"]]]
     output: Path = how["output"]
+    order = {name: n for n, name in enumerate((*dict.fromkeys(one.variant for one in found), sized.VARIANT))}
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _fail(f"{output}: {error.strerror}")
     processes = how["processes"] or os.cpu_count() or 1
     results, failures = _simulate(found, processes, output)
+    sizing = None
     if how["size"] and results and not failures:
-        _size(found[0], next(one for one in results if one.variant == found[0].variant), output)
+        base = next(one for one in results if one.variant == found[0].variant)
+        sizing, confirmed = _size(found[0], base, output)
+        results += confirmed
+    if results and how["index"] is None:
+        report.write(sorted(results, key=lambda one: (order[one.variant], one.seed)), sizing, output)
     for failure in failures:
         click.echo(failure, err=True)
     if any(one.until < one.ends for one in results):
@@ -148,18 +155,21 @@ def command(
     sys.exit(1 if failures else 0)
 
 
-def _size(study: Study, base: SimulationResult, output: Path) -> None:
+def _size(study: Study, base: SimulationResult, output: Path) -> tuple[Sizing | None, list[SimulationResult]]:
     """Prints the sizing of the first study, and simulates it with the slots."""
     try:
         found = sized.size(study, base)
     except errors.HoldfastError as error:
         _fail(str(error))
-    (output / "sizing.json").write_bytes(msgspec.json.encode(found, order="deterministic") + b"\n")
+    text = msgspec.json.encode(found, order="deterministic").decode()
+    whole_files.write(output / result_files.SIZING, f"{text}\n", replace=True, is_private=False)
     for line in simulate_sizing.lines(found):
         click.echo(line)
-    if found.results and base.until == base.ends:
-        results, _ = _simulate([sized.with_slots(study, found.results)], 1, output)
-        click.echo(simulate_sizing.confirmation(base, results[0] if results else None))
+    if not found.results or base.until < base.ends:
+        return found, []
+    results, _ = _simulate([sized.with_slots(study, found.results)], 1, output)
+    click.echo(simulate_sizing.confirmation(base, results[0] if results else None))
+    return found, results
 
 
 def _options(seeds: Sequence[int], duration: str) -> list[str]:
@@ -208,7 +218,8 @@ def _simulate(
             failures.append(f"{one.variant}, seed {one.seed}: {outcome.text}")
         else:
             results.append(outcome)
-            _write(output / f"{one.variant}-{one.seed}.result.json", outcome)
+            path = output / f"{one.variant}-{one.seed}{result_files.SUFFIX}"
+            whole_files.write(path, result_files.text(outcome).decode(), replace=True, is_private=False)
     progress.close()
     return results, failures
 
@@ -222,14 +233,6 @@ def _on_stop(stop: Callable[[], None]) -> None:
 
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, stopped)
-
-
-def _write(path: Path, result: SimulationResult) -> None:
-    """Writes the file as a whole or not at all."""
-    document: Any = {"apiVersion": result.api_version, "kind": result.kind} | msgspec.to_builtins(result)
-    new = path.with_name(f"{path.name}.new")
-    new.write_bytes(msgspec.json.encode(document, order="deterministic") + b"\n")
-    new.replace(path)
 
 
 class _Progress:

@@ -52,7 +52,14 @@ def read(paths: Sequence[str], given: Sequence[Variant], seeds: Sequence[int], d
         base = _study(_changed(files, _raw([variant.path])) if variant.path else files, duration)
         digest = digest or _digest(files, base.study.recordings)
         changes = variants.lines(_values(files), list(base.documents)) if variant.path else ()
-        named = dataclasses.replace(base.study, input=digest, variant=variant.name, changes=changes)
+        named = dataclasses.replace(
+            base.study,
+            input=digest,
+            variant=variant.name,
+            changes=changes,
+            study_variants=(BASE, *(one.name for one in given)),
+            study_seeds=tuple(seeds),
+        )
         found += [dataclasses.replace(named, seed=seed) for seed in seeds or (named.seed,)]
     return found
 

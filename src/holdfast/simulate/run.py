@@ -159,6 +159,8 @@ class _Run:
             input=study.input,
             variant=study.variant,
             seed=study.seed,
+            study_variants=study.study_variants,
+            study_seeds=study.study_seeds,
             holdfast=metadata.version("holdfast"),
             begins=study.begins_s,
             ends=study.ends_s,

@@ -28,6 +28,8 @@ class Study:
     variant: str = "base"
     changes: tuple[str, ...] = ()  # of the variant, a line each
     seed: int = 1
+    study_variants: tuple[str, ...] = ()  # all of them, the base first
+    study_seeds: tuple[int, ...] = ()  # all of them, if they are the same for each variant
     begins_s: int
     spec: SimulationSpec
     world: World
