@@ -20,6 +20,7 @@ from holdfast.api.world import World as Written
 from holdfast.app import sandbox
 from holdfast.app.sandbox import ControlPlane
 from holdfast.kube.transport import Answer
+from holdfast.ports import Ids
 from holdfast.runtime.clock import RealClock
 from holdfast.runtime.ids import RealIds
 from holdfast.sim import control_plane as planes
@@ -244,8 +245,10 @@ def opened(
     karpenter: bool = True,
     crds: bool = True,
     server_flags: Sequence[str] = (),
+    ids: Ids | None = None,
 ) -> Iterator[Arena]:
-    """A sandbox with this World, and Karpenter running in it. `crds`: those of Holdfast are installed."""
+    """A sandbox with this World, and Karpenter running in it. `crds`: those of Holdfast are installed. `ids`: of the
+    sandbox; random if unset."""
     document = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, Written)
     setup = world_reading.read(document, RealClock().now_s())
     assert isinstance(setup, CloudSetup), setup
@@ -258,15 +261,15 @@ def opened(
         crds=crds,
         server_flags=tuple(server_flags),
     )
-    with _in_thread(lambda: _serving(plan, karpenter=karpenter)) as arena:
+    with _in_thread(lambda: _serving(plan, ids or RealIds(), karpenter=karpenter)) as arena:
         yield arena
 
 
 @contextlib.asynccontextmanager
-async def _serving(plan: sandbox.Plan, *, karpenter: bool) -> AsyncIterator[Arena]:
+async def _serving(plan: sandbox.Plan, ids: Ids, *, karpenter: bool) -> AsyncIterator[Arena]:
     clock = RealClock()
     async with (
-        sandbox.running(plan, clock=clock, ids=RealIds()) as env,
+        sandbox.running(plan, clock=clock, ids=ids) as env,
         processes.running(plan.folder, clock, _program) as started_processes,
     ):
         if karpenter:
