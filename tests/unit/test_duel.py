@@ -15,35 +15,34 @@ def test_sample_holds_until_the_next_one() -> None:
     assert measures.integral([], lambda _: 5) == 0
 
 
-def test_idle_slots_are_needed_while_an_instance_of_the_same_workload_runs_outside() -> None:
+def test_idle_slots_are_needed_while_pods_of_the_same_workload_run_outside() -> None:
     samples = [
-        Sample(at_s=0, free={"web": (2, 2, 2)}, outside={}),  # 3 idle
-        Sample(at_s=600, free={"web": (2, 2)}, outside={"web": (2,)}),  # 2 idle, 1 of them needed
-        Sample(at_s=1800, free={"web": (2,)}, outside={"api": (2, 2)}),  # of another workload
-        Sample(at_s=3600, free={"web": (2,)}, outside={"web": (2,)}),  # the last one lasts no time
+        Sample(at_s=0, free={"web": 3}),  # 3 idle
+        Sample(at_s=600, free={"web": 2}, pods_outside={"web": 1}),  # 2 idle, 1 of them needed
+        Sample(
+            at_s=1800, free={"web": 1}, pods_outside={"api": 4}
+        ),  # 1 idle; the pods are of another workload
+        Sample(at_s=3600, free={"web": 1}, pods_outside={"web": 1}),  # the last one lasts no time
     ]
     assert measures.idle_slot_hours(samples) == pytest.approx((3 * 600 + 2 * 1200 + 1 * 1800) / 3600)
     assert measures.needed_idle_slot_hours(samples) == pytest.approx(1 * 1200 / 3600)
 
 
 @pytest.mark.parametrize(
-    ("slots", "instances", "expected"),
+    ("free", "pods_outside", "expected"),
     [
-        ((), (2,), 0),
-        ((2,), (), 0),
-        ((2, 2), (2, 2, 2), 2),
-        ((2,), (4,), 0),  # its pods need more than the slot has
-        ((4,), (2,), 1),
-        ((2, 4), (2, 4), 2),
-        ((4, 2), (2, 2, 4), 2),
-        ((2, 2, 4), (4, 4), 1),
-        ((16,), (4, 4), 1),  # one slot for one instance
+        ({}, {"web": 2}, 0),
+        ({"web": 2}, {}, 0),
+        ({"web": 2}, {"web": 3}, 2),
+        ({"api": 2}, {"api": 2}, 1),  # two pods in one slot
+        ({"api": 2}, {"api": 3}, 2),
+        ({"api": 1, "train": 1}, {"api": 8, "train": 2, "batch": 3}, 2),
     ],
 )
-def test_slot_could_replace_an_instance_that_is_not_larger(
-    slots: tuple[int, ...], instances: tuple[int, ...], expected: int
+def test_as_many_slots_are_needed_as_the_pods_would_fill(
+    free: dict[str, int], pods_outside: dict[str, int], expected: int
 ) -> None:
-    assert measures.fitting(slots, instances) == expected
+    assert measures.needed_slots(Sample(at_s=0, free=free, pods_outside=pods_outside)) == expected
 
 
 def test_percentile_is_the_nearest_rank() -> None:

@@ -32,7 +32,7 @@ def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) 
         "another account released them": last.elsewhere.get(settings.SHARED, 0) == 0,
         "the second reservation was used": used(settings.SECOND) > 0,
         "the open reservation was used": used(settings.OPEN) > 0,
-        "an instance outside of the cluster was in the open reservation": story.unmanaged_in_slot,
+        "an instance that no NodePool launched was in the open reservation": story.unmanaged_in_slot,
         "the heavier NodePool was full, and the lighter one had nodes": any(
             one.nodes.get("api-first", 0) > 0 and one.nodes.get("api-rest", 0) > 0 for one in samples
         ),
@@ -45,7 +45,9 @@ def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) 
         "the block was in use when its drain was due": any(
             one.in_reservation.get(settings.BLOCK, 0) > 0 for one in samples if one.at_s >= drains_s
         ),
-        "the block was drained": last.in_reservation.get(settings.BLOCK, 0) == 0,
+        "the block was drained, and its pods ran on other nodes": last.in_reservation.get(settings.BLOCK, 0)
+        == 0
+        and last.ready.get("train", 0) == settings.BLOCK_SLOTS,
         "a spot instance was interrupted and ended": bool(story.interrupted)
         and story.interrupted <= recorded.ended,
         "all pods of batch ran at the end": last.ready.get("batch", 0) == 3,

@@ -1,8 +1,8 @@
 """The figures of a run, from samples and times that were recorded. Pure functions.
 
 A sample holds from its time until the next sample. A slot is idle while EC2 counts it as available in an active
-reservation that an EC2NodeClass selects. It is *needed* if at the same time an instance of the same workload runs
-outside of reservations, and its pods fit in the slot: the instance has no more vCPUs than the slot.
+reservation that an EC2NodeClass selects. It is *needed* if at the same time pods of its workload are bound to nodes
+outside of reservations: as many slots are needed as these pods would fill.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-Vcpus = tuple[int, ...]  # one number for each slot or each instance
+from bench.duel import settings
 
 HOUR_S: Final = 3600
 
@@ -21,8 +21,9 @@ class Sample:
     """The state of EC2 and of the pods at one moment."""
 
     at_s: float
-    free: Mapping[str, Vcpus] = field(default_factory=dict)  # slots by workload
-    outside: Mapping[str, Vcpus] = field(default_factory=dict)  # on-demand and spot instances, by workload
+    free: Mapping[str, int] = field(default_factory=dict)  # slots by workload
+    pods_outside: Mapping[str, int] = field(default_factory=dict)  # on on-demand and spot nodes, by workload
+    outside: Mapping[str, int] = field(default_factory=dict)  # on-demand and spot instances, by workload
     oversold: int = 0  # slots in use beyond the size of their reservation
     in_reservation: Mapping[str, int] = field(default_factory=dict)  # nodes by reservation
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # slots of others, by reservation
@@ -44,24 +45,14 @@ def needed_idle_slot_hours(samples: Sequence[Sample]) -> float:
 
 
 def idle_slots(sample: Sample) -> int:
-    return sum(len(slots) for slots in sample.free.values())
+    return sum(sample.free.values())
 
 
 def needed_slots(sample: Sample) -> int:
-    return sum(fitting(slots, sample.outside.get(app, ())) for app, slots in sample.free.items())
-
-
-def fitting(slots: Vcpus, instances: Vcpus) -> int:
-    """How many of the instances the slots could replace, each slot one instance that is not larger."""
-    left, found = sorted(slots), 0
-    for vcpus in sorted(instances):
-        while left and left[0] < vcpus:
-            left.pop(0)
-        if not left:
-            break
-        left.pop(0)
-        found += 1
-    return found
+    return sum(
+        min(slots, math.ceil(sample.pods_outside.get(app, 0) / settings.PODS_PER_SLOT[app]))
+        for app, slots in sample.free.items()
+    )
 
 
 def percentile(values: Iterable[float], percent: int) -> float:
@@ -89,9 +80,14 @@ class PodTimes:
         return next(one for one in ends if one is not None) - self.created_s
 
     @property
+    def is_active(self) -> bool:
+        """It is neither deleted nor being deleted."""
+        return self.deleting_s is None and self.gone_s is None
+
+    @property
     def never_ran(self) -> bool:
         """It exists at the end and has never been ready."""
-        return self.ready_s is None and self.deleting_s is None and self.gone_s is None
+        return self.ready_s is None and self.is_active
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

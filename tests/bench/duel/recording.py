@@ -6,7 +6,7 @@ Runs in the event loop of the sandbox. The program under test is not asked.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.duel import settings
@@ -90,32 +90,28 @@ class Recording:
         ours = [one for one in region.instances if settings.POOL_TAG in one.tags]
         self._note(ours)
         running = [one for one in ours if one.is_pending_or_running]
-        outside = [one for one in running if not one.reservation_id]
+        outside = {one.id: one for one in running if not one.reservation_id}
         known = [
             region.reservations[one] for one in settings.APP_OF_RESERVATION if one in region.reservations
         ]
         return Sample(
             at_s=time.monotonic(),
-            free=_by_app(
-                (settings.APP_OF_RESERVATION[one.id], _vcpus(region, one.instance_type))
-                for one in known
-                if _can_launch(one)
-                for _ in range(one.available)
+            free=_count(
+                {settings.APP_OF_RESERVATION[one.id]: one.available} for one in known if _can_launch(one)
             ),
-            outside=_by_app(
-                (settings.APP_OF_POOL[one.tags[settings.POOL_TAG]], _vcpus(region, one.instance_type))
-                for one in outside
+            pods_outside=Counter(
+                one.app for one in self.pods.values() if one.is_active and self._instance(one) in outside
             ),
+            outside=Counter(settings.APP_OF_POOL[one.tags[settings.POOL_TAG]] for one in outside.values()),
             oversold=sum(_oversold(region, one) for one in known),
             in_reservation=Counter(one.reservation_id for one in running if one.reservation_id),
             elsewhere={one.id: one.elsewhere for one in known},
             nodes=Counter(one.tags[settings.POOL_TAG] for one in running),
-            ready=Counter(
-                one.app
-                for one in self.pods.values()
-                if one.ready_s is not None and one.deleting_s is None and one.gone_s is None
-            ),
+            ready=Counter(one.app for one in self.pods.values() if one.is_active and one.ready_s is not None),
         )
+
+    def _instance(self, pod: PodTimes) -> str:
+        return self.instance_of_node.get(pod.node, "")
 
     def _note(self, ours: Iterable[Instance]) -> None:
         for one in ours:
@@ -128,23 +124,15 @@ class Recording:
 
     def _find_lost(self, instance: str) -> None:
         self.lost |= {
-            uid
-            for uid, pod in self.pods.items()
-            if self.instance_of_node.get(pod.node) == instance
-            and pod.deleting_s is None
-            and pod.gone_s is None
+            uid for uid, pod in self.pods.items() if pod.is_active and self._instance(pod) == instance
         }
 
 
-def _by_app(found: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    by_app: dict[str, tuple[int, ...]] = {}
-    for app, vcpus in found:
-        by_app[app] = (*by_app.get(app, ()), vcpus)
-    return by_app
-
-
-def _vcpus(region: RegionState, instance_type: str) -> int:
-    return region.types[instance_type].vcpus
+def _count(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in counts:
+        found.update(one)
+    return found
 
 
 def _can_launch(one: Reservation) -> bool:

@@ -1,7 +1,8 @@
 """All numbers of the duel: the reservations, the NodePools, the workloads and the times of the story.
 
 Both programs get the same ones. Times are seconds after the story begins, for a story of `SECONDS`; `--seconds` stretches
-all of them. Neither program has a setting of its own: NodePools without `disruption` get the defaults of the CRD.
+all of them. Neither program has settings beside its defaults. NodePools have the defaults of the CRD, except for the
+budget: with one node at a time, which is the default here, neither program replaces all drifted nodes in time.
 """
 
 from typing import Any, Final
@@ -13,7 +14,7 @@ Json = dict[str, Any]
 
 PROGRAMS: Final = ("karpenter", "holdfast")
 RUNS: Final = 3
-SECONDS: Final = 300
+SECONDS: Final = 310
 SEED: Final = 1  # of the ids that the simulated EC2 and the simulated kubelets draw
 SAMPLE_S: Final = 1.0
 SETTLED_S: Final = (
@@ -41,6 +42,7 @@ OPEN_SLOTS: Final = 3
 SECOND_SLOTS: Final = 3
 BLOCK_SLOTS: Final = 2
 TAKEN_SLOTS: Final = 2  # by the other account
+PODS_PER_SLOT: Final = {"web": 1, "api": 2, "train": 1}
 BLOCK_TYPE: Final = "p5.4xlarge"
 BLOCK_LEAD_S: Final = 40 * 60  # both programs drain from then on; EC2 reclaims 10 minutes later
 
@@ -77,6 +79,7 @@ APP_LABEL: Final = "example.com/app"  # of nodes: which Deployment runs there
 COLOUR_LABEL: Final = "example.com/colour"  # the drift
 FIRST_POOL_CPU: Final = "8"  # the limit of the heavier NodePool: two m5.xlarge
 FIRST_POOL_WEIGHT: Final = 50
+BUDGET: Final = "3"  # nodes of a NodePool that may be disrupted at once
 TYPES: Final = ("m5.large", "m5.xlarge", "c5.large", "c5.xlarge")
 
 
@@ -100,7 +103,7 @@ def node_pools() -> list[Json]:
         _pool("api-first", ("reserved", "on-demand"), TYPES, **heavier),
         _pool("api-rest", ("reserved", "on-demand"), TYPES),
         _pool("batch", ("spot",), TYPES),
-        _pool("train", ("reserved", "on-demand"), (BLOCK_TYPE, "g4dn.xlarge")),
+        _pool("train", ("reserved", "on-demand"), (BLOCK_TYPE, *TYPES)),
     ]
 
 
@@ -114,7 +117,7 @@ def _pool(name: str, capacity: tuple[str, ...], types: tuple[str, ...], **spec: 
     document = builders.nodepool_document(
         name, labels={APP_LABEL: app}, requirements=requirements, nodeClassRef=reference
     )
-    document["spec"] |= spec
+    document["spec"] |= {"disruption": {"budgets": [{"nodes": BUDGET}]}} | spec
     return document
 
 
@@ -124,11 +127,12 @@ REQUESTS: Final = {
     "web": {"cpu": "1500m", "memory": "1Gi"},
     "api": {"cpu": "1700m", "memory": "1Gi"},
     "batch": {"cpu": "1500m", "memory": "1Gi"},
-    "train": {"cpu": "3", "memory": "4Gi", "nvidia.com/gpu": "1"},
+    "train": {"cpu": "1500m", "memory": "1Gi"},
 }
 
 
 def deployment(app: str, replicas: int) -> Json:
-    document = arena.deployment(app, replicas, REQUESTS[app], anywhere=True)
+    """The pods of train are on nodes of their own, so they need both slots of the block."""
+    document = arena.deployment(app, replicas, REQUESTS[app], anywhere=True, apart=app == "train")
     document["spec"]["template"]["spec"]["nodeSelector"] = {APP_LABEL: app}
     return document

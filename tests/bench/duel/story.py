@@ -105,7 +105,7 @@ def add_reservation(story: Story) -> None:
     )
 
 
-def launch_unmanaged_instance(story: Story) -> None:
+def launch_unmanaged(story: Story) -> None:
     """An instance outside of the cluster that matches the open reservation, so EC2 puts it there."""
     images = story.region.setup.images
     linux = next(one.id for one in images if one.architecture == "x86_64" and one.platform != "Windows")
@@ -123,7 +123,7 @@ def launch_unmanaged_instance(story: Story) -> None:
     )
 
 
-def terminate_unmanaged_instance(story: Story) -> None:
+def terminate_unmanaged(story: Story) -> None:
     story.arena.aws("TerminateInstances", InstanceIds=story.unmanaged)
 
 
@@ -157,29 +157,24 @@ class Step(NamedTuple):
 
 
 BLOCK_STARTS_S: Final = 20
-BLOCK_DRAINS_S: Final = 150
+BLOCK_DRAINS_S: Final = 165
 
 STEPS: Final = (
     Step(0, "Deployments web (3 pods), api (3) and batch (3, on spot)", begin),
     Step(BLOCK_STARTS_S, "the capacity block starts", nothing),
-    Step(25, "Deployment train (2 pods with a GPU)", start_training),
+    Step(25, "Deployment train (2 pods, each on a node of its own)", start_training),
     Step(35, "another account takes 2 slots of the shared reservation", take_slots),
     Step(40, "web 3 to 9", scaled("web", 9)),
-    Step(65, "a second reservation for web appears (3 slots)", add_reservation),
-    Step(
-        80,
-        "an instance outside of the cluster takes a slot of the open reservation",
-        launch_unmanaged_instance,
-    ),
+    Step(60, "a second reservation for web appears (3 slots)", add_reservation),
+    Step(80, "an instance that no NodePool launched takes a slot of the open reservation", launch_unmanaged),
     Step(85, "api 3 to 8: the heavier NodePool is full", scaled("api", 8)),
     Step(105, "EC2 interrupts a spot instance, with two minutes of warning", interrupt_spot),
-    Step(120, "web 9 to 4", scaled("web", 4)),
-    Step(145, "drift: the template of the NodePool web gets a label", drift),
-    Step(BLOCK_DRAINS_S, "40 minutes before the end of the block: it must be drained", nothing),
-    Step(195, "train 2 to 0", scaled("train", 0)),
-    Step(200, "the other account releases its slots", release_slots),
-    Step(205, "web 4 to 9", scaled("web", 9)),
-    Step(235, "the instance outside of the cluster ends", terminate_unmanaged_instance),
-    Step(245, "api 8 to 3", scaled("api", 3)),
-    Step(265, "web 9 to 5", scaled("web", 5)),
+    Step(130, "web 9 to 4", scaled("web", 4)),
+    Step(155, "drift: the template of the NodePool web gets a label", drift),
+    Step(BLOCK_DRAINS_S, "40 minutes before the end of the block: its nodes must be drained", nothing),
+    Step(210, "the other account releases its slots", release_slots),
+    Step(215, "web 4 to 9", scaled("web", 9)),
+    Step(245, "the instance in the open reservation ends", terminate_unmanaged),
+    Step(250, "api 8 to 3", scaled("api", 3)),
+    Step(270, "web 9 to 5", scaled("web", 5)),
 )

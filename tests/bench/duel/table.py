@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 ROWS: Final = (
     Row("dollars", "outside of reservations (on demand and spot), USD", 4),
-    Row("needed_idle_slot_hours", "idle slot-hours while an instance that fits was paid for outside", 3),
+    Row("needed_idle_slot_hours", "idle slot-hours while pods that fit ran outside of reservations", 3),
     Row("idle_slot_hours", "idle slot-hours in all", 3, compared=False),
     Row("wait_p50_s", "a pod pending until it runs, half of them, s", 1),
     Row("wait_p99_s", "… 99 of 100, s", 1),
