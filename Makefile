@@ -164,7 +164,7 @@ bench-story: $(READY) ## run the same workloads with Holdfast and with Karpenter
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python tests/bench/bench_story.py
 
-duel: $(READY) ## run Karpenter and Holdfast through the same story and print a table (RUNS=3 SECONDS=300; needs Go; 40 minutes; docs/duel.md)
+duel: $(READY) ## run Karpenter and Holdfast through the same story and print a table (RUNS=3 SECONDS=310; needs Go; 36 minutes; docs/duel.md)
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/duel.py $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(DUEL)
 

@@ -1,6 +1,7 @@
 """The figures of `make duel`, with values computed by hand. The duel itself is the test of the rest."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +125,11 @@ def test_steps_are_in_order_and_within_the_story() -> None:
     assert times == sorted(times)
     assert times[-1] < settings.SECONDS
     assert set(settings.APP_OF_POOL) == {one["metadata"]["name"] for one in settings.node_pools()}
+
+
+def test_page_has_the_steps_of_the_story() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/duel.md").read_text(encoding="utf-8").splitlines()
+    first = page.index(f"| {story.STEPS[0].at_s} | {story.STEPS[0].name} |")
+    assert page[first : first + len(story.STEPS)] == [
+        f"| {step.at_s} | {step.name} |" for step in story.STEPS
+    ]

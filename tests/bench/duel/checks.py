@@ -4,12 +4,14 @@ Each check is one that both programs must pass. They are results, not assertions
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from bench.duel import settings
 from bench.duel.measures import Sample
 from bench.duel.recording import Recording
 from bench.duel.story import BLOCK_DRAINS_S, Story
+
+END_S: Final = 30  # a pod that is moved in the last seconds is not a failure
 
 
 def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) -> dict[str, bool]:
@@ -21,6 +23,9 @@ def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) 
 
     def used(reservation: str) -> int:
         return most(lambda one: one.in_reservation.get(reservation, 0))
+
+    def ran_at_end(app: str, count: int) -> bool:
+        return any(one.ready.get(app, 0) == count for one in samples if one.at_s >= last.at_s - END_S)
 
     drains_s = story.began_s + BLOCK_DRAINS_S * story.scale
     return {
@@ -34,7 +39,8 @@ def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) 
         "the open reservation was used": used(settings.OPEN) > 0,
         "an instance that no NodePool launched was in the open reservation": story.unmanaged_in_slot,
         "the heavier NodePool was full, and the lighter one had nodes": any(
-            one.nodes.get("api-first", 0) > 0 and one.nodes.get("api-rest", 0) > 0 for one in samples
+            one.vcpus.get("api-first", 0) == int(settings.FIRST_POOL_CPU) and one.nodes.get("api-rest", 0) > 0
+            for one in samples
         ),
         "nodes of web were replaced after the drift": any(
             one.tags[settings.POOL_TAG] == "web" and id_ in recorded.ended
@@ -45,14 +51,12 @@ def checks(recorded: Recording, story: Story, claims: Iterable[dict[str, Any]]) 
         "the block was in use when its drain was due": any(
             one.in_reservation.get(settings.BLOCK, 0) > 0 for one in samples if one.at_s >= drains_s
         ),
-        "the block was drained, and its pods ran on other nodes": last.in_reservation.get(settings.BLOCK, 0)
-        == 0
-        and last.ready.get("train", 0) == settings.BLOCK_SLOTS,
+        "the block was drained": settings.BLOCK not in last.in_reservation,
+        "the pods of the block ran on other nodes at the end": ran_at_end("train", settings.BLOCK_SLOTS),
         "a spot instance was interrupted and ended": bool(story.interrupted)
         and story.interrupted <= recorded.ended,
-        "all pods of batch ran at the end": last.ready.get("batch", 0) == 3,
-        "all pods of web and api ran at the end": (last.ready.get("web", 0), last.ready.get("api", 0))
-        == (5, 3),
+        "all pods of batch ran at the end": ran_at_end("batch", 3),
+        "all pods of web and api ran at the end": ran_at_end("web", 5) and ran_at_end("api", 3),
     }
 
 

@@ -28,6 +28,7 @@ class Sample:
     in_reservation: Mapping[str, int] = field(default_factory=dict)  # nodes by reservation
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # slots of others, by reservation
     nodes: Mapping[str, int] = field(default_factory=dict)  # by NodePool
+    vcpus: Mapping[str, int] = field(default_factory=dict)  # of these nodes
     ready: Mapping[str, int] = field(default_factory=dict)  # pods by workload
 
 

@@ -107,6 +107,9 @@ class Recording:
             in_reservation=Counter(one.reservation_id for one in running if one.reservation_id),
             elsewhere={one.id: one.elsewhere for one in known},
             nodes=Counter(one.tags[settings.POOL_TAG] for one in running),
+            vcpus=_count(
+                {one.tags[settings.POOL_TAG]: region.types[one.instance_type].vcpus} for one in running
+            ),
             ready=Counter(one.app for one in self.pods.values() if one.is_active and one.ready_s is not None),
         )
 
