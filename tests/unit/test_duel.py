@@ -117,7 +117,7 @@ def test_table_names_the_better_program_only_if_its_runs_do_not_overlap() -> Non
 
 def test_table_shows_parts_of_the_story_that_did_not_take_place() -> None:
     shown = table.markdown([run_of("karpenter", 2, 1, passed=False), run_of("holdfast", 2, 1)])
-    assert shown.splitlines()[-1] == "- Karpenter 1.14.1, run 2: not so: the block was used"
+    assert shown.splitlines()[-1] == "- Karpenter 1.14.1, run 2: did not happen: the block was used"
 
 
 def test_steps_are_in_order_and_within_the_story() -> None:

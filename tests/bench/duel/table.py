@@ -71,7 +71,7 @@ def _cell(values: Sequence[float], digits: int) -> str:
 def _failed(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The parts of the story that did not take place in a run."""
     failed = [
-        f"- {NAMES[one['program']]}, run {one['run']}: not so: {what}"
+        f"- {NAMES[one['program']]}, run {one['run']}: did not happen: {what}"
         for one in runs
         for what, passed in one["checks"].items()
         if not passed
