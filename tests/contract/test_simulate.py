@@ -130,7 +130,8 @@ def test_object_that_the_api_server_refuses_is_an_error(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--variant", "more"), "is not NAME=FILE"),
-        (("--variant", "base=x.yaml"), "is used twice"),
+        (("--variant", "base=x.yaml"), "is used twice, or by Holdfast itself"),
+        (("--variant", "sized=x.yaml"), "is used twice, or by Holdfast itself"),
         (("--for", "1 day"), "is not a duration"),
         (("--variant", "more=missing.yaml"), "missing.yaml"),
         (("--index", "1"), "there are 1 simulations"),

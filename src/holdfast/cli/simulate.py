@@ -36,8 +36,8 @@ def _variants(_ctx: click.Context, _param: click.Parameter, given: Sequence[str]
             raise click.BadParameter(
                 f"{text!r} is not NAME=FILE, with a name of lower-case letters and digits"
             )
-        if name in found or name == studies.BASE:
-            raise click.BadParameter(f"the name {name} is used twice")
+        if name in found or name in (studies.BASE, sized.VARIANT):
+            raise click.BadParameter(f"the name {name} is used twice, or by Holdfast itself")
         found[name] = Variant(name, path)
     return tuple(found.values())
 
