@@ -103,7 +103,8 @@ def _pytest(*arguments: str, **environ: str) -> int:
         if code != pytest.ExitCode.TESTS_FAILED:
             return code
         print("SECOND RUN of what failed; one that passes now depends on how busy the machine is", flush=True)
-        alone = [*command, "-n", "0", "--last-failed"]
+        # If a worker crashed, no failure is recorded: then nothing is run, which is an error, instead of everything.
+        alone = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures=none"]
         return subprocess.run(alone, env=os.environ | environ, check=False).returncode  # noqa: S603
 
 
