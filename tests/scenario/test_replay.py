@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from holdfast import errors
 from holdfast.sim.cluster.timings import RUNS_FOR
 from holdfast.simulate import run
 from holdfast.simulate.recordings import RecordedDaemon, RecordedGroup, RecordedRun, Recording
@@ -51,6 +54,23 @@ def test_pod_that_never_ran_is_deleted_when_it_was() -> None:
     found = run.simulate(study("40m", recordings=(recording,)))
     assert found.timeline.pods_running[15] == 1
     assert found.timeline.pods_running[25] == 0
+
+
+def test_object_that_is_refused_later_ends_the_simulation_at_once() -> None:
+    """It would take years otherwise."""
+    run_ = recorded_run("j-1", 10 * MINUTE_S, 60)
+    run_.template["spec"]["containers"][0]["name"] = "Not A Name"
+    recording = Recording(begins_s=0, until_s=3600, runs=(run_,))
+    seen: list[int] = []
+
+    def goes(now_s: int) -> bool:
+        seen.append(now_s)
+        return True
+
+    with pytest.raises(ExceptionGroup) as found:
+        run.simulate(study("8000h", recordings=(recording,)), goes)
+    assert found.group_contains(errors.Rejected)
+    assert max(seen) - min(seen) < 2 * 3600 * 24
 
 
 def test_simulation_of_an_empty_cluster_costs_the_reservation_only() -> None:

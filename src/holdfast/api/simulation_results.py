@@ -62,9 +62,7 @@ class NodesResult(Wire, frozen=True, kw_only=True):
     terminated: int = 0
     launches_failed: int = 0
     most: int = 0  # at one time
-    disrupted: dict[
-        str, int
-    ] = {}  # nodes by reason: Empty, Underutilized, Drifted, Expired, BlockEnds, Interrupted, ...
+    disrupted: dict[str, int] = {}  # by the reason in karpenter_nodeclaims_disrupted_total
 
 
 class Unplaced(Wire, frozen=True, kw_only=True):

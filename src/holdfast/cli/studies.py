@@ -88,18 +88,9 @@ def _changed(files: Sequence[Raw], changes: Sequence[Raw]) -> tuple[Raw, ...]:
             raise Mistakes(
                 raw.located(Finding(("$patch",), "there is nothing of this kind and name to delete"))
             )
-    places = {_place(raw): raw for raw in (*files, *changes)}
+    places = {variants.key(raw.document.value): raw for raw in (*files, *changes)}
     found = variants.applied(_values(files), values)
-    return tuple(_with_value(places[_place_of(value)], value) for value in found)
-
-
-def _place(raw: Raw) -> tuple[str, ...]:
-    return _place_of(raw.document.value)
-
-
-def _place_of(value: study.Json) -> tuple[str, ...]:
-    kind, namespace, name = study.key_of(value)
-    return (kind,) if kind in ("World", "Simulation", "Catalog") else (kind, namespace, name)
+    return tuple(_with_value(places[variants.key(value)], value) for value in found)
 
 
 def _with_value(raw: Raw, value: study.Json) -> Raw:

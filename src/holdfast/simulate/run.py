@@ -6,14 +6,15 @@ run is the same wherever it runs.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 from holdfast import errors
 from holdfast.api.simulation_results import NodesResult, SimulationResult, Unplaced
 from holdfast.model import prices
 from holdfast.sim import time
+from holdfast.sim.cluster.engine import run_together
 from holdfast.sim.cluster.kinds import Deployment, Job
 from holdfast.sim.cluster.pods import condition
 from holdfast.simulate import bills, results, virtual_cluster, workloads
@@ -60,24 +61,9 @@ async def _simulate(study: Study, goes: Goes) -> SimulationResult:
         for document in workloads.initial(study):
             with contextlib.suppress(*_THERE.get(str(document.get("kind")), ())):
                 await found.create(document)
-        async with _beside(running.act(workloads.agenda(study)), running.clean(), running.see()):
-            await running.sample(goes)
+        agenda = workloads.agenda(study)
+        await run_together((running.sample(goes), running.act(agenda), running.clean(), running.see()))
         return running.result()
-
-
-@contextlib.asynccontextmanager
-async def _beside(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs the coroutines inside the block; an error of one of them ends it."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        yield
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Run:
@@ -124,6 +110,7 @@ class _Run:
                 case Create(document, unless_running):
                     if not unless_running or not await self._is_running(unless_running):
                         await self._cluster.create(document)
+        await asyncio.get_running_loop().create_future()  # until the simulation ends
 
     async def _delete(self, namespace: str, name: str) -> None:
         with contextlib.suppress(errors.NotFound):

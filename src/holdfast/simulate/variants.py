@@ -25,20 +25,20 @@ _ALONE: Final = ("World", "Simulation", "Catalog")  # a study has one of each, u
 
 def applied(documents: Sequence[Json], changes: Sequence[Json]) -> list[Json]:
     """The documents of the variant, in the same order; new ones follow."""
-    found = {_key(one): one for one in documents}
+    found = {key(one): one for one in documents}
     for change in changes:
-        key = _key(change)
+        found_key = key(change)
         if change.get(_PATCH) == DELETE:
-            found.pop(key, None)
+            found.pop(found_key, None)
         else:
-            found[key] = merged(found.get(key, {}), change)
+            found[found_key] = merged(found.get(found_key, {}), change)
     return list(found.values())
 
 
 def missing(documents: Sequence[Json], changes: Sequence[Json]) -> list[Json]:
     """Changes that delete a document that is not there."""
-    keys = {_key(one) for one in documents}
-    return [one for one in changes if one.get(_PATCH) == DELETE and _key(one) not in keys]
+    keys = {key(one) for one in documents}
+    return [one for one in changes if one.get(_PATCH) == DELETE and key(one) not in keys]
 
 
 def merged(before: Any, change: Any) -> Any:
@@ -56,14 +56,15 @@ def merged(before: Any, change: Any) -> Any:
 
 def lines(documents: Sequence[Json], changed: Sequence[Json]) -> tuple[str, ...]:
     """What differs, a line each: the field, before and after."""
-    before, after = ({_key(one): one for one in some} for some in (documents, changed))
+    before, after = ({key(one): one for one in some} for some in (documents, changed))
     found: list[str] = []
-    for key in dict.fromkeys((*before, *after)):
-        found += _different(f"{key[0]} {key[2]}".strip(), before.get(key), after.get(key))
+    for one in dict.fromkeys((*before, *after)):
+        found += _different(f"{one[0]} {one[2]}".strip(), before.get(one), after.get(one))
     return tuple(found)
 
 
-def _key(document: Json) -> tuple[str, str, str]:
+def key(document: Json) -> tuple[str, str, str]:
+    """Equal for a document and one that changes it."""
     kind, namespace, name = key_of(document)
     return (kind, "", "") if kind in _ALONE else (kind, namespace, name)
 

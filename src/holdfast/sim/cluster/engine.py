@@ -113,7 +113,7 @@ async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids
 
 
 async def run_together(programs: Iterable[Awaitable[None]]) -> None:
-    """Runs until one of them ends, which is a bug, or until cancelled."""
+    """Runs until one of them ends, and raises its error, or until cancelled."""
     tasks = [asyncio.ensure_future(program) for program in programs]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
