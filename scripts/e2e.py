@@ -7,17 +7,18 @@ Karpenter's scheduler compared with Holdfast's planner. Exit code 3 if the progr
 With --oldest (`make e2e-oldest`) the control plane is that of the oldest Kubernetes that Holdfast supports, and only the
 tests run that are about Holdfast: the others compare the simulations with the newest Kubernetes.
 
-Real programs use real clocks, so a busy computer can delay them. Failed tests are run a second time alone, and the
-output reports it. Tests that fail twice fail the command.
+Real programs use real clocks, so a busy computer can delay them. Files with failed tests are run a second time alone, and
+the output reports it: whole files, because tests of a file continue each other. Tests that fail twice fail the command.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ NEWER = (
     "test_sim_api_watch.py::test_watchlist_ends_its_initial_events_with_a_bookmark[real]",
 )
 # Real programs mostly wait. The tests of one file need their order.
-SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile")
+PEERS = ("-n", "2", "--dist", "loadfile", "-o", "python_files=e2e_*.py")
 NEEDED = [
     "etcd",
     "kube-apiserver",
@@ -67,7 +68,7 @@ def main(words: Sequence[str] = ()) -> int:
         return _main_oldest()
     if code := build_peers.main(NEEDED):
         return code
-    return asyncio.run(_contract()) or _pytest(*SIDE_BY_SIDE, "-o", "python_files=e2e_*.py", "tests/peers")
+    return asyncio.run(_contract()) or _pytest(["tests/peers"], PEERS)
 
 
 def _main_oldest() -> int:
@@ -79,7 +80,7 @@ def _main_oldest() -> int:
             Path(name, program).symlink_to(build_peers.binary(peer))
         os.environ["KUBEBUILDER_ASSETS"] = name  # every test takes its programs from there
         tests = [str(ROOT / "tests/peers" / name) for name in ON_OLDEST]
-        return asyncio.run(_contract(NEWER)) or _pytest(*SIDE_BY_SIDE, "-o", "python_files=e2e_*.py", *tests)
+        return asyncio.run(_contract(NEWER)) or _pytest(tests, PEERS)
 
 
 async def _contract(left_out: Sequence[str] = ()) -> int:
@@ -92,20 +93,27 @@ async def _contract(left_out: Sequence[str] = ()) -> int:
             kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
             suite = [ROOT / "tests/contract" / name for name in CONTRACT]
             suite += sorted((ROOT / "tests/contract").glob("test_sim_api_*.py"))
-            words = [*map(str, suite), *(f"--deselect=tests/contract/{one}" for one in left_out)]
-            return await asyncio.to_thread(_pytest, *words, HOLDFAST_KUBECONFIG=str(kubeconfig))
+            options = [f"--deselect=tests/contract/{one}" for one in left_out]
+            environ = {"HOLDFAST_KUBECONFIG": str(kubeconfig)}
+            return await asyncio.to_thread(_pytest, [*map(str, suite)], options, environ)
 
 
-def _pytest(*arguments: str, **environ: str) -> int:
+def _pytest(tests: Sequence[str], options: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-e2e-") as cache:
-        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
-        code = subprocess.run(command, env=os.environ | environ, check=False).returncode  # noqa: S603
-        if code != pytest.ExitCode.TESTS_FAILED:
+        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *options]
+        code = _run([*command, *tests], environ)
+        recorded = Path(cache, "v/cache/lastfailed")  # missing if a worker crashed
+        if code != pytest.ExitCode.TESTS_FAILED or not recorded.exists():
             return code
-        print("SECOND RUN of what failed; one that passes now depends on how busy the machine is", flush=True)
-        # If a worker crashed, no failure is recorded: then nothing is run, which is an error, instead of everything.
-        alone = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures=none"]
-        return subprocess.run(alone, env=os.environ | environ, check=False).returncode  # noqa: S603
+        failed = json.loads(recorded.read_text(encoding="utf-8"))
+        files = sorted({test.partition("::")[0] for test in failed})
+        print("SECOND RUN, alone, of", *files, flush=True)
+        print("What passes now depends on how busy the machine is.", flush=True)
+        return _run([*command, "-n", "0", *files], environ)
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str] | None) -> int:
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **(environ or {})}, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":
