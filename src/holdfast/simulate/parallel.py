@@ -85,6 +85,12 @@ def _received(ready: Connection) -> int | Outcome:
     return found
 
 
+def prepare() -> None:
+    """The settings of a process that simulates: no log, few garbage collections."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    process.raise_gc_threshold()
+
+
 def _work(study: Study, sender: Connection) -> None:
     """In the process of its own."""
     from holdfast.simulate import run as runs  # noqa: PLC0415 - slow to import
@@ -97,8 +103,7 @@ def _work(study: Study, sender: Connection) -> None:
 
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, stop)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    process.raise_gc_threshold()
+    prepare()
 
     def goes(now_s: int) -> bool:
         try:

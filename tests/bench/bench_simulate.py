@@ -1,0 +1,106 @@
+"""Times a simulation of a large cluster, and prints where the time goes.
+
+    PYTHONPATH=tests:tests/support .venv/bin/python tests/bench/bench_simulate.py [--nodes 1000] [--hours 24] [--profile]
+
+Ten pods a node. Three of ten Deployments follow the day, down to a half; a Job of one pod for ten nodes runs every hour.
+A third of the nodes is in a reservation. Prints the CPU time and the memory after each simulated hour.
+"""
+
+import argparse
+import cProfile
+import pstats
+import resource
+import time
+from dataclasses import replace
+from typing import Any
+
+from holdfast.api.simulation import DailyReplicas, JobRuns, ReplicasAt, SimulationSpec
+from holdfast.simulate import parallel, run
+from holdfast.simulate.study import Study
+from support import studies
+
+Json = dict[str, Any]
+
+HOUR_S = 3600
+PODS_PER_NODE = 10
+DEPLOYMENTS = 10
+FOLLOW_THE_DAY = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    parallel.prepare()
+    study = large(options.nodes, options.hours)
+    profiler = cProfile.Profile()
+    if options.profile:
+        profiler.enable()
+    began_s = time.process_time()
+
+    def goes(simulated_s: int) -> bool:
+        if (simulated_s - study.begins_s) % HOUR_S == 0:
+            hours = (simulated_s - study.begins_s) // HOUR_S
+            print(
+                f"{hours:4} h  {time.process_time() - began_s:7.1f} s CPU  {memory_mib():6.0f} MiB",
+                flush=True,
+            )
+        return True
+
+    result = run.simulate(study, goes)
+    took_s = time.process_time() - began_s
+    profiler.disable()
+    print(f"{options.hours} h of {options.nodes} nodes: {took_s:.1f} s of CPU time, {memory_mib():.0f} MiB")
+    print(result.nodes, result.pods, result.calls, len(result.unplaced), sep="\n")
+    if options.profile:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(45)
+        pstats.Stats(profiler).sort_stats("cumtime").print_stats("holdfast", 110)
+
+
+def memory_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def large(nodes: int, hours: int) -> Study:
+    each = nodes * PODS_PER_NODE // DEPLOYMENTS
+    points = (ReplicasAt(at="04:00", replicas=each // 2), ReplicasAt(at="14:00", replicas=each))
+    spec = SimulationSpec(
+        duration=f"{hours}h",
+        replicas=tuple(DailyReplicas(deployment=f"app-{n}", points=points) for n in range(FOLLOW_THE_DAY)),
+        jobs=(JobRuns(job="batch", every="1h", runs="30m"),),
+    )
+    small = studies.study()
+    slots = replace(small.setup.reservations[0], instance_type="m5.2xlarge", total=nodes // 3)
+    deployments = [deployment(f"app-{n}", each) for n in range(DEPLOYMENTS)]
+    return studies.study(
+        spec=spec,
+        setup=replace(small.setup, reservations=(slots,)),
+        objects=(*small.objects, *deployments, job(max(1, nodes // 10))),
+    )
+
+
+def deployment(name: str, replicas: int) -> Json:
+    labels = {"app": name}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template(labels)}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def job(pods: int) -> Json:
+    inner = template({})
+    inner["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": pods, "completions": pods, "template": inner}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch"}, "spec": spec}
+
+
+def template(labels: Json) -> Json:
+    resources = {"requests": {"cpu": "700m", "memory": "1Gi"}}
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "app", "resources": resources}]},
+    }
+
+
+if __name__ == "__main__":
+    main()
