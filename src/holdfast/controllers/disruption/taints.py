@@ -24,22 +24,28 @@ from holdfast.state.conversion import disruption_commands
 
 _TAINT: Final = NodeTaint(key=names.DISRUPTED_TAINT, effect="NoSchedule")
 _TRIES: Final = 3
+_DISRUPTED: Final = "disrupted"
 
 
 class DisruptionTaints:
     def __init__(self, *, caches: Caches, ports: Ports) -> None:
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
+        self._claims = caches.of(NodeClaim).index(indexes.by_provider_id)
+        self._tainted = caches.of(Node).index(_tainted)
+        self._with_reason = caches.of(NodeClaim).index(_with_reason)
         self._kube = ports.kube
         self._clock = ports.clock
 
     def node_of(self, claim: NodeClaim) -> Node | None:
         return next(iter(self._nodes.get(claim.status.provider_id or "")), None)
 
-    def is_disrupted(self, claim: NodeClaim) -> bool:
-        """Whether the Node has the taint or the NodeClaim the condition."""
-        node = self.node_of(claim)
-        tainted = node is not None and any(taint.key == _TAINT.key for taint in node.spec.taints)
-        return tainted or conditions.holds(claim.status.conditions, DISRUPTION_REASON)
+    def disrupted(self) -> list[NodeClaim]:
+        """The NodeClaims with the condition, and those whose Node has the taint, by name."""
+        found = {claim.metadata.name: claim for claim in self._with_reason.get(_DISRUPTED)}
+        for node in self._tainted.get(_DISRUPTED):
+            if node.spec.provider_id:
+                found |= {one.metadata.name: one for one in self._claims.get(node.spec.provider_id)}
+        return [found[name] for name in sorted(found)]
 
     async def add(self, claim: NodeClaim, command: DisruptionCommand) -> None:
         """Raises NotFound if the NodeClaim is deleted or deleting."""
@@ -95,3 +101,11 @@ class DisruptionTaints:
             else:
                 return
         raise errors.Conflict(f"Node {node.metadata.name} changed during each of {_TRIES} writes")
+
+
+def _tainted(node: Node) -> tuple[str, ...]:
+    return (_DISRUPTED,) if any(taint.key == _TAINT.key for taint in node.spec.taints) else ()
+
+
+def _with_reason(claim: NodeClaim) -> tuple[str, ...]:
+    return (_DISRUPTED,) if conditions.holds(claim.status.conditions, DISRUPTION_REASON) else ()

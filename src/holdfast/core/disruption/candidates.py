@@ -183,5 +183,9 @@ def is_settled(node: NodeView, facts: NodeFacts, after_s: int | None, now_s: int
     """Whether no pod was added or removed for consolidateAfter: the condition Consolidatable (NC-42)."""
     if after_s is None or not node.initialized:
         return False
-    since_s = node.last_pod_event_s if node.last_pod_event_s is not None else facts.initialized_s or 0
-    return now_s >= since_s + after_s
+    return now_s >= quiet_since_s(node, facts) + after_s
+
+
+def quiet_since_s(node: NodeView, facts: NodeFacts) -> int:
+    """When a pod was last added or removed: consolidateAfter begins then."""
+    return node.last_pod_event_s if node.last_pod_event_s is not None else facts.initialized_s or 0

@@ -44,12 +44,34 @@ class Objects:
     unreadable: frozenset[str] | None = frozenset()  # nodes and NodeClaims; None: all of them
 
 
-def disruption_input(snapshot: Snapshot, objects: Objects, changed: int) -> DisruptionInput:
+class FactsCache:
+    """The facts of the last input. Objects that did not change have the same facts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodeAndClaim, frozenset[str] | None, NodeFacts]] = {}
+
+    def of(self, pairs: Iterable[NodeAndClaim], unreadable: frozenset[str] | None) -> dict[str, NodeFacts]:
+        known, self._known = self._known, {}
+        for pair in pairs:
+            before = known.get(pair.name)
+            if before is None or not _are_same(before[0], pair) or before[1] != unreadable:
+                before = pair, unreadable, facts(pair, unreadable)
+            self._known[pair.name] = before
+        return {name: found for name, (_, _, found) in self._known.items()}
+
+
+def _are_same(one: NodeAndClaim, other: NodeAndClaim) -> bool:
+    return one.node is other.node and one.claim is other.claim
+
+
+def disruption_input(
+    snapshot: Snapshot, objects: Objects, changed: int, cache: FactsCache | None = None
+) -> DisruptionInput:
     pairs = nodes.pairs(filter(nodes.is_known, objects.nodes), objects.node_claims)
     return DisruptionInput(
         snapshot=snapshot,
         pools={pool.metadata.name: rules(pool) for pool in objects.node_pools},
-        facts={pair.name: facts(pair, objects.unreadable) for pair in pairs},
+        facts=(cache or FactsCache()).of(pairs, objects.unreadable),
         changed=changed,
     )
 

@@ -1,0 +1,145 @@
+"""A disruption pass that is left out would have found nothing: `core/disruption/unchanged`.
+
+Random clusters at rest: pods of several ages, consolidateAfter, a cool-down, budgets with schedules, reservations with
+dates. Whenever the first pass finds nothing, the passes until `holds_until_s` find nothing either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, managed_node
+from holdfast import names
+from holdfast.core.disruption import unchanged
+from holdfast.core.disruption.commands import DecisionCache, Move
+from holdfast.core.disruption.decide import decide
+from holdfast.core.disruption.inputs import Budget, DisruptionInput, NodeFacts, PoolRules, Settings
+from holdfast.model.snapshot import NodePoolView
+from planner_builders import is_in, pool, reservation, shape
+
+RULES = Settings()
+PAID = is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND)  # spot would always be cheaper
+AGES_S = (0, 1, 30, 59, 60, 61, 200, 599, 600, 5000)
+DATES: Sequence[dict[str, Any]] = ({}, {}, {"end_s": NOW_S + 90}, {"start_s": NOW_S + 45})
+SCHEDULES = (None, None, "* * * * *", "@hourly", "47 13 12 1 *")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> DisruptionInput:
+    nodes, facts = [], {}
+    for i in range(draw(st.integers(1, 5))):
+        type_ = draw(st.sampled_from((SMALL, MEDIUM, LARGE)))
+        slot = "cr-medium" if type_ == MEDIUM and draw(st.booleans()) else None
+        sizes = draw(st.lists(st.sampled_from((200, 900, 1500)), max_size=1 if type_ == SMALL else 2))
+        ages_s = [draw(st.sampled_from(AGES_S)) for _ in sizes]
+        found = [
+            pod
+            for n, (size, age_s) in enumerate(zip(sizes, ages_s, strict=True))
+            for pod in load(f"n{i}-{n}", shape(size, 256, "web"), created_s=NOW_S - age_s)
+        ]
+        changed_s = draw(st.sampled_from((None, *(NOW_S - age_s for age_s in AGES_S))))
+        nodes.append(managed_node(f"n{i}", type_, found, slot=slot, last_pod_event_s=changed_s))
+        facts[f"n{i}"] = NodeFacts(initialized_s=NOW_S - draw(st.sampled_from(AGES_S)))
+    slots = reservation(
+        "cr-medium",
+        MEDIUM,
+        available=draw(st.integers(0, 1)),
+        total=6,
+        **draw(st.sampled_from(DATES)),
+    )
+    schedule = draw(st.sampled_from(SCHEDULES))
+    zero = (Budget("0", schedule=schedule, duration_s=90),) if schedule else ()
+    after_s = draw(st.sampled_from((0, 60, 300)))
+    one = replace(pool("default", catalog([slots]), PAID), consolidate_after_s=after_s)
+    rules = PoolRules(budgets=(Budget("3"), *zero))
+    return disruption_input(*nodes, facts=facts, reservations=[slots], pools=[one], rules=rules)
+
+
+def at(cluster: DisruptionInput, now_s: int) -> DisruptionInput:
+    return replace(cluster, snapshot=replace(cluster.snapshot, taken_s=now_s))
+
+
+@st.composite
+def caches(draw: st.DrawFn, cluster: DisruptionInput) -> DecisionCache:
+    shapes = frozenset(pod.shape for node in cluster.snapshot.nodes for pod in node.pods)
+    moved_s = NOW_S - draw(st.sampled_from(AGES_S))
+    moves = (Move(moved_s, shapes, frozenset(), moved_s),) if draw(st.booleans()) else ()
+    return DecisionCache(moves=moves)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_passes_that_are_left_out_find_nothing(data: st.DataObject) -> None:
+    cluster = data.draw(clusters())
+    first = decide(cluster, RULES, data.draw(caches(cluster)))
+    until_s = unchanged.holds_until_s(cluster, RULES, first)
+    cache = first.cache
+    for now_s in sorted({*range(NOW_S + 1, until_s, 17), until_s - 1} - set(range(NOW_S + 1))):
+        later = decide(at(cluster, now_s), RULES, cache)
+        assert later.command is None
+        cache = later.cache
+
+
+def test_cluster_at_rest_holds_until_the_next_retry() -> None:
+    cluster = at_rest()
+    first = decide(cluster, RULES)
+    assert first.command is None
+    assert unchanged.holds_until_s(cluster, RULES, first) == NOW_S + RULES.retry_s
+
+
+def test_consolidate_after_ends_before() -> None:
+    cluster = at_rest(
+        replace(pool("default", catalog(), PAID), consolidate_after_s=90), last_pod_event_s=NOW_S - 50
+    )
+    assert unchanged.holds_until_s(cluster, RULES, decide(cluster, RULES)) == NOW_S + 40
+
+
+def test_cooldown_ends_before() -> None:
+    of = shape(200, 256, "web")
+    node = managed_node("n", LARGE, load("n", of, created_s=NOW_S - RULES.cooldown_s + 70))
+    cluster = disruption_input(node, pools=[pool("default", catalog(), PAID)])
+    moved = DecisionCache(moves=(Move(NOW_S - RULES.cooldown_s, frozenset([of]), frozenset(), NOW_S),))
+    first = decide(cluster, RULES, moved)
+    assert first.command is None
+    assert unchanged.holds_until_s(cluster, RULES, first) == NOW_S + 70
+    assert decide(at(cluster, NOW_S + 70), RULES, first.cache).command is not None
+
+
+def test_equal_clusters_at_different_times_are_the_same() -> None:
+    assert unchanged.is_same(at_rest(), at(at_rest(), NOW_S + 10), lag_s=60)
+
+
+def test_every_change_is_noticed() -> None:
+    before = at_rest()
+    snapshot = before.snapshot
+    later = replace(snapshot, taken_s=NOW_S + 10)
+    changed: list[DisruptionInput] = [
+        replace(before, changed=1),
+        replace(before, pools={"default": PoolRules(budgets=(Budget("7"),))}),
+        replace(before, facts={"n": NodeFacts(ready=False)}),
+        replace(before, snapshot=replace(later, nodes=())),
+        replace(before, snapshot=replace(later, node_pools=(pool("other", catalog()),))),
+        replace(before, snapshot=replace(later, pending=load("new", shape(100)))),
+        replace(before, snapshot=replace(later, reservations=(reservation("cr-1", MEDIUM, available=1),))),
+    ]
+    assert not any(unchanged.is_same(before, one, lag_s=60) for one in changed)
+
+
+def test_newer_count_with_the_same_slots_is_no_change() -> None:
+    def counted(available: int, read_s: int) -> DisruptionInput:
+        one = reservation("cr-1", MEDIUM, available=available, total=3)
+        return replace(before, snapshot=replace(before.snapshot, reservations=(one,), counts_read_s=read_s))
+
+    before = at_rest()
+    assert unchanged.is_same(counted(1, NOW_S - 60), counted(1, NOW_S), lag_s=60)
+    assert not unchanged.is_same(counted(1, NOW_S - 60), counted(2, NOW_S), lag_s=60)
+
+
+def at_rest(pool_view: NodePoolView | None = None, last_pod_event_s: int | None = None) -> DisruptionInput:
+    node = managed_node("n", SMALL, load("n", shape(1800, 256, "web")), last_pod_event_s=last_pod_event_s)
+    return disruption_input(
+        node, facts={"n": NodeFacts()}, pools=[pool_view or pool("default", catalog(), PAID)]
+    )
