@@ -166,7 +166,14 @@ class Arena:
             )
             return found if initialized and len(found) == count else []
 
-        return self.until(settled, f"{count} claims of {pool} are initialized")
+        try:
+            return self.until(settled, f"{count} claims of {pool} are initialized")
+        except AssertionError as error:
+            kinds = ("NodeClaim", "Node", "Pod")
+            there = {
+                f"{kind}/{one['metadata']['name']}": _summary(one) for kind in kinds for one in self.all(kind)
+            }
+            raise AssertionError(f"{error}; there are {json.dumps(there, indent=1)}") from None
 
     def until_empty(self, pool: str) -> None:
         self.until(lambda: not self.claims(pool) and not self.nodes(pool), f"nothing is left of {pool}")
@@ -226,6 +233,18 @@ class Arena:
         """The log lines; lines that are not JSON belong to a panic."""
         document = self._processes.log("karpenter-aws").read_text(encoding="utf-8")
         return [_line(text) for text in document.splitlines() if text.strip()]
+
+
+def _summary(found: Json) -> Json:
+    """The values of an object that decide whether a node is used."""
+    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
+    return {
+        "created": meta["creationTimestamp"],
+        "deleted": meta.get("deletionTimestamp"),
+        "node": spec.get("nodeName") or status.get("nodeName"),
+        "taints": spec.get("taints"),
+        "conditions": {one["type"]: one["status"] for one in status.get("conditions") or ()},
+    }
 
 
 def _line(text: str) -> Json:
