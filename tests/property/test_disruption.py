@@ -24,7 +24,11 @@ from disruption_builders import (
     pdb,
 )
 from holdfast import names
-from holdfast.core.disruption.commands import Action, Decision, DisruptionCommand
+from holdfast.core.disruption.balanced import Balance
+from holdfast.core.disruption.candidates import CandidateSet
+from holdfast.core.disruption.commands import Action, Blockers, Decision, DisruptionCommand, Method
+from holdfast.core.disruption.consolidation import ConsolidationPass
+from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import (
     Budget,
@@ -35,10 +39,13 @@ from holdfast.core.disruption.inputs import (
     PoolRules,
     Settings,
 )
+from holdfast.core.disruption.simulation import Simulator
+from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.disruption.validation import still_valid
 from holdfast.core.scheduling.input import displaced
 from holdfast.model import requirements, resources
 from holdfast.model.pods import PodView, Volumes
+from holdfast.model.reasons import Reason
 from holdfast.model.reservations import State
 from holdfast.model.snapshot import NodeView
 from planner_builders import NANO, ZONES, is_in, one_per_node, pods, pool, reservation, shape
@@ -303,3 +310,31 @@ def test_unchanged_cluster_gives_no_further_command(disruption_input: Disruption
     if first.command is None:
         later = replace(without_drift, snapshot=replace(without_drift.snapshot, taken_s=NOW_S + seconds))
         assert decide(later, Settings(), first.cache).command is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(clusters(), st.data())
+def test_no_plan_saves_anything_for_nodes_that_are_left_out(
+    disruption_input: DisruptionInput, data: st.DataObject
+) -> None:
+    """The prefilter of consolidation leaves out only what the planner would find no command for."""
+    c = consolidation_pass(disruption_input)
+    found = c.eligible()
+    chosen = data.draw(st.lists(st.sampled_from(found), min_size=1, unique_by=id)) if found else []
+    if chosen and c.filter.why_not(chosen) is not None:
+        method = Method.MULTI_NODE if len(chosen) > 1 else Method.SINGLE_NODE
+        assert isinstance(c.attempt(method, chosen), Reason)
+
+
+def consolidation_pass(cluster: DisruptionInput) -> ConsolidationPass:
+    rules = Settings()
+    candidate_set, simulator = CandidateSet(cluster), Simulator(cluster, rules)
+    return ConsolidationPass(
+        candidate_set,
+        simulator,
+        rules,
+        RecentMoves((), 0, cluster.now_s),
+        Blockers(),
+        Balance(candidate_set),
+        SlotRelease(candidate_set, simulator, rules),
+    )

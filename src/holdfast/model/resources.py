@@ -62,6 +62,9 @@ class Resources:
     def without(self, names: Collection[str]) -> "Resources":
         return Resources(tuple((name, amount) for name, amount in self.amounts if name not in names))
 
+    def times(self, count: int) -> "Resources":
+        return Resources(tuple((name, amount * count) for name, amount in self.amounts))
+
     def fits(self, total: "Resources") -> bool:
         """Whether a request of this much fits in `total`; nothing fits if any amount of it is negative (S-54)."""
         if any(amount < 0 for _, amount in total.amounts):

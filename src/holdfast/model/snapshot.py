@@ -104,6 +104,13 @@ class NodeView:
         return tuple((shapes[key], count) for key, count in counts.items())
 
     @functools.cached_property
+    def reschedulable_shapes(self) -> tuple[tuple[PodShape, int], ...]:
+        """The shapes of its pods that need another node if it is removed, with their counts."""
+        shapes = {id(pod.shape): pod.shape for pod in self.pods}
+        counts = Counter(id(pod.shape) for pod in self.pods if pod.reschedulable)
+        return tuple((shapes[key], count) for key, count in counts.items())
+
+    @functools.cached_property
     def _uids(self) -> frozenset[str]:
         return frozenset(pod.uid for pod in self.pods)
 

@@ -9,6 +9,7 @@ Nodes are tried in the order of saving per eviction cost, within budgets, and fr
 pass is bounded by counts, so a large cluster takes more passes, not longer ones (D-36, D-38).
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -24,6 +25,7 @@ from holdfast.core.disruption.commands import Action, Blockers, DisruptionComman
 from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings
+from holdfast.core.disruption.prefilter import Prefilter
 from holdfast.core.disruption.simulation import SimulationResult, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.output.plan import PlannedClaim
@@ -48,6 +50,10 @@ class ConsolidationPass:
     blockers: Blockers
     balance: Balance
     release: SlotRelease
+
+    @functools.cached_property
+    def filter(self) -> Prefilter:
+        return Prefilter(self.candidate_set, self.simulator.targets, self.settings)
 
     def eligible(self) -> list[Candidate]:
         """The candidates of consolidation, highest saving per eviction cost first; other nodes get their reasons."""
@@ -84,8 +90,9 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
     """Multi-node consolidation: into free slots, onto one cheaper node, or onto existing nodes."""
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
-        # Half of the simulations of a pass are left for single nodes.
-        return None if c.simulator.is_spent(2) else c.attempt(Method.MULTI_NODE, chosen)
+        if c.simulator.is_spent(2):
+            return None  # half of the simulations of a pass are left for single nodes
+        return c.filter.why_not(chosen) or c.attempt(Method.MULTI_NODE, chosen)
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
     into_slots = [one for one in some if one.cost.paid_nano]
@@ -132,7 +139,6 @@ def one_by_one(
     first: Sequence[str],
 ) -> tuple[DisruptionCommand | None, frozenset[str], tuple[str, ...]]:
     """The command of the first single node that has one; the nodes that were tried; the NodePools not reached."""
-    filter_ = prefilter.Prefilter(c.candidate_set, c.simulator.targets, c.settings)
     examined = set(tried)
     waiting: list[str] = []
     for one in interleaved(found, first):
@@ -146,7 +152,7 @@ def one_by_one(
                 Method.SINGLE_NODE,
             )
             continue
-        why: DisruptionCommand | Reason | None = filter_.why_not(one)
+        why: DisruptionCommand | Reason | None = c.filter.why_not([one])
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
             why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")

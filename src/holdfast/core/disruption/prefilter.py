@@ -4,7 +4,7 @@ Most nodes have a pod that fits on no other node and on no cheaper instance. A n
 save anything. The planner simulates the others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast import names
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
+from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
@@ -72,7 +73,7 @@ class FreeSlots:
 
 
 class Prefilter:
-    """Whether a single node could be replaced at a lower price."""
+    """Whether nodes could be replaced at a lower price."""
 
     def __init__(self, candidate_set: CandidateSet, targets: Targets, settings: Settings) -> None:
         self._candidate_set = candidate_set
@@ -90,29 +91,43 @@ class Prefilter:
     def _offerings(self) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
         return _columns(self._candidate_set)
 
-    def why_not(self, one: Candidate) -> Reason | None:
+    def why_not(self, found: Sequence[Candidate]) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
-        bound = self._targets.left_over(one.node)
-        if not bound or self._in_slots(one, [pod.shape for pod in bound]):
+        cost = sum((one.cost for one in found), FREE)
+        least = self._targets.without_place([one.node for one in found])
+        if least and not self._is_placed_cheaper(cost, least):
+            return self._too_expensive(least, f"{sum(count for _, count in least)} pods fit")
+        if len(found) > 1:
             return None
-        load = resources.add(*(pod.shape.requests for pod in bound))
-        key = load, one.cost.paid_nano
-        if key not in self._known:
-            self._known[key] = self._is_offered_cheaper(load, one.cost.paid_nano)
-        if self._known[key]:
+        bound = self._targets.left_over(found[0].node)  # slower, and leaves out more
+        shapes = [(pod.shape, 1) for pod in bound]
+        if not bound or self._is_placed_cheaper(cost, shapes):
             return None
-        return Reason(
-            BlockedCode.NOT_CHEAPER,
-            f"Can't replace with a cheaper node: pod {bound[0].full_name} fits on no other node and on no cheaper instance type",
-            (bound[0].full_name,),
-        )
+        return self._too_expensive(shapes, f"pod {bound[0].full_name} fits", bound[0].full_name)
 
-    def _in_slots(self, one: Candidate, shapes: list[PodShape]) -> bool:
-        """Whether each shape fits in a free slot that is worth less than the node; any slot, if the node is in none."""
+    def _too_expensive(self, pods: Sequence[tuple[PodShape, int]], what: str, *subjects: str) -> Reason:
+        if any(self._targets.fits_on_starting_node(shape) for shape, _ in pods):
+            text = f"Not all pods would schedule, {what} only on a node that is not initialized"
+            return Reason(BlockedCode.ON_STARTING_NODE, text, subjects)
+        text = f"Can't replace with a cheaper node: {what} on no other node and on no cheaper instance type"
+        return Reason(BlockedCode.NOT_CHEAPER, text, subjects)
+
+    def _is_placed_cheaper(self, cost: Cost, pods: Sequence[tuple[PodShape, int]]) -> bool:
+        """Whether these pods, of so many of each shape, could be placed in free slots or on one cheaper instance."""
+        if self._in_slots(cost, [shape for shape, _ in pods]):
+            return True
+        load = resources.add(*(shape.requests.times(count) for shape, count in pods))
+        key = load, cost.paid_nano
+        if key not in self._known:
+            self._known[key] = self._is_offered_cheaper(load, cost.paid_nano)
+        return self._known[key]
+
+    def _in_slots(self, cost: Cost, shapes: list[PodShape]) -> bool:
+        """Whether each shape fits in a free slot that is worth less than the nodes; any slot, if they cost money."""
         cheaper = [
             (type_, offering)
             for _, type_, offering in self._slots.free
-            if one.cost.paid_nano or (offering.price_nano_usd_per_hour or 0) < one.cost.slots_nano
+            if cost.paid_nano or (offering.price_nano_usd_per_hour or 0) < cost.slots_nano
         ]
         return bool(cheaper) and all(
             any(shape.requests.fits(type_.allocatable_of(offering)) for type_, offering in cheaper)

@@ -5,6 +5,7 @@ pods cannot depend on it. If a pod has spread constraints, pod affinity or anti-
 left out.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -20,6 +21,7 @@ from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
 
+_UNLIMITED: Final = 2**31  # pods without requests
 SPARE: Final = 64  # nodes in addition to the number of pods of a shape: other pods may use some
 
 _Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
@@ -40,6 +42,8 @@ class Targets:
         self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
         self._far = _zonal_anti_affinity(snapshot)
         self._loose: dict[int, tuple[PodShape, bool]] = {}
+        self._index = {node.name: i for i, node in enumerate(self._nodes)}
+        self._places: dict[int, tuple[PodShape, NDArray[np.int64], int]] = {}
 
     def of(self, shapes: Sequence[PodShape]) -> set[str] | None:
         """Nodes for pods of these shapes, one shape for each pod; None: all nodes are needed."""
@@ -70,14 +74,53 @@ class Targets:
             known = self._found[id(shape)] = shape, found
         return known[1]
 
+    def fits_on_starting_node(self, shape: PodShape) -> bool:
+        return not self._initialized[self.fitting(shape)].all()
+
     def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
         """Whether another node has capacity for a pod of the shape."""
         found = self.fitting(shape)
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != excluded_node)
 
+    def without_place(self, nodes: Sequence[NodeView]) -> list[tuple[PodShape, int]]:
+        """How many pods of each shape, at least, fit on no other initialized node if these are removed. Each shape is
+        counted as if it had all free capacity, and constraints between pods are ignored, so no plan places more."""
+        wanted: dict[int, int] = {}
+        shapes: dict[int, PodShape] = {}
+        for node in nodes:
+            for shape, count in node.reschedulable_shapes:
+                wanted[id(shape)] = wanted.get(id(shape), 0) + count
+                shapes[id(shape)] = shape
+        at = [self._index[node.name] for node in nodes if node.name in self._index]
+        found = []
+        for key, shape in shapes.items():
+            _, places, total = self._places_of(shape)
+            left = wanted[key] - (total - sum(int(places[i]) for i in at))
+            if left > 0:
+                found.append((shape, left))
+        return found
+
+    def _places_of(self, shape: PodShape) -> tuple[PodShape, NDArray[np.int64], int]:
+        """[node] How many pods of the shape it has capacity for, and the sum."""
+        known = self._places.get(id(shape))
+        if known is None:
+            places = np.zeros(len(self._nodes), dtype=np.int64)
+            fitting = self.fitting(shape)
+            fitting = fitting[self._initialized[fitting]]
+            if len(fitting):
+                amounts = [(name, amount) for name, amount in shape.requests.amounts if amount > 0]
+                each = [self._column(name)[fitting] // amount for name, amount in amounts]
+                places[fitting] = np.min(each, axis=0) if each else _UNLIMITED
+            known = self._places[id(shape)] = shape, places, int(places.sum())
+        return known
+
+    @functools.cached_property
+    def _initialized(self) -> NDArray[np.bool_]:
+        return np.array([node.initialized for node in self._nodes], dtype=bool)
+
     def left_over(self, node: NodeView) -> list[PodView]:
-        """Pods of a node that do not fit on other nodes, the largest placed first as in the planner. This ignores all
-        other pods and all constraints between pods, so the planner does not place more of them."""
+        """Pods of a node that do not fit on other initialized nodes, the largest placed first as in the planner. This
+        ignores all other pods and all constraints between pods, so the planner does not place more of them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
         pods.sort(key=lambda pod: eviction_order(pod.shape.requests))
         taken: dict[int, list[Resources]] = {}
@@ -85,7 +128,7 @@ class Targets:
         for pod in pods:
             wanted = pod.shape.requests
             for i in map(int, self.fitting(pod.shape)):
-                if self._nodes[i].name == node.name:
+                if self._nodes[i].name == node.name or not self._nodes[i].initialized:
                     continue
                 before = taken.get(i)
                 if before is None or add(wanted, *before).fits(self._nodes[i].free):
