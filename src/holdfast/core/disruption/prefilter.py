@@ -109,7 +109,7 @@ class Prefilter:
         if any(self._targets.fits_on_starting_node(shape) for shape, _ in pods):
             text = f"Not all pods would schedule, {what} only on a node that is not initialized"
             return Reason(BlockedCode.ON_STARTING_NODE, text, subjects)
-        text = f"Can't replace with a cheaper node: {what} on no other node and on no cheaper instance type"
+        text = f"Can't replace with a cheaper node: {what} on no other node whose pods did not change recently, and on no cheaper instance type"
         return Reason(BlockedCode.NOT_CHEAPER, text, subjects)
 
     def _is_placed_cheaper(self, cost: Cost, pods: Sequence[tuple[PodShape, int]]) -> bool:

@@ -32,7 +32,7 @@ class Targets:
 
     def __init__(self, snapshot: Snapshot, avoided: AbstractSet[str] = frozenset()) -> None:
         there = [node for node in snapshot.nodes if not node.deleting]
-        fresh = unsettled(snapshot) | avoided
+        self._fresh = fresh = unsettled(snapshot) | avoided
         self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
         self._free: dict[str, NDArray[np.int64]] = {}
         self._size: dict[str, NDArray[np.int64]] = {}
@@ -75,7 +75,7 @@ class Targets:
         return known[1]
 
     def fits_on_starting_node(self, shape: PodShape) -> bool:
-        return not self._initialized[self.fitting(shape)].all()
+        return any(not self._nodes[int(i)].initialized for i in self.fitting(shape))
 
     def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
         """Whether another node has capacity for a pod of the shape."""
@@ -83,8 +83,9 @@ class Targets:
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != excluded_node)
 
     def without_place(self, nodes: Sequence[NodeView]) -> list[tuple[PodShape, int]]:
-        """How many pods of each shape, at least, fit on no other initialized node if these are removed. Each shape is
-        counted as if it had all free capacity, and constraints between pods are ignored, so no plan places more."""
+        """How many pods of each shape, at least, fit on no other node if these are consolidated. Each shape is counted
+        as if it had all free capacity, and constraints between pods are ignored, so no plan places more. Consolidation
+        moves no pods to starting, unsettled and avoided nodes."""
         wanted: dict[int, int] = {}
         shapes: dict[int, PodShape] = {}
         for node in nodes:
@@ -106,7 +107,7 @@ class Targets:
         if known is None:
             places = np.zeros(len(self._nodes), dtype=np.int64)
             fitting = self.fitting(shape)
-            fitting = fitting[self._initialized[fitting]]
+            fitting = fitting[self._receiving[fitting]]
             if len(fitting):
                 amounts = [(name, amount) for name, amount in shape.requests.amounts if amount > 0]
                 each = [self._column(name)[fitting] // amount for name, amount in amounts]
@@ -115,12 +116,16 @@ class Targets:
         return known
 
     @functools.cached_property
-    def _initialized(self) -> NDArray[np.bool_]:
-        return np.array([node.initialized for node in self._nodes], dtype=bool)
+    def _receiving(self) -> NDArray[np.bool_]:
+        """[node] Whether consolidation may move pods to it."""
+        return np.array(
+            [node.initialized and node.name not in self._fresh for node in self._nodes], dtype=bool
+        )
 
     def left_over(self, node: NodeView) -> list[PodView]:
-        """Pods of a node that do not fit on other initialized nodes, the largest placed first as in the planner. This
-        ignores all other pods and all constraints between pods, so the planner does not place more of them."""
+        """Pods of a node that do not fit on other nodes when it is consolidated, the largest placed first as in the
+        planner. This ignores all other pods and all constraints between pods, so the planner does not place more of
+        them."""
         pods = [pod for pod in node.pods if pod.reschedulable]
         pods.sort(key=lambda pod: eviction_order(pod.shape.requests))
         taken: dict[int, list[Resources]] = {}
@@ -128,7 +133,7 @@ class Targets:
         for pod in pods:
             wanted = pod.shape.requests
             for i in map(int, self.fitting(pod.shape)):
-                if self._nodes[i].name == node.name or not self._nodes[i].initialized:
+                if self._nodes[i].name == node.name or not self._receiving[i]:
                     continue
                 before = taken.get(i)
                 if before is None or add(wanted, *before).fits(self._nodes[i].free):
