@@ -25,7 +25,7 @@ from disruption_builders import (
 )
 from holdfast import names
 from holdfast.core.disruption.balanced import Balance
-from holdfast.core.disruption.candidates import CandidateSet
+from holdfast.core.disruption.candidates import CandidateCache, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, Decision, DisruptionCommand, Method
 from holdfast.core.disruption.consolidation import ConsolidationPass
 from holdfast.core.disruption.cooldown import RecentMoves
@@ -338,3 +338,24 @@ def consolidation_pass(cluster: DisruptionInput) -> ConsolidationPass:
         Balance(candidate_set),
         SlotRelease(candidate_set, simulator, rules),
     )
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(), clusters(), st.data())
+def test_candidates_of_the_last_pass_change_no_decision(
+    first: DisruptionInput, second: DisruptionInput, data: st.DataObject
+) -> None:
+    """Some nodes, the PodDisruptionBudgets or the NodePools of the second pass are those of the first."""
+    there = {one.name: one for one in first.snapshot.nodes}
+    kept = data.draw(st.sets(st.sampled_from(sorted(there))))
+    nodes = tuple(there[one.name] if one.name in kept else one for one in second.snapshot.nodes)
+    same = data.draw(st.sets(st.sampled_from(["budgets", "node_pools"])))
+    fields = {name: getattr(first.snapshot, name) for name in sorted(same)}
+    later = replace(
+        second,
+        snapshot=replace(second.snapshot, nodes=nodes, **fields),
+        facts={**second.facts, **{name: first.facts[name] for name in kept}},
+    )
+    cache = CandidateCache()
+    decide(first, candidates=cache)
+    assert decide(later, candidates=cache) == decide(later)

@@ -73,6 +73,10 @@ class NodeView:
         return replace(self, pods=tuple(pod for pod in self.pods if pod.uid not in uids))
 
     @functools.cached_property
+    def label_map(self) -> Mapping[str, str]:
+        return MappingProxyType(dict(self.labels))
+
+    @functools.cached_property
     def label_requirements(self) -> Requirements:
         """The labels as requirements."""
         return requirements.from_labels(dict(self.labels))

@@ -27,6 +27,7 @@ from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.provisioning.provisioner import SOLVE_SECONDS
 from holdfast.core.disruption import decide, unchanged, validation, waiting_replacements
+from holdfast.core.disruption.candidates import CandidateCache
 from holdfast.core.disruption.commands import Action, Decision, DecisionCache, DisruptionCommand, Method, Move
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.validation import Invalid
@@ -96,6 +97,7 @@ class Disruption:
         self._facts = FactsCache()
         self._cache = DecisionCache()
         self._planner = columns.CatalogCache()
+        self._candidates = CandidateCache()
         self._pending: _Pending | None = None
         self._nothing: _Nothing | None = None
         self._log = structlog.get_logger().bind(controller=self.name)
@@ -160,6 +162,7 @@ class Disruption:
             cache=self._cache,
             repair_policies=self._repair_policies,
             planner=self._planner,
+            candidates=self._candidates,
         )
         decision = await self._compute.run(decide_, cluster)
         self._recorder.observe(SOLVE_SECONDS, {"controller": self.name}, self._clock.monotonic_s() - began_s)

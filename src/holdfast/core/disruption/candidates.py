@@ -4,7 +4,7 @@ As in Karpenter, a candidate is initialized, and not deleting, nominated or anno
 on it may be evicted (D-4 to D-6).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast import names
@@ -36,8 +36,8 @@ class Candidate:
         return self.node.name
 
     @property
-    def labels(self) -> dict[str, str]:
-        return dict(self.node.labels)
+    def labels(self) -> Mapping[str, str]:
+        return self.node.label_map
 
     @property
     def is_empty(self) -> bool:
@@ -97,28 +97,53 @@ class Budgets:
         )
 
 
+class CandidateCache:
+    """The candidates of the last pass. A node that did not change is the same candidate, unless a PodDisruptionBudget or
+    the instance types of its NodePool changed."""
+
+    def __init__(self) -> None:
+        self._depends_on: tuple[object, ...] = ()
+        self._known: dict[str, Candidate] = {}
+
+    def use(self, budgets: tuple[BudgetView, ...], pools: Mapping[str, NodePoolView]) -> None:
+        """Forgets all candidates if they depend on other values than these."""
+        depends_on = budgets, {name: pool.instance_types for name, pool in pools.items()}
+        if depends_on != self._depends_on:
+            self._depends_on, self._known = depends_on, {}
+
+    def get(self, node: NodeView, facts: NodeFacts) -> Candidate | None:
+        found = self._known.get(node.name)
+        return found if found is not None and found.node is node and found.facts is facts else None
+
+    def keep(self, candidates: Mapping[str, Candidate]) -> None:
+        self._known = dict(candidates)
+
+
 class CandidateSet:
     """Every node of the input: a candidate, or the reason why it is none."""
 
-    def __init__(self, cluster: DisruptionInput) -> None:
+    def __init__(self, cluster: DisruptionInput, cache: CandidateCache | None = None) -> None:
         self.cluster = cluster
         self.budgets = Budgets(cluster.snapshot.budgets)
         self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in cluster.snapshot.node_pools}
         self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
         self.refused: dict[str, Reason] = {}
+        cache = cache or CandidateCache()
+        cache.use(cluster.snapshot.budgets, self.pools)
         for node in cluster.snapshot.nodes:
             why = self.why_never(node)
             if why is None:
-                self.candidates[node.name] = self.candidate(node)
+                self.candidates[node.name] = cache.get(node, self.facts(node)) or self.candidate(node)
             else:
                 self.refused[node.name] = why
+        cache.keep(self.candidates)
 
     def facts(self, node: NodeView) -> NodeFacts:
         return self.cluster.facts.get(node.name, DEFAULT_FACTS)
 
     def type_of(self, node: NodeView) -> InstanceType | None:
-        return self._types.get(node.node_pool or "", {}).get(dict(node.labels).get(names.INSTANCE_TYPE, ""))
+        return self._types.get(node.node_pool or "", {}).get(node.label_map.get(names.INSTANCE_TYPE, ""))
 
     def cost(self, node: NodeView) -> Cost:
         types = self._types.get(node.node_pool or "", {})

@@ -72,7 +72,7 @@ def disruption_cost(
 
 def node_cost(node: NodeView, types: dict[str, InstanceType], labels: CloudLabels) -> Cost:
     """The hourly cost of a running node; 0 if it is unknown (R-36)."""
-    own = dict(node.labels)
+    own = node.label_map
     capacity_type = own.get(names.CAPACITY_TYPE)
     type_ = types.get(own.get(names.INSTANCE_TYPE, ""))
     if type_ is None:

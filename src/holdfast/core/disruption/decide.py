@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, targets
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, RemainingBudget
-from holdfast.core.disruption.candidates import CandidateSet
+from holdfast.core.disruption.candidates import CandidateCache, CandidateSet
 from holdfast.core.disruption.commands import (
     Blocker,
     Blockers,
@@ -45,9 +45,11 @@ def decide(
     *,
     repair_policies: tuple[RepairPolicy, ...] = (),
     planner: columns.CatalogCache | None = None,
+    candidates: CandidateCache | None = None,
 ) -> Decision:
-    """One pass. `planner` is the cache of the planner; it speeds up the next pass and never changes the decision."""
-    one = _Pass(cluster, settings, cache, planner)
+    """One pass. `planner` is the cache of the planner, `candidates` the candidates of the last pass. They speed up the
+    next pass and never change the decision."""
+    one = _Pass(cluster, settings, cache, planner, candidates)
     command = one.run(repair_policies)
     return Decision(
         command,
@@ -66,6 +68,7 @@ class _Pass:
     settings: Settings
     cache: DecisionCache
     planner: columns.CatalogCache | None
+    candidates: CandidateCache | None
     blockers: Blockers = field(default_factory=Blockers)
     allowances: list[Allowance] = field(default_factory=list)
     eligible: dict[DisruptionReason, int] = field(default_factory=dict)
@@ -73,7 +76,7 @@ class _Pass:
     scores: list[Score] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.candidate_set = CandidateSet(self.cluster)
+        self.candidate_set = CandidateSet(self.cluster, self.candidates)
         self.simulator = Simulator(self.cluster, self.settings, self.planner)
         moves = self.cache.moves
         if moves is None:

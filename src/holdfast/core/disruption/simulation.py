@@ -8,6 +8,7 @@ Only the candidates' own pods must be placed. Other pending pods and pods of dra
 that is planned onto a node which is not initialized counts as not placed (D-23).
 """
 
+import functools
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -75,7 +76,11 @@ class Simulator:
         self._cache = cache or columns.CatalogCache()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
-        self._pods = {pod.uid: pod.full_name for node in snapshot.nodes for pod in node.pods}
+
+    @functools.cached_property
+    def _pods(self) -> dict[str, str]:
+        """Full names, by uid."""
+        return {pod.uid: pod.full_name for node in self.snapshot.nodes for pod in node.pods}
 
     def is_spent(self, share: int = 1) -> bool:
         """Whether the pass has simulated the maximum number of nodes. With a share of n: one n-th of it."""
