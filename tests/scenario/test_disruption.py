@@ -59,6 +59,43 @@ def test_consolidate_after_never_keeps_empty_nodes() -> None:
     app_environment.run(program)
 
 
+def test_pods_move_from_on_demand_nodes_to_empty_nodes_in_slots() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await pool(env, slots, consolidate_after="0s")
+        await env.deploy("web", 2, **ONE_PER_NODE)
+        await env.until_running(2)
+        await env.deploy("api", 2, **ONE_PER_NODE)
+        await env.until_running(2, "api")
+        assert await kinds_of_nodes(env) == ["on-demand", "on-demand", "reserved", "reserved"]
+        before = {one.id for one in env.all_ec2_instances()}
+        await env.scale("web", 0)
+
+        async def moved() -> bool:
+            return await kinds_of_nodes(env) == ["reserved", "reserved"]
+
+        await env.until(moved, within_s=300)
+        await env.until_running(2, "api")
+        assert env.in_reservation(slots) == 2 == len(env.ec2_instances)
+        assert {one.id for one in env.all_ec2_instances()} == before  # no instance was launched
+
+    app_environment.run(program)
+
+
+def test_empty_nodes_in_slots_are_deleted_if_no_pods_move_to_them() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2)
+        await pool(env, slots)
+        await env.deploy("web", 3, **ONE_PER_NODE)
+        await env.until_running(3)
+        await env.scale("web", 0)
+        await env.sleep(180)
+        assert not await env.claims()
+        assert env.free(slots) == 2
+
+    app_environment.run(program)
+
+
 # --- Into reservations --------------------------------------------------------------------------------
 
 

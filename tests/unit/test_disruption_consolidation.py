@@ -41,6 +41,7 @@ from holdfast.model.pods import PodView
 from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.requirement import Operator
 from holdfast.model.snapshot import NodeView
+from holdfast.model.taints import Effect, Taint, Toleration, TolerationOperator
 from planner_builders import NANO, instance_type, is_in, one_per_node, pods, pool, reservation, shape
 
 WEB = shape(1000)
@@ -94,7 +95,7 @@ def test_all_empty_nodes_are_deleted_in_one_command_without_replacements() -> No
     found = command(
         managed_node("a"),
         managed_node("b", LARGE),
-        managed_node("c", pods=load("c", shape(3000))),
+        managed_node("c", LARGE, load("c", shape(6000))),  # its pod does not fit in the slot
         managed_node("d", slot="cr-1"),
         reservations=reservations,
     )
@@ -141,6 +142,98 @@ def test_empty_node_of_an_unknown_instance_type_is_deleted() -> None:
 @pytest.mark.parametrize("policy", list(Policy))
 def test_every_policy_deletes_empty_nodes(policy: Policy) -> None:
     assert command(managed_node("a"), rules=PoolRules(policy, ())).method is Method.EMPTINESS
+
+
+# --- Empty nodes in slots ------------------------------------------------------------------------------
+
+FULL = [reservation("cr-1", MEDIUM, available=0, total=2)]
+
+
+@pytest.mark.fact("D-15")
+def test_pods_move_to_an_empty_node_in_a_slot_before_it_is_deleted() -> None:
+    paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
+    found = command(paid, managed_node("slot", slot="cr-1"), reservations=FULL)
+    assert (found.reason, found.action) == (DisruptionReason.UNDERUTILIZED, Action.DELETE)
+    assert found.candidates == ("paid",)
+    assert [one.node for one in found.placed] == ["slot"]
+    assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
+
+
+def test_only_as_many_empty_nodes_in_slots_remain_as_pods_move_to() -> None:
+    paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
+    slots = [managed_node(name, slot="cr-1") for name in ("slot-1", "slot-2")]
+    decision = decision_for(paid, *slots, reservations=FULL)
+    assert decision.command is not None
+    assert decision.command.method is Method.EMPTINESS
+    assert decision.command.candidates == ("slot-2",)
+    assert codes(decision, "slot-1") == {BlockedCode.ANOTHER_FIRST}
+
+
+def test_empty_node_outside_of_reservations_is_deleted_while_pods_move_to_a_slot() -> None:
+    """A command that is rejected again and again must not delay the deletion of a node that costs money."""
+    paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
+    found = command(paid, managed_node("empty"), managed_node("slot", slot="cr-1"), reservations=FULL)
+    assert (found.method, found.candidates) == (Method.EMPTINESS, ("empty",))
+
+
+@pytest.mark.fact("D-15")
+@pytest.mark.parametrize(
+    ("pods_", "more"),
+    [
+        (load("paid", shape(6000)), {}),  # no slot is large enough for the pod
+        (load("paid", shape(3000)), {"rules": PoolRules(Policy.WHEN_EMPTY, ())}),
+        (load("paid", shape(3000), do_not_disrupt=True), {}),
+        (load("paid", shape(3000)), {"rules": at_most("0", reasons=frozenset({"Underutilized"}))}),
+        (load("paid", shape(3000)), {"settings": Settings(release_slots=ReleaseSlots.ALWAYS)}),
+        (load("paid", shape(3000)), {"settings": Settings(saving_per_pod_nano=NANO)}),
+    ],
+    ids=["too large", "WhenEmpty", "do-not-disrupt", "budget", "release-slots", "saves too little"],
+)
+def test_empty_node_in_a_slot_is_deleted_if_no_pods_move_to_it(
+    pods_: Sequence[PodView], more: dict[str, Any]
+) -> None:
+    paid = managed_node("paid", LARGE, pods_)
+    decision = decision_for(paid, managed_node("slot", slot="cr-1"), reservations=FULL, **more)
+    assert decision.command is not None
+    assert (decision.command.method, decision.command.candidates) == (Method.EMPTINESS, ("slot",))
+
+
+def test_empty_node_in_a_slot_remains_while_another_node_uses_up_the_budget() -> None:
+    """The budget of consolidation is one node: pods of the second node move after those of the first."""
+    rules = PoolRules(budgets=(Budget("1", frozenset({"Underutilized"})),))
+    moving = managed_node("moving", MEDIUM, load("moving", shape(3000)), deleting=True)
+    paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
+    slots = [managed_node("slot-1", slot="cr-1", nominated=True), managed_node("slot-2", slot="cr-1")]
+    decision = decision_for(moving, paid, *slots, reservations=FULL, rules=rules)
+    assert decision.command is None
+    assert codes(decision, "slot-2") == {BlockedCode.ANOTHER_FIRST}
+    assert codes(decision, "paid") == {BlockedCode.BUDGET}
+
+
+def test_empty_node_in_a_slot_is_deleted_for_a_pending_pod_that_needs_the_slot() -> None:
+    """The pending pod does not tolerate the taint of the empty node, and its NodePool launches into slots only."""
+    taints = (Taint("team", Effect.NO_SCHEDULE),)
+    tolerant = shape(3000, tolerations=(Toleration("team", TolerationOperator.EXISTS),))
+    pools = [
+        pool("default", catalog(FULL), ON_DEMAND_ONLY, taints=taints),
+        pool("other", catalog(FULL), is_in(names.CAPACITY_TYPE, names.RESERVED)),
+    ]
+    nodes = [
+        managed_node("paid", MEDIUM, load("paid", tolerant), taints=taints),
+        managed_node("slot-1", slot="cr-1", taints=taints),
+        managed_node("slot-2", MEDIUM, load("used", shape(3500)), slot="cr-1"),
+    ]
+    decision = decision_for(*nodes, pools=pools, pending=pods(1, shape(3000)), reservations=FULL)
+    assert decision.command is not None
+    assert (decision.command.method, decision.command.candidates) == (Method.EMPTINESS, ("slot-1",))
+
+
+@pytest.mark.parametrize("is_drifted", [True, False])
+def test_drifted_empty_node_in_a_slot_is_deleted(*, is_drifted: bool) -> None:
+    paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
+    facts = {"slot": NodeFacts(drifted=Drifted("AMI", 1))} if is_drifted else {}
+    found = command(paid, managed_node("slot", slot="cr-1"), reservations=FULL, facts=facts)
+    assert found.candidates == (("slot",) if is_drifted else ("paid",))
 
 
 # --- One node ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import functools
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, targets
+from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, slot_reuse, targets
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import CandidateCache, CandidateSet
@@ -102,14 +102,15 @@ class _Pass:
         )
         self.eligible[DisruptionReason.DRIFTED] = sum(one.facts.drifted is not None for one in candidates)
         return (
-            emptiness.command(self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers)
+            self._emptied()
             or rolling.drifted(self._remaining(DisruptionReason.DRIFTED), self.blockers)
             or self._consolidated()
         )
 
-    def _consolidated(self) -> DisruptionCommand | None:
+    @functools.cached_property
+    def _consolidation(self) -> ConsolidationPass:
         recently = RecentMoves(self.cache.moves or (), self.settings.cooldown_s, self.cluster.now_s)
-        c = ConsolidationPass(
+        return ConsolidationPass(
             self.candidate_set,
             self.simulator,
             self.settings,
@@ -118,6 +119,16 @@ class _Pass:
             Balance(self.candidate_set),
             SlotRelease(self.candidate_set, self.simulator, self.settings),
         )
+
+    def _emptied(self) -> DisruptionCommand | None:
+        allowances = budgets.allowances(self.cluster, DisruptionReason.UNDERUTILIZED)
+        kept = dict.fromkeys(slot_reuse.reused(self._consolidation, allowances), slot_reuse.REUSED)
+        return emptiness.command(
+            self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers, kept
+        )
+
+    def _consolidated(self) -> DisruptionCommand | None:
+        c = self._consolidation
         found = c.eligible()
         self.eligible[DisruptionReason.UNDERUTILIZED] = len(found)
         allowed = self._allowed(DisruptionReason.UNDERUTILIZED)
@@ -139,7 +150,7 @@ class _Pass:
                 self.unfinished.append(Method.SINGLE_NODE)
         self.scores += c.balance.scores
         if command is not None:
-            self.cache = replace(self.cache, moves=recently.after(command, self.candidate_set))
+            self.cache = replace(self.cache, moves=c.recently.after(command, self.candidate_set))
         return command
 
     def undisrupted(self, command: DisruptionCommand | None) -> tuple[Undisrupted, ...]:

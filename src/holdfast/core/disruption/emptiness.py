@@ -1,7 +1,10 @@
 """Emptiness: deletes all empty nodes at once, as far as budgets allow.
 
-Their price does not matter: an empty node in a slot is deleted like any other (D-15, D-16).
+Their price does not matter: an empty node in a slot is deleted like any other (D-15, D-16), unless pods move to it
+(`slot_reuse`).
 """
+
+from collections.abc import Mapping
 
 from holdfast.core.disruption import budgets, candidates
 from holdfast.core.disruption.budgets import RemainingBudget
@@ -13,11 +16,12 @@ from holdfast.model.reasons import BlockedCode, Reason
 
 
 def command(
-    candidate_set: CandidateSet, remaining: RemainingBudget, blockers: Blockers
+    candidate_set: CandidateSet, remaining: RemainingBudget, blockers: Blockers, kept: Mapping[str, Reason]
 ) -> DisruptionCommand | None:
+    """The command that deletes all empty nodes except the `kept` ones, which have the reasons."""
     found = []
     for one in sorted(candidate_set.candidates.values(), key=lambda one: one.order):
-        why = why_not(candidate_set, one)
+        why = why_not(candidate_set, one) or kept.get(one.name)
         if why is None and not remaining.spend(one.pool):
             why = budgets.blocked(one.pool)
         if why is None:

@@ -82,6 +82,10 @@ class Targets:
         found = self.fitting(shape)
         return len(found) > 1 or (len(found) == 1 and self._nodes[int(found[0])].name != excluded_node)
 
+    def fits_on(self, shape: PodShape, nodes: AbstractSet[str]) -> bool:
+        """Whether one of these nodes has capacity for a pod of the shape."""
+        return any(self._nodes[int(i)].name in nodes for i in self.fitting(shape))
+
     def without_place(self, nodes: Sequence[NodeView]) -> list[tuple[PodShape, int]]:
         """How many pods of each shape, at least, fit on no other node if these are consolidated. Each shape is counted
         as if it had all free capacity, and constraints between pods are ignored, so no plan places more. Consolidation
