@@ -1,4 +1,4 @@
-"""Slots whose instances are terminated: pods use them again, and nothing is launched on demand.
+"""Slots that become free: pods use them, and nothing is launched on demand.
 
 The real controllers run in virtual time.
 """
@@ -10,10 +10,13 @@ import pytest
 
 import app_environment
 from app_environment import AppEnvironment, capacity_types, instance_types
+from disruption_environment import ONE_PER_NODE, drift_all, is_new, pool
 from holdfast.app.settings import Settings
 from holdfast.controllers.provisioning.slots import KEY, Slots
 from holdfast.core.scheduling.input.request import Packing
-from holdfast.sim.ec2 import control
+from holdfast.ports import ReservationCounts
+from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2.entities import Reservation
 
 LARGE = instance_types("m5.large")
 
@@ -192,5 +195,107 @@ def test_a_pending_pod_gets_a_slot_within_seconds_of_the_count_that_shows_it(pha
         await count_is_read()
         await env.sleep(6)
         assert len(env.ec2_instances) == 1
+
+    app_environment.run(program)
+
+
+# --- Slots that other accounts release ----------------------------------------------------------------
+
+DESCRIBE = "DescribeCapacityReservations"
+
+
+async def used_elsewhere(env: AppEnvironment, total: int = 2) -> Reservation:
+    """A reservation whose slots another account uses, counted some seconds ago; nodes are not consolidated."""
+    slots = env.reserve(total=total, elsewhere=total)
+    await pool(env, slots, consolidate_after="Never")
+    await env.deploy("other", 1, **ONE_PER_NODE)
+    await env.sleep(180)  # a new leader reads the counts more often
+    await next_count(env)
+    await env.sleep(15)
+    return slots
+
+
+async def next_count(env: AppEnvironment) -> None:
+    asked = env.asked(DESCRIBE)
+    while env.asked(DESCRIBE) == asked:
+        await env.sleep(0.5)
+
+
+def test_slots_that_another_account_released_since_the_last_count_are_used() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = await used_elsewhere(env)
+        control.give(env.ec2.region, slots.id, 2)
+        await env.sleep(5)
+        await env.deploy("web", 3, **ONE_PER_NODE)
+        await env.until_running(3)
+        assert env.in_reservation(slots) == 2
+        assert len(env.ec2_instances) == 1 + 3
+
+    app_environment.run(program)
+
+
+def test_replacement_of_a_drifted_node_uses_a_slot_that_another_account_released() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = await used_elsewhere(env, 1)
+        assert env.in_reservation(slots) == 0
+        assert len(env.ec2_instances) == 1
+        control.give(env.ec2.region, slots.id, 1)
+        await drift_all(env)
+
+        async def replaced() -> bool:
+            nodes = await env.nodes()
+            return len(nodes) == 1 and is_new(nodes[0])
+
+        await env.until(replaced)
+        assert env.in_reservation(slots) == 1
+        assert len(env.all_ec2_instances()) == 2
+
+    app_environment.run(program)
+
+
+@pytest.mark.parametrize("fault", ["refused", "throttled", "silent"])
+def test_launch_on_demand_waits_at_most_seconds_for_counts(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = await used_elsewhere(env)
+        if fault == "refused":
+            env.ec2.region.faults.add(faults.Denied(operation=DESCRIBE))
+        elif fault == "throttled":
+            env.ec2.region.faults.add(faults.Throttled(operation=DESCRIBE))
+        else:
+            read = env.app.cloud.reservations
+
+            async def silent(*, max_age_s: float | None = None) -> ReservationCounts:
+                await env.clock.sleep(600 if max_age_s is not None else 0)
+                return await read(max_age_s=max_age_s)
+
+            monkeypatch.setattr(env.app.cloud, "reservations", silent)
+        began_s = env.clock.monotonic_s()
+        for i in range(3):
+            await env.deploy(f"web-{i}", 1, **ONE_PER_NODE)
+            await env.sleep(4)
+        await env.until(lambda: has_instances(env, 1 + 3))
+        assert env.clock.monotonic_s() - began_s <= 20
+        assert env.in_reservation(slots) == 0
+
+    app_environment.run(program)
+
+
+async def has_instances(env: AppEnvironment, count: int) -> bool:
+    return len(env.ec2_instances) == count
+
+
+def test_counts_are_read_at_a_bounded_rate_while_nodes_are_launched_next_to_a_full_reservation() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await used_elsewhere(env)
+        asked = env.asked(DESCRIBE)
+        for i in range(30):
+            await env.deploy(f"web-{i}", 1, **ONE_PER_NODE)
+            await env.sleep(2)
+        assert 5 <= env.asked(DESCRIBE) - asked <= 14
+        asked = env.asked(DESCRIBE)
+        await env.sleep(300)  # no pod is pending
+        assert env.asked(DESCRIBE) - asked <= 6
 
     app_environment.run(program)

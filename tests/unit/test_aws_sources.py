@@ -59,6 +59,21 @@ def test_read_returns_a_value_that_was_read_after_the_call() -> None:
     assert asyncio.run(read_during_refresh()) == (1, 2, 2)
 
 
+def test_running_read_delays_no_caller_for_which_the_value_is_new_enough() -> None:
+    counter = Counter()
+
+    async def fresh_during_read() -> tuple[int, bool]:
+        await counter.source.fresh()
+        counter.clock.advance(10)
+        running = asyncio.create_task(counter.source.fresh(5))
+        await asyncio.sleep(0)
+        value, is_running = await counter.source.fresh(), not running.done()
+        await running
+        return value, is_running
+
+    assert asyncio.run(fresh_during_read()) == (1, True)
+
+
 def test_failed_read_keeps_the_last_value() -> None:
     counter = Counter()
     asyncio.run(counter.source.fresh())

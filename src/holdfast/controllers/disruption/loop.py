@@ -26,6 +26,7 @@ from holdfast.controllers.disruption.queue import Queue
 from holdfast.controllers.disruption.reporter import DisruptionReporter
 from holdfast.controllers.disruption.taints import DisruptionTaints
 from holdfast.controllers.provisioning.provisioner import SOLVE_SECONDS
+from holdfast.controllers.recount import Recount
 from holdfast.core.disruption import decide, unchanged, validation, waiting_replacements
 from holdfast.core.disruption.candidates import CandidateCache
 from holdfast.core.disruption.commands import Action, Decision, DecisionCache, DisruptionCommand, Method, Move
@@ -47,6 +48,7 @@ KEY: Final[Key] = ("", "disruption")
 _EVERY_S: Final = 10.0
 _AGAIN_S: Final = 1.0  # after a command was started or rejected
 _VALIDATION_S: Final = 15.0  # between the decision and its validation
+_SLOT_FREE: Final = "a slot that its replacements may use became free"
 _NOT_VALIDATED: Final = (Method.DRIFT, Method.REPAIR)  # necessary at any cost (D-18)
 
 
@@ -90,6 +92,7 @@ class Disruption:
         self._recorder = ports.recorder
         self._queue = queue
         self._settings = settings
+        self._recount = Recount(cluster_state, ports.clock)
         self._taints = DisruptionTaints(caches=caches, ports=ports)
         self._end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._reporter = DisruptionReporter(caches=caches, ports=ports)
@@ -124,6 +127,8 @@ class Disruption:
             self._nothing = _Nothing(cluster, until_s)
             return RequeueAfter(_EVERY_S, "no node to disrupt")
         if command.method in _NOT_VALIDATED:
+            if await self._finds_slots(command, cluster):
+                return RequeueAfter(_AGAIN_S, _SLOT_FREE)
             return await self._start(command, cluster)
         return RequeueAfter(_VALIDATION_S, f"validation of the command: {command.why}")
 
@@ -179,10 +184,17 @@ class Disruption:
             validation.still_valid, pending.command, settings=self._settings, planner=self._planner
         )
         found = await self._compute.run(check, cluster)
+        if isinstance(found, DisruptionCommand) and await self._finds_slots(found, cluster):
+            found = Invalid("scheduling", _SLOT_FREE)
         if isinstance(found, DisruptionCommand):
             return await self._start(found, cluster)
         self._rejected(pending, found)
         return RequeueAfter(_AGAIN_S, f"the command is not valid any more: {found.why}")
+
+    async def _finds_slots(self, command: DisruptionCommand, cluster: DisruptionInput) -> bool:
+        """Whether a replacement outside of reservations could use a slot that was released since the last count."""
+        planned = [one.claim for one in command.replacements]
+        return await self._recount.finds_slots(planned, cluster.snapshot)
 
     def _rejected(self, pending: _Pending, why: Invalid) -> None:
         """The cool-down of pods does not count a command that was not executed."""

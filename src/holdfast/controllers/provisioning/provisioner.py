@@ -23,6 +23,7 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.controllers import claim_writing
 from holdfast.controllers.provisioning.batch import Batch
+from holdfast.controllers.recount import Recount
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
@@ -117,6 +118,7 @@ class Provisioner:
     ) -> None:
         self._cluster_state = cluster_state
         self._holds = holds
+        self._recount = Recount(cluster_state, ports.clock)
         self._pods = caches.of(Pod)
         self._by_uid = self._pods.index(indexes.by_uid)
         self._pools = caches.of(NodePool)
@@ -211,8 +213,9 @@ class Provisioner:
         self._again_s = now_s  # if this run fails, the next one plans again
         self._unsure |= set(await self._holds.ensure())
         await self._settle()
-        result = self._without_delayed(await self._cluster_state.snapshot())
-        decided = await self._decide(result)
+        result, decided = await self._plan()
+        if await self._recount.finds_slots(decided.plan.claims, result.snapshot):
+            result, decided = await self._plan()
         plan = decided.plan
         self._answered((*(pod.uid for pod in result.snapshot.pending), *(one.pod for one in result.rejected)))
         written = await self._act(plan, result)
@@ -226,6 +229,10 @@ class Provisioner:
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {nominated} wait for their nodes", did)
+
+    async def _plan(self) -> tuple[SnapshotResult, _Decided]:
+        result = self._without_delayed(await self._cluster_state.snapshot())
+        return result, await self._decide(result)
 
     def _without_delayed(self, result: SnapshotResult) -> SnapshotResult:
         """Rejects pods that are bound to none of several nodes that were launched for them: launches for a pod that is

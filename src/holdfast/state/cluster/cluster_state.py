@@ -154,11 +154,16 @@ class ClusterState:
         """The newest counts; the last ones if they cannot be read now."""
         return (await self._count(max_age_s)).counts
 
+    async def recount(self, max_age_s: float | None) -> ReservationCounts:
+        """The newest counts, at most this old. Raises the error if they cannot be read now."""
+        newest, last = await self._cloud.reservations(max_age_s=max_age_s), self._counted
+        is_newer = newest.read_began_s > last.counts.read_began_s
+        self._counted = _Counted(newest, self._left_by(last) if is_newer else last.before)
+        return newest
+
     async def _count(self, max_age_s: float | None = None) -> _Counted:
         with contextlib.suppress(errors.HoldfastError):
-            newest, last = await self._cloud.reservations(max_age_s=max_age_s), self._counted
-            is_newer = newest.read_began_s > last.counts.read_began_s
-            self._counted = _Counted(newest, self._left_by(last) if is_newer else last.before)
+            await self.recount(max_age_s)
         return self._counted
 
     def _left_by(self, counted: _Counted) -> Mapping[str, CountBefore]:

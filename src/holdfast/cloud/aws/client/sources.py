@@ -76,13 +76,20 @@ class Source(Generic[T]):
     async def fresh(self, max_age_s: float | None = None) -> T:
         """The value, at most `max_age_s` or its period old. Right after a failed read this raises that failure, so that
         an AWS outage does not cause more calls."""
+        limit_s = self.period_s if max_age_s is None else max_age_s
+        known = self._younger_than(limit_s)
+        if known is not None:
+            return known  # without the lock: a slow read delays no caller for which the cached value is new enough
         async with self._lock:
-            limit_s = self.period_s if max_age_s is None else max_age_s
-            if self._value is not None and self.age_s is not None and self.age_s < limit_s:
-                return self._value
+            known = self._younger_than(limit_s)
+            if known is not None:
+                return known
             if self._failures and self._clock.monotonic_s() < self._again_s:
                 raise self._failures[-1].with_traceback(None)
             return await self._anew()
+
+    def _younger_than(self, limit_s: float) -> T | None:
+        return self._value if self.age_s is not None and self.age_s < limit_s else None
 
     async def read(self) -> T:
         """The value of a read that begins after this call."""
