@@ -168,6 +168,9 @@ duel: $(READY) ## run Karpenter and Holdfast through the same story and print a 
 	$(BIN)/python scripts/build_peers.py etcd kube-apiserver kube-controller-manager kube-scheduler karpenter-aws
 	PYTHONPATH=tests:tests/support:scripts $(BIN)/python scripts/duel.py $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(DUEL)
 
+compare-day: $(READY) ## compare a simulated day with the same day in real time at 60 times speed (HOURS=24 takes 24 minutes; docs/simulate.md)
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/compare_day.py --hours $(or $(HOURS),24)
+
 format: $(READY) ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix

@@ -57,13 +57,18 @@ async def _simulate(study: Study, goes: Goes) -> SimulationResult:
     async with virtual_cluster.running(
         study.setup, study.timings, study.planning, begins_s=study.begins_s, seed=study.seed
     ) as found:
-        running = _Run(study, found)
-        for document in workloads.initial(study):
-            with contextlib.suppress(*_THERE.get(str(document.get("kind")), ())):
-                await found.create(document)
-        agenda = workloads.agenda(study)
-        await run_together((running.sample(goes), running.act(agenda), running.clean(), running.see()))
-        return running.result()
+        return await run_on(found, study, goes)
+
+
+async def run_on(found: VirtualCluster, study: Study, goes: Goes) -> SimulationResult:
+    """Runs the study on a cluster without objects, whose clock shows the start of the study."""
+    running = _Run(study, found)
+    for document in workloads.initial(study):
+        with contextlib.suppress(*_THERE.get(str(document.get("kind")), ())):
+            await found.create(document)
+    agenda = workloads.agenda(study)
+    await run_together((running.sample(goes), running.act(agenda), running.clean(), running.see()))
+    return running.result()
 
 
 class _Run:

@@ -22,6 +22,7 @@ from holdfast.cloud.aws.client.calls import Clients
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.kube.transport import Answer, Transport
+from holdfast.ports import Clock
 from holdfast.runtime.compute import InlineCompute
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.serving.transport import InProcess
@@ -67,7 +68,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualCluster:
-    clock: VirtualClock
+    clock: Clock  # `VirtualClock`; a comparison with real time has another one (tests/support/real_time_study.py)
     cloud: Cloud
     cluster: Cluster
     transport: Transport  # to the API server, as its administrator
