@@ -203,6 +203,27 @@ def test_snapshot_gives_the_same_plan_also_without_names(tmp_path: Path) -> None
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
+def test_snapshot_is_the_start_of_a_simulation_also_without_names(tmp_path: Path) -> None:
+    """The cluster has three slots, two of them in use, and eight pods, two of them on nodes."""
+
+    async def program(env: ProcessEnvironment) -> None:
+        await set_up(env)
+        for name, words in (("plain", ()), ("scrubbed", ("--scrub",))):
+            file, out = tmp_path / f"{name}.json", tmp_path / name
+            assert (await holdfast(env, "snapshot", *words, "-o", str(file))).code == 0
+            found = await holdfast(env, "simulate", str(file), "--for", "30m", "--output", str(out))
+            assert found.code == 0, found.error
+            result = json.loads((out / "base-1.result.json").read_text())
+            assert (result["pods"]["created"], result["pods"]["started"]) == (8, 8)
+            assert "unplaced" not in result
+            (slots,) = result["reservations"]
+            assert (slots["total"], slots["elsewhereHours"]) == (3, 0)
+            assert max(result["timeline"]["slotsUsed"][slots["id"]]) == 3
+            assert any("EC2NodeClass" in note for note in result["notes"])
+
+    run(tmp_path, program)
+
+
 async def _nothing_is_left(env: ProcessEnvironment, text: str) -> None:
     """No name of the cluster is in the text of a scrubbed snapshot."""
     pods = (await env.kube.list(Pod)).items

@@ -118,8 +118,8 @@ def command(
     """Simulate a cluster for hours or weeks in virtual time, and report what it costs.
 
     FILEs hold a Simulation, a World (reservations, prices, faults) and the objects of the cluster: NodePools,
-    EC2NodeClasses, Deployments, Jobs, CronJobs, DaemonSets. The real controllers run. Writes a result for each variant and
-    seed, and a report. Calls no API. Ctrl-C ends it with a report of what was simulated until then.
+    EC2NodeClasses, Deployments, Jobs, CronJobs, DaemonSets. One may be a file of `holdfast snapshot`. The real controllers
+    run. Writes a result for each variant and seed, and a report. Calls no API. Ctrl-C ends it with a report of what was simulated until then.
     """
     try:
         found = studies.read(paths, given, seeds, duration)

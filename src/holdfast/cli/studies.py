@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -14,11 +14,13 @@ from holdfast import errors
 from holdfast.api.documents import Document
 from holdfast.api.findings import Finding
 from holdfast.api.meta import Object
-from holdfast.api.scenario import Catalog
+from holdfast.api.scenario import Catalog, Settings
 from holdfast.api.simulation import Simulation
 from holdfast.api.world import World
-from holdfast.cli import manifests
+from holdfast.cli import manifests, study_snapshots
 from holdfast.cli.manifests import Loaded, Located, Raw
+from holdfast.cli.study_snapshots import Start
+from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.scenarios import scenario
 from holdfast.sim import world_reading
 from holdfast.simulate import recordings, study, variants
@@ -27,10 +29,8 @@ from holdfast.simulate.study import Study
 
 BASE: Final = "base"
 BEGINS: Final = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday; used if the World sets no start
-_ONCE: Final[tuple[type[Object], ...]] = (World, Simulation)
-_IN_FILES_ONLY: Final = {
-    (kind.api_version, kind.kind) for kind in cast("tuple[type[Object], ...]", (*_ONCE, Catalog))
-}
+_ONCE: Final[tuple[type[Object], ...]] = (World, Simulation, Catalog)
+_IN_FILES_ONLY: Final = {(kind.api_version, kind.kind) for kind in _ONCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +105,23 @@ class _Base:
 
 
 def _study(files: Sequence[Raw], duration: str) -> _Base:
-    for raw in files:
-        if raw.gvk == (Catalog.api_version, Catalog.kind):
-            finding = Finding(
-                ("kind",), "a simulation has a World instead of a Catalog; see docs/simulate.md"
-            )
-            raise Mistakes(raw.located(finding))
-    world, simulation = (_only(files, kind) for kind in _ONCE)
-    objects = tuple(raw.document.value for raw in files if raw.gvk not in _IN_FILES_ONLY)
+    world, simulation, catalog = (_only(files, kind) for kind in _ONCE)
+    start = _start(files, world, catalog)
     written = simulation.obj if simulation else Simulation()
     assert isinstance(written, Simulation)
-    _raise(simulation, study.problems(written.spec, objects))
+    _raise(simulation, study.problems(written.spec, start.objects))
     if duration:
         written = msgspec.structs.replace(
             written, spec=msgspec.structs.replace(written.spec, duration=duration)
         )
-    built = world.obj if world else World()
-    assert isinstance(built, World)
     found = _recordings(written, simulation)
     first_s = found[0].begins_s if found else int(BEGINS.timestamp())
-    begins_s = world_reading.begin_s(built) or first_s
-    setup = world_reading.read(built, begins_s)
+    begins_s = world_reading.begin_s(start.world) or first_s
+    setup = world_reading.read(start.world, begins_s)
     if isinstance(setup, tuple):
-        _raise(world, iter(setup))
+        _raise(world or catalog, iter(setup))
     assert not isinstance(setup, tuple)
-    settings = msgspec.structs.asdict(written.spec.settings)
+    settings = {**_settings(catalog), **_given(written.spec.settings)}
     return _Base(
         Study(
             name=written.metadata.name or "simulation",
@@ -137,16 +129,41 @@ def _study(files: Sequence[Raw], duration: str) -> _Base:
             seed=written.spec.seed,
             begins_s=begins_s,
             spec=written.spec,
-            world=built,
+            world=start.world,
             setup=setup,
-            timings=dataclasses.replace(world_reading.cluster_timings(built), heartbeats=False),
-            planning=scenario.settings(written.spec.settings, {}),
-            settings={name: str(value) for name, value in settings.items() if value is not None},
-            objects=objects,
+            timings=dataclasses.replace(world_reading.cluster_timings(start.world), heartbeats=False),
+            planning=scenario.overridden(PlanSettings(), settings),
+            settings={name: str(value) for name, value in settings.items()},
+            objects=start.objects,
             recordings=found,
+            notes=start.notes,
         ),
         tuple(_values(files)),
     )
+
+
+def _start(files: Sequence[Raw], world: Loaded | None, catalog: Loaded | None) -> Start:
+    """What the simulation starts with: the World and the objects of the files, or those of a snapshot with them."""
+    rest = [raw for raw in files if raw.gvk not in _IN_FILES_ONLY]
+    if catalog is not None:
+        start = study_snapshots.read(rest, catalog, world)
+        if isinstance(start, tuple):
+            raise Mistakes(*start)
+        return start
+    built = world.obj if world else World()
+    assert isinstance(built, World)
+    return Start(built, tuple(raw.document.value for raw in rest), ())
+
+
+def _settings(catalog: Loaded | None) -> dict[str, Any]:
+    if catalog is None:
+        return {}
+    assert isinstance(catalog.obj, Catalog)
+    return _given(catalog.obj.spec.settings)
+
+
+def _given(settings: Settings) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(settings).items() if value is not None}
 
 
 def _recordings(written: Simulation, where: Loaded | None) -> tuple[Recording, ...]:

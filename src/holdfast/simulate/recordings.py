@@ -270,7 +270,7 @@ class _Reading:
 
     def _add_shape(self, line: Shape) -> None:
         self._unique(line.id, self._shapes, "shape")
-        template = _template(line)
+        template = pod_template(line)
         try:
             msgspec.convert(template["spec"], PodSpec)
         except msgspec.ValidationError as error:
@@ -372,7 +372,8 @@ class _Reading:
         )
 
 
-def _template(shape: Shape) -> Json:
+def pod_template(shape: Shape) -> Json:
+    """The template of the pods of a shape, with all that the API server requires."""
     spec = copy.deepcopy(shape.spec)
     for key in ("containers", "initContainers"):
         if isinstance(spec.get(key), list):

@@ -175,7 +175,7 @@ class _Run:
             ),
             events=tuple(results.events(found, study.begins_s, self._until_s)),
             timeline=results.timeline(paid, self._samples, rows),
-            notes=tuple(note for one in study.recordings for note in one.notes),
+            notes=(*study.notes, *(note for one in study.recordings for note in one.notes)),
         )
 
     def _nodes(self, paid: Paid) -> NodesResult:

@@ -39,6 +39,7 @@ class Study:
     settings: Mapping[str, str] = field(default_factory=dict)  # of Holdfast, that the input sets
     objects: tuple[Json, ...] = ()
     recordings: tuple[Recording, ...] = ()
+    notes: tuple[str, ...] = ()  # for the user, about a snapshot
 
     @property
     def ends_s(self) -> int:

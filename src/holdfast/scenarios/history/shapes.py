@@ -124,7 +124,7 @@ class Shapes:
 
     def _shape(self, pod: Pod, job_name: str) -> Shape:
         meta = pod.metadata
-        labels = {key: value for key, value in meta.labels.items() if _is_kept_label(key, value, meta.name)}
+        labels = {key: value for key, value in meta.labels.items() if is_kept_label(key, value, meta.name)}
         annotations = {
             key: value
             for key, value in meta.annotations.items()
@@ -139,7 +139,7 @@ class Shapes:
                     "labels": labels,
                     "annotations": annotations,
                 },
-                "spec": _spec(pod),
+                "spec": pod_spec(pod),
             }
         )
         if job_name:
@@ -173,11 +173,13 @@ class Shapes:
         }
 
 
-def _is_kept_label(key: str, value: str, pod: str) -> bool:
+def is_kept_label(key: str, value: str, pod: str) -> bool:
+    """Whether the label is of the pod's template, not of this pod or revision."""
     return key not in _GENERATED_LABELS and value != pod
 
 
-def _spec(pod: Pod) -> Json:
+def pod_spec(pod: Pod) -> Json:
+    """The fields of a pod that decide where it may run, without its node."""
     whole: Json = msgspec.json.decode(msgspec.json.encode(pod.spec))
     spec: Json = {key: whole[key] for key in _SPEC_FIELDS if key in whole}
     for key in ("containers", "initContainers"):
