@@ -60,6 +60,18 @@ def test_generated_class_selects_the_reservations_of_its_types(tmp_path: Path) -
     assert "EC2NodeClass special is not in the files, so a plain one with AL2023 is used" in study.notes
 
 
+def test_nodepool_of_a_generated_class_has_the_zones_and_architectures_of_its_types(tmp_path: Path) -> None:
+    intel = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": ["linux"]}
+    (study,) = read(tmp_path, catalog(instanceTypes=[instance_type() | {"labels": intel}]), pool())
+    own, *added = of_kind(study, "NodePool")["default"]["spec"]["template"]["spec"]["requirements"]
+    assert own["key"] == "karpenter.sh/capacity-type"
+    assert {one["key"]: one["values"] for one in added} == {
+        "topology.kubernetes.io/zone": ["us-west-2a"],
+        "kubernetes.io/arch": ["amd64"],
+        "kubernetes.io/os": ["linux"],
+    }
+
+
 def test_class_of_the_files_is_used(tmp_path: Path) -> None:
     own = {
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -69,6 +81,8 @@ def test_class_of_the_files_is_used(tmp_path: Path) -> None:
     }
     (study,) = read(tmp_path, catalog(), pool(), own)
     assert (of_kind(study, "EC2NodeClass"), study.notes) == ({"special": own}, ())
+    (requirement,) = of_kind(study, "NodePool")["default"]["spec"]["template"]["spec"]["requirements"]
+    assert requirement["key"] == "karpenter.sh/capacity-type"
 
 
 def test_equal_pods_of_a_controller_are_a_deployment(tmp_path: Path) -> None:

@@ -57,8 +57,12 @@ def read(files: Sequence[Raw], catalog: Loaded, written: Loaded | None) -> Start
         snapshot_objects.generated_class(name, world.spec.cluster, next(iter(world.spec.roles), ""))
         for name in classes
     ]
+    node_pools = [
+        snapshot_objects.limited(one, catalog.obj) if _class(one) in classes else one
+        for one in pools.documents
+    ]
     namespaces = map(_namespace, _of(loaded, Namespace))
-    objects = (*namespaces, *generated, *pools.documents, *made.documents, *others)
+    objects = (*namespaces, *generated, *node_pools, *made.documents, *others)
     return Start(world, objects, (*found.notes, *pools.notes, *made.notes, *_notes(catalog.obj, classes)))
 
 
@@ -69,6 +73,10 @@ def _notes(catalog: Catalog, classes: Sequence[str]) -> Sequence[str]:
     if catalog.spec.scheduler_config.pod_topology_spread.default_constraints:
         notes.append("the default spread constraints of kube-scheduler are left out")
     return notes
+
+
+def _class(pool: Json) -> str:
+    return str(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"])
 
 
 def _spec(world: Loaded | None) -> Json:

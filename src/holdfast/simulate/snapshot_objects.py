@@ -4,6 +4,7 @@ Pods become Deployments and Jobs without nodes: they arrive at the start, and th
 NodeClaims are left out. A snapshot has no EC2NodeClasses, so a plain one is generated for each that the files do not have.
 """
 
+import copy
 import dataclasses
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.recording import Shape
+from holdfast.api.scenario import Catalog
 from holdfast.api.workloads import DaemonSet
 from holdfast.model import wording
 from holdfast.scenarios.history import owners, shapes
@@ -202,6 +204,26 @@ def missing_classes(pools: Iterable[Json], documents: Iterable[Json]) -> list[st
     known = {one["metadata"]["name"] for one in documents if one.get("kind") == EC2NodeClass.kind}
     wanted = (one["spec"]["template"]["spec"]["nodeClassRef"]["name"] for one in pools)
     return [name for name in dict.fromkeys(wanted) if name not in known]
+
+
+def limited(pool: Json, catalog: Catalog) -> Json:
+    """The NodePool with the zones, architectures and systems that its class had: a generated class has more."""
+    name = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
+    types = [one for one in catalog.spec.instance_types if name in one.node_classes]
+    values = {names.ZONE: {offering.zone for one in types for offering in one.offerings}}
+    for key in (names.ARCH, names.OS):
+        values[key] = {value for one in types for value in _values(one.labels.get(key, ()))}
+    added = [
+        {"key": key, "operator": "In", "values": sorted(found)} for key, found in values.items() if found
+    ]
+    changed = copy.deepcopy(pool)
+    spec = changed["spec"]["template"]["spec"]
+    spec["requirements"] = [*spec.get("requirements", ()), *added]
+    return changed
+
+
+def _values(label: Any) -> Sequence[str]:
+    return [label] if isinstance(label, str) else label
 
 
 def generated_class(name: str, cluster: str, role: str) -> Json:
