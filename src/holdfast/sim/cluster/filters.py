@@ -4,15 +4,25 @@ The filters have kube-scheduler's order, and the first that fails gives the reas
 Kubernetes, without code of the planner: the planner must not check itself.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.sim.cluster import labels, pods
 from holdfast.sim.cluster.amounts import Amounts
-from holdfast.sim.cluster.kinds import Pod
+from holdfast.sim.cluster.kinds import Json, Pod
 from holdfast.sim.cluster.node_infos import NodeInfo, Port, with_one_pod
 from holdfast.sim.cluster.scheduling_volumes import Volumes
 from holdfast.sim.cluster.topology import Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a pod needs of a node, whatever runs on other nodes. Pods of one template need the same."""
+
+    spec: Json
+    requests: Amounts
+    ports: tuple[Port, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +30,37 @@ class Candidate:
     """A pod to schedule, with values that depend on it alone."""
 
     pod: Pod
-    requests: Amounts
-    ports: tuple[Port, ...]
+    needs: Needs
     neighbours: Neighbours
     volumes: Volumes
 
 
-def new_candidate(pod: Pod, neighbours: Neighbours, volumes: Volumes) -> Candidate:
-    return Candidate(pod, with_one_pod(pod.spec), tuple(pods.host_ports(pod.spec)), neighbours, volumes)
+def needs_of(spec: Json) -> Needs:
+    return Needs(spec, with_one_pod(spec), tuple(pods.host_ports(spec)))
 
 
 def refusals(candidate: Candidate, node_info: NodeInfo) -> list[str]:
     """Why the pod cannot run on the node; empty if it can."""
-    for why in (_node(candidate, node_info), _ports(candidate, node_info), _resources(candidate, node_info)):
-        if why:
-            return why
-    volumes = candidate.volumes.refusal(node_info)
-    other = volumes or _spread(candidate, node_info) or _affinity(candidate, node_info)
+    why = of_node(candidate.needs, node_info)
+    if why:
+        return why
+    other = of_neighbours(candidate, node_info)
     return [other] if other else []
 
 
-def _node(candidate: Candidate, node_info: NodeInfo) -> list[str]:
-    spec, node = candidate.pod.spec, node_info.node
+def of_node(needs: Needs, node_info: NodeInfo) -> list[str]:
+    """The refusals that depend on the node and its pods alone. These filters are the first ones."""
+    return _node(needs, node_info) or _ports(needs, node_info) or _resources(needs, node_info)
+
+
+def of_neighbours(candidate: Candidate, node_info: NodeInfo) -> str:
+    """The refusal that depends on volumes or on pods of other nodes."""
+    volumes = candidate.volumes.refusal(node_info)
+    return volumes or _spread(candidate, node_info) or _affinity(candidate, node_info)
+
+
+def _node(needs: Needs, node_info: NodeInfo) -> list[str]:
+    spec, node = needs.spec, node_info.node
     unschedulable = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     if node.spec.get("unschedulable") and not labels.tolerates(spec.get("tolerations") or (), unschedulable):
         return ["node(s) were unschedulable"]
@@ -51,9 +70,11 @@ def _node(candidate: Candidate, node_info: NodeInfo) -> list[str]:
     return [] if labels.selects(spec, node) else ["node(s) didn't match Pod's node affinity/selector"]
 
 
-def _ports(candidate: Candidate, node_info: NodeInfo) -> list[str]:
+def _ports(needs: Needs, node_info: NodeInfo) -> list[str]:
+    if not needs.ports:
+        return []
     taken = [port for port, count in node_info.usage.ports.items() if count > 0]
-    clash = any(_is_same_port(one, other) for one in candidate.ports for other in taken)
+    clash = any(_is_same_port(one, other) for one in needs.ports for other in taken)
     return ["node(s) didn't have free ports for the requested pod ports"] if clash else []
 
 
@@ -62,10 +83,10 @@ def _is_same_port(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (anywhere or one[0] == other[0])
 
 
-def _resources(candidate: Candidate, node_info: NodeInfo) -> list[str]:
+def _resources(needs: Needs, node_info: NodeInfo) -> list[str]:
     short = [
         name
-        for name, amount in candidate.requests.items()
+        for name, amount in needs.requests.items()
         if amount > 0 and node_info.usage.used[name] + amount > node_info.allocatable.get(name, 0)
     ]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
@@ -96,11 +117,12 @@ def _affinity(candidate: Candidate, node_info: NodeInfo) -> str:
 
 def explain(total: int, reasons: Iterable[list[str]]) -> str:
     """The message for a pod that fits on no node."""
+    return summary(total, Counter(why for each in reasons for why in each))
+
+
+def summary(total: int, counts: Mapping[str, int]) -> str:
+    """The same, with the number of nodes that each reason excludes."""
     if not total:
         return "no nodes available to schedule pods"
-    counts: dict[str, int] = {}
-    for each in reasons:
-        for why in each:
-            counts[why] = counts.get(why, 0) + 1
-    summary = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
-    return f"0/{total} nodes are available: {summary}."
+    texts = ", ".join(sorted(f"{count} {why}" for why, count in counts.items() if count))
+    return f"0/{total} nodes are available: {texts}."

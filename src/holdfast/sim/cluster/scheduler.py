@@ -11,11 +11,11 @@ from holdfast import errors
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.pods import Binding, ObjectReference
 from holdfast.runtime.results import Key
-from holdfast.sim.cluster import filters, pods, scheduling_volumes, scores
+from holdfast.sim.cluster import pods, scheduling_volumes
 from holdfast.sim.cluster.engine import Engine
 from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
-from holdfast.sim.cluster.node_infos import NodeInfo, NodeInfos
-from holdfast.sim.cluster.topology import Neighbours
+from holdfast.sim.cluster.node_infos import NodeInfos, offer
+from holdfast.sim.cluster.placements import Placements
 
 NAME: Final = "default-scheduler"
 _AGAIN_S: Final = 1.0
@@ -29,12 +29,16 @@ class Scheduler:
         self._kube = engine.kube
         self._caches = engine.caches
         self._node_infos = NodeInfos(engine.caches)
+        self._placements = Placements(self._node_infos)
+        # The labels of each namespace.
+        self._spaces = {space.metadata.name: space.metadata.labels for space in self._caches.of(Namespace)}
         self._new: dict[Key, None] = {}
         self._waiting: dict[Key, None] = {}  # pods that did not fit
         self._helped = False  # whether a change since then may make them fit
         self._woken = asyncio.Event()
         self._caches.of(Pod).subscribe(self._pod_changed)
         self._caches.of(Node).subscribe(self._node_changed)
+        self._caches.of(Namespace).subscribe(self._namespace_changed)
         for kind in _HELPS:
             self._caches.of(kind).subscribe(lambda _before, _after: self._help())
 
@@ -74,26 +78,15 @@ class Scheduler:
 
     async def _schedule(self, pod: Pod) -> None:
         volumes = scheduling_volumes.find(pod, self._caches)
-        node_infos = self._node_infos.all()
-        spaces = {space.metadata.name: space.metadata.labels for space in self._caches.of(Namespace)}
-        candidate = filters.new_candidate(pod, Neighbours(pod, node_infos, spaces), volumes)
-        fitting: list[NodeInfo] = []
-        reasons: list[list[str]] = []
-        for node_info in node_infos if not volumes.missing else ():
-            why = filters.refusals(candidate, node_info)
-            if why:
-                reasons.append(why)
-            else:
-                fitting.append(node_info)
-        if not fitting:
+        placement = self._placements.find(pod, volumes, self._spaces)
+        if not placement.node:
             self._waiting[pod.metadata.namespace, pod.metadata.name] = None
-            missing = f"0/{len(node_infos)} nodes are available: {volumes.missing}."
-            await self._refuse(pod, missing if volumes.missing else filters.explain(len(node_infos), reasons))
+            await self._refuse(pod, placement.why)
         elif volumes.unbound:
             self._waiting[pod.metadata.namespace, pod.metadata.name] = None
-            await self._select(volumes, scores.best(candidate, fitting).name)
+            await self._select(volumes, placement.node)
         else:
-            await self._bind(pod, scores.best(candidate, fitting).name)
+            await self._bind(pod, placement.node)
 
     async def _bind(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
@@ -153,8 +146,14 @@ class Scheduler:
         elif after is not None and pods.node_of(after):
             self._help()  # another pod may have an affinity to this one
 
+    def _namespace_changed(self, before: Namespace | None, after: Namespace | None) -> None:
+        if before is not None:
+            self._spaces.pop(before.metadata.name, None)
+        if after is not None:
+            self._spaces[after.metadata.name] = after.metadata.labels
+
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
-        if before is None or after is None or _offer(before) != _offer(after):
+        if before is None or after is None or offer(before) != offer(after):
             self._help()
 
     def _help(self) -> None:
@@ -176,7 +175,3 @@ def _turn(pod: Pod) -> tuple[int, float, Key]:
     created = pod.metadata.creation_timestamp
     age = created.timestamp() if created else 0.0
     return -(pod.spec.get("priority") or 0), age, (pod.metadata.namespace, pod.metadata.name)
-
-
-def _offer(node: Node) -> tuple[object, ...]:
-    return (node.metadata.labels, node.spec, node.status.get("allocatable"))

@@ -4,46 +4,75 @@ Each score is between 0 and 100 and has a weight, as in kube-scheduler. On a tie
 kube-scheduler chooses at random: a run must replay.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from holdfast.sim.cluster import labels
-from holdfast.sim.cluster.filters import Candidate
+from holdfast.sim.cluster.filters import Candidate, Needs
 from holdfast.sim.cluster.node_infos import NodeInfo
 
 _BEST: Final = 100
 
 
+class NodeScores(NamedTuple):
+    """The scores that depend on the node and its pods alone."""
+
+    soft_taints: int
+    preferred_node: int
+    free: float
+
+
 def best(candidate: Candidate, node_infos: Sequence[NodeInfo]) -> NodeInfo:
-    scored = [0.0] * len(node_infos)
-    for weight, score in _SCORES:
-        found = [score(candidate, node_info) for node_info in node_infos]
+    alone = [of_node(candidate.needs, node_info) for node_info in node_infos]
+    near = [_preferred_neighbours(candidate, node_info) for node_info in node_infos]
+    spread = [_spread(candidate, node_info) for node_info in node_infos]
+    scored = totals(alone, near, spread)
+    return node_infos[scored.index(max(scored))]
+
+
+def totals(alone: Sequence[NodeScores], near: Sequence[int], spread: Sequence[int]) -> list[float]:
+    """The weighted sum of each node's scores. All but the last are normalized over the nodes."""
+    scored = [0.0] * len(alone)
+    columns = (
+        (3, [one.soft_taints for one in alone]),
+        (2, [one.preferred_node for one in alone]),
+        (2, near),
+        (2, spread),
+    )
+    for weight, found in columns:
         low, high = min(found), max(found)
-        for index, value in enumerate(found):
-            scored[index] += weight * _BEST * (value - low) / (high - low) if high > low else 0
-    for index, node_info in enumerate(node_infos):
-        scored[index] += _least_allocated(candidate, node_info)
-    return node_infos[max(range(len(node_infos)), key=lambda index: (scored[index], -index))]
+        if high > low:
+            for index, value in enumerate(found):
+                scored[index] += weight * _BEST * (value - low) / (high - low)
+    return [score + one.free for score, one in zip(scored, alone, strict=True)]
 
 
-def _least_allocated(candidate: Candidate, node_info: NodeInfo) -> float:
+def of_node(needs: Needs, node_info: NodeInfo) -> NodeScores:
+    return NodeScores(
+        _few_soft_taints(needs, node_info),
+        _preferred_node(needs, node_info),
+        _least_allocated(needs, node_info),
+    )
+
+
+def _least_allocated(needs: Needs, node_info: NodeInfo) -> float:
     """The free share of CPU and memory with the pod; not normalized."""
     free = 0.0
     for name in ("cpu", "memory"):
         size = node_info.allocatable.get(name, 0)
         if size:
-            free += max(0.0, (size - node_info.usage.used[name] - candidate.requests.get(name, 0)) / size)
+            free += max(0.0, (size - node_info.usage.used[name] - needs.requests.get(name, 0)) / size)
     return _BEST * free / 2
 
 
-def _few_soft_taints(candidate: Candidate, node_info: NodeInfo) -> float:
-    tolerations = candidate.pod.spec.get("tolerations") or ()
+def _few_soft_taints(needs: Needs, node_info: NodeInfo) -> int:
+    tolerations = needs.spec.get("tolerations") or ()
     soft = [taint for taint in labels.taints(node_info.node) if taint["effect"] == "PreferNoSchedule"]
     return -sum(not labels.tolerates(tolerations, taint) for taint in soft)
 
 
-def _preferred_node(candidate: Candidate, node_info: NodeInfo) -> float:
-    affinity = (candidate.pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+def _preferred_node(needs: Needs, node_info: NodeInfo) -> int:
+    affinity = (needs.spec.get("affinity") or {}).get("nodeAffinity") or {}
     meta = node_info.node.metadata
     return sum(
         int(term["weight"])
@@ -52,7 +81,7 @@ def _preferred_node(candidate: Candidate, node_info: NodeInfo) -> float:
     )
 
 
-def _preferred_neighbours(candidate: Candidate, node_info: NodeInfo) -> float:
+def _preferred_neighbours(candidate: Candidate, node_info: NodeInfo) -> int:
     found = 0
     for term, counts in candidate.neighbours.preferences:
         domain = term.domain(node_info)
@@ -61,13 +90,5 @@ def _preferred_neighbours(candidate: Candidate, node_info: NodeInfo) -> float:
     return found
 
 
-def _spread(candidate: Candidate, node_info: NodeInfo) -> float:
+def _spread(candidate: Candidate, node_info: NodeInfo) -> int:
     return -sum(spread.skew(node_info) or 0 for spread in candidate.neighbours.soft_spreads)
-
-
-_SCORES: Final[tuple[tuple[int, Callable[[Candidate, NodeInfo], float]], ...]] = (
-    (3, _few_soft_taints),
-    (2, _preferred_node),
-    (2, _preferred_neighbours),
-    (2, _spread),
-)

@@ -52,10 +52,14 @@ class Spread:
 
 
 class Neighbours:
-    def __init__(self, pod: Pod, node_infos: list[NodeInfo], spaces: Spaces) -> None:
+    def __init__(
+        self, pod: Pod, node_infos: list[NodeInfo], spaces: Spaces, repelling: list[NodeInfo] | None = None
+    ) -> None:
+        """`repelling`: the nodes with a pod that has an anti-affinity, if they are known."""
         self._pod = pod
         self._node_infos = node_infos
         self._spaces = spaces
+        self._repelling = node_infos if repelling is None else repelling
 
     @cached_property
     def spreads(self) -> list[Spread]:
@@ -85,7 +89,7 @@ class Neighbours:
     def refused_by_anti_affinity(self) -> frozenset[tuple[str, str]]:
         """Keys and domains that are excluded by anti-affinity terms of other pods."""
         found = set()
-        for node_info in self._node_infos:
+        for node_info in self._repelling:
             for pod_info in node_info.usage.with_anti_affinity.values():
                 for term in _terms(pod_info.pod, "podAntiAffinity", _REQUIRED, self._spaces):
                     domain = term.domain(node_info)
