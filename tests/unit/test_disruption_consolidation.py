@@ -1021,3 +1021,13 @@ def test_node_is_not_replaced_by_a_burstable_node_that_costs_more_in_use() -> No
     assert decision_for(node, pools=burstable_beside(0.15)).command is None
     found = command(node, pools=burstable_beside(0.19))
     assert [one.claim.instance_type for one in found.replacements] == [SMALL]
+
+
+def test_pods_of_one_node_move_into_a_free_slot_and_to_a_cheaper_instance() -> None:
+    slots = [reservation("cr-small", SMALL, available=1, total=1)]
+    both = (*load("a", shape(1800, 256, "web")), *load("b", shape(3000, 256, "db")))
+    found = command(managed_node("n", LARGE, both), reservations=slots)
+    assert sorted(replaced_by(found)) == [
+        (MEDIUM, names.ON_DEMAND, None),
+        (SMALL, names.RESERVED, "cr-small"),
+    ]

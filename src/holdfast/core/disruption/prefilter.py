@@ -95,17 +95,21 @@ class Prefilter:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
         cost = sum((one.cost for one in found), FREE)
         least = self._targets.without_place([one.node for one in found])
-        if least and not self._is_placed_cheaper(cost, least):
-            return self._too_expensive(least, f"{sum(count for _, count in least)} pods fit")
-        if len(found) > 1:
-            return None
+        why = self._why_not_moved(cost, least, f"{sum(count for _, count in least)} pods fit")
+        if why is not None or len(found) > 1:
+            return why
         bound = self._targets.left_over(found[0].node)  # slower, and leaves out more
-        shapes = [(pod.shape, 1) for pod in bound]
-        if not bound or self._is_placed_cheaper(cost, shapes):
-            return None
-        return self._too_expensive(shapes, f"pod {bound[0].full_name} fits", bound[0].full_name)
+        named = [pod.full_name for pod in bound[:1]]
+        return self._why_not_moved(
+            cost, [(pod.shape, 1) for pod in bound], f"pod {''.join(named)} fits", *named
+        )
 
-    def _too_expensive(self, pods: Sequence[tuple[PodShape, int]], what: str, *subjects: str) -> Reason:
+    def _why_not_moved(
+        self, cost: Cost, pods: Sequence[tuple[PodShape, int]], what: str, *subjects: str
+    ) -> Reason | None:
+        """`pods`: so many of each shape fit on no other node that consolidation moves pods to."""
+        if not pods or self._is_placed_cheaper(cost, pods):
+            return None
         if any(self._targets.fits_on_starting_node(shape) for shape, _ in pods):
             text = f"Not all pods would schedule, {what} only on a node that is not initialized"
             return Reason(BlockedCode.ON_STARTING_NODE, text, subjects)
@@ -113,26 +117,28 @@ class Prefilter:
         return Reason(BlockedCode.NOT_CHEAPER, text, subjects)
 
     def _is_placed_cheaper(self, cost: Cost, pods: Sequence[tuple[PodShape, int]]) -> bool:
-        """Whether these pods, of so many of each shape, could be placed in free slots or on one cheaper instance."""
-        if self._in_slots(cost, [shape for shape, _ in pods]):
+        """Whether these pods, so many of each shape, could be placed in free slots and on one cheaper instance. Free
+        slots are counted as if they had no limit."""
+        slots = self._cheaper_slots(cost)
+        rest = [
+            shape.requests.times(count)
+            for shape, count in pods
+            if not any(shape.requests.fits(type_.allocatable_of(offering)) for type_, offering in slots)
+        ]
+        if not rest:
             return True
-        load = resources.add(*(shape.requests.times(count) for shape, count in pods))
-        key = load, cost.paid_nano
+        key = resources.add(*rest), cost.paid_nano
         if key not in self._known:
-            self._known[key] = self._is_offered_cheaper(load, cost.paid_nano)
+            self._known[key] = self._is_offered_cheaper(*key)
         return self._known[key]
 
-    def _in_slots(self, cost: Cost, shapes: list[PodShape]) -> bool:
-        """Whether each shape fits in a free slot that is worth less than the nodes; any slot, if they cost money."""
-        cheaper = [
+    def _cheaper_slots(self, cost: Cost) -> list[tuple[InstanceType, Offering]]:
+        """Free slots that are worth less than the nodes; all of them, if the nodes cost money."""
+        return [
             (type_, offering)
             for _, type_, offering in self._slots.free
             if cost.paid_nano or (offering.price_nano_usd_per_hour or 0) < cost.slots_nano
         ]
-        return bool(cheaper) and all(
-            any(shape.requests.fits(type_.allocatable_of(offering)) for type_, offering in cheaper)
-            for shape in shapes
-        )
 
     def _is_offered_cheaper(self, load: Resources, limit_nano: int) -> bool:
         costs, allocatable = self._offerings
