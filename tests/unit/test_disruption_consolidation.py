@@ -159,13 +159,16 @@ def test_pods_move_to_an_empty_node_in_a_slot_before_it_is_deleted() -> None:
     assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
 
 
-def test_only_as_many_empty_nodes_in_slots_remain_as_pods_move_to() -> None:
+@pytest.mark.parametrize("consumed", [False, True])
+def test_only_as_many_empty_nodes_in_slots_remain_as_pods_move_to(*, consumed: bool) -> None:
+    """Emptiness deletes the other one when consolidation has no command: it saves nothing, and both need the budget."""
+    rules = PoolRules(budgets=(Budget("1", frozenset({"Underutilized"})),))
     paid = managed_node("paid", MEDIUM, load("paid", shape(3000)))
     slots = [managed_node(name, slot="cr-1") for name in ("slot-1", "slot-2")]
-    decision = decision_for(paid, *slots, reservations=FULL)
+    moving = [managed_node("moving", MEDIUM, deleting=True)] if consumed else []
+    decision = decision_for(paid, *slots, *moving, reservations=FULL, rules=rules)
     assert decision.command is not None
-    assert decision.command.method is Method.EMPTINESS
-    assert decision.command.candidates == ("slot-2",)
+    assert decision.command.candidates == (("slot-2",) if consumed else ("paid",))
     assert codes(decision, "slot-1") == {BlockedCode.ANOTHER_FIRST}
 
 

@@ -123,9 +123,13 @@ class _Pass:
     def _emptied(self) -> DisruptionCommand | None:
         allowances = budgets.allowances(self.cluster, DisruptionReason.UNDERUTILIZED)
         kept = dict.fromkeys(slot_reuse.reused(self._consolidation, allowances), slot_reuse.REUSED)
-        return emptiness.command(
+        command = emptiness.command(
             self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers, kept
         )
+        if kept and command is not None and not command.saves_nano_usd_per_hour:
+            # It would use up the budgets that the moves need.
+            return self._consolidated() or command
+        return command
 
     def _consolidated(self) -> DisruptionCommand | None:
         c = self._consolidation
