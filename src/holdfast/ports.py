@@ -211,7 +211,8 @@ class Cloud(Protocol):
         """One instance, or NotFound when it is terminated."""
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
-        """Every instance with this cluster's tags, or an error. May return a cached list that is at most `max_age_s` old."""
+        """Every instance with this cluster's tags, or an error. May return a cached list that is at most `max_age_s` old:
+        then it is the same tuple. An instance that did not change may be the same object in every list."""
 
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the instance of a claim has drifted from its class; None if it has not."""

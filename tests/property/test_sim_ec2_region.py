@@ -4,18 +4,26 @@ Each seed gives one sequence of steps; the seed is in the id of the test.
 """
 
 import contextlib
+import copy
 import random
 from typing import Any
 
 import pytest
 
 from ec2_region import OTHER, START_S, ZONES, Region, config
+from holdfast.cloud.aws.client import answers
+from holdfast.cloud.aws.instances import ec2_instances
+from holdfast.cloud.aws.instances.parsed_groups import ParsedGroups
+from holdfast.sim.aws.codec import protocols
 from holdfast.sim.aws.errors import ApiError, LostResponse
-from holdfast.sim.ec2 import control, faults
+from holdfast.sim.ec2 import control, faults, instance_calls
+from holdfast.sim.ec2.descriptions import Descriptions
 from holdfast.sim.ec2.entities import Reservation
+from holdfast.sim.ec2.requests import Request
 from holdfast.sim.ec2.setup import ACCOUNT
 
 STEPS = 120
+CLASS_TAG = "karpenter.k8s.aws/ec2nodeclass"
 TYPES = ("m5.large", "m5.xlarge", "p5.48xlarge")
 RULES = (
     faults.Lost(chance=0.05),
@@ -186,3 +194,68 @@ def test_invariants_hold_after_random_steps_and_all_slots_are_released(seed: int
     for reservation in state.reservations:
         if reservation.active:
             assert reservation.available == reservation.total - reservation.elsewhere - reservation.lent
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_descriptions_from_the_cache_are_those_from_scratch(seed: int) -> None:
+    random_steps = RandomSteps(seed)
+    state, dice = random_steps.state, random.Random(seed)
+    codec = protocols.codec("ec2")
+    model = codec.operation_model("DescribeInstances")
+    checked, parsed = answers.Checked(), ParsedGroups(CLASS_TAG)
+
+    def from_scratch(request: Request) -> dict[str, Any]:
+        cached, state.descriptions = state.descriptions, Descriptions(state.instances)
+        try:
+            return codec.strict_result(model, instance_calls.describe(state, request))
+        finally:
+            state.descriptions = cached
+
+    for _ in range(STEPS):
+        random_steps.step()
+        ids = [one.id for one in state.instances] or ["i-1"]
+        params: dict[str, Any] = dice.choice(
+            [
+                {},
+                {"Filters": [{"Name": "instance-state-name", "Values": ["pending", "running"]}]},
+                {"Filters": [{"Name": "instance-id", "Values": dice.choices(ids, k=3)}]},
+                {"Filters": [{"Name": "instance-id", "Values": [dice.choice(ids)[:5] + "*"]}]},
+                {"MaxResults": 5},
+            ]
+        )
+        request = Request("DescribeInstances", params, ACCOUNT, stale_s=dice.choice((0, 0, 40)))
+        answer = codec.strict_result(model, instance_calls.describe(state, request))
+        assert answer == from_scratch(request)
+        answers.check(answer, model.output_shape, checked)
+        selected = dice.choice((frozenset[str](), frozenset(one.id for one in state.reservations)))
+        ahead_s = dice.choice((0, 7))
+        selected_by = dict.fromkeys(("",), selected).__getitem__  # no instance has the tag of a class
+        parse = parsed.parser(selected_by, ahead_s)
+        for group in answer["Reservations"]:
+            assert parse(group) == tuple(
+                ec2_instances.read(raw, selected_by, ahead_s, CLASS_TAG) for raw in group["Instances"]
+            )
+
+
+def test_an_unchanged_instance_is_the_same_read_only_document() -> None:
+    region = Region()
+    region.fleet(config(region.template(), "m5.large/a"), count=2)
+    codec = protocols.codec("ec2")
+    model = codec.operation_model("DescribeInstances")
+
+    def described() -> list[dict[str, Any]]:
+        request = Request("DescribeInstances", {}, ACCOUNT)
+        result = codec.strict_result(model, instance_calls.describe(region.state, request))
+        return list(result["Reservations"][0]["Instances"])
+
+    before = described()
+    with pytest.raises(TypeError, match="cannot be changed"):
+        before[0]["State"]["Name"] = "stopped"
+    with pytest.raises(TypeError, match="cannot be changed"):
+        before[0]["Tags"].append({})
+    region.state.put_instance(region.state.instances[before[0]["InstanceId"]], tags={"a": "b"})
+    after = described()
+    assert after[1] is before[1]
+    assert after[0]["Tags"] == [{"Key": "a", "Value": "b"}] != before[0]["Tags"]
+    assert copy.deepcopy(after) == after
+    copy.deepcopy(after)[0]["State"]["Name"] = "stopped"

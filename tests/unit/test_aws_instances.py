@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import botocore.session
 import pytest
 
 from aws_launches import CLUSTER, assert_valid
 from holdfast import errors
+from holdfast.cloud.aws.client import answers
 from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance
 from holdfast.cloud.aws.nodeclass.ownership import ALONE, BESIDE_KARPENTER
@@ -148,3 +150,30 @@ def test_instance_of_karpenter_is_not_ours_although_its_class_sets_our_tag() -> 
     ours, theirs = {"holdfast.dev/ec2nodeclass": "a"}, {"karpenter.k8s.aws/ec2nodeclass": "a"}
     assert [BESIDE_KARPENTER.is_ours(tags) for tags in (ours, theirs, ours | theirs)] == [True, False, False]
     assert [ALONE.is_ours(tags) for tags in (ours, theirs, ours | theirs)] == [False, True, True]
+
+
+class Hashable(dict[str, Any]):
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 1
+
+
+def test_a_structure_that_can_change_is_checked_each_time() -> None:
+    shape = botocore.session.get_session().get_service_model("ec2").shape_for("Instance")
+    checked = answers.Checked()
+    changing = instance_response()
+    answers.check(changing, shape, checked)
+    changing["InstanceId"] = 7
+    with pytest.raises(TypeError, match="InstanceId is 7"):
+        answers.check(changing, shape, checked)
+
+
+def test_a_structure_that_cannot_change_is_refused_as_any_other() -> None:
+    shapes = botocore.session.get_session().get_service_model("ec2")
+    checked = answers.Checked()
+    right, wrong = Hashable(instance_response()), Hashable(instance_response(InstanceId=7))
+    for _ in range(2):
+        answers.check(right, shapes.shape_for("Instance"), checked)
+        with pytest.raises(TypeError, match="InstanceId is 7"):
+            answers.check(wrong, shapes.shape_for("Instance"), checked)
+    with pytest.raises(TypeError, match="State is"):
+        answers.check(right, shapes.shape_for("Volume"), checked)

@@ -104,8 +104,10 @@ def test_a_terminating_instance_changes_nothing(state: InstanceState) -> None:
 
 def test_a_change_is_confirmed_only_by_a_second_list() -> None:
     listed = instance(ON_DEMAND)
-    assert not controller._confirms(listed, None)
-    assert not controller._confirms(listed, listed)  # one list of many pages serves several reads
-    assert controller._confirms(replace(listed), listed)
-    assert not controller._confirms(replace(listed, capacity_type="spot"), listed)
-    assert not controller._confirms(replace(listed, reservation_id="cr-1"), listed)
+    assert not controller._confirms(listed, None, is_new=True)
+    assert not controller._confirms(
+        listed, listed, is_new=False
+    )  # one list of many pages serves several reads
+    assert controller._confirms(listed, listed, is_new=True)
+    assert not controller._confirms(replace(listed, capacity_type="spot"), listed, is_new=True)
+    assert not controller._confirms(replace(listed, reservation_id="cr-1"), listed, is_new=True)

@@ -41,7 +41,7 @@ from holdfast.data.ec2 import Zone
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType
 from holdfast.model.prices import PriceRange
-from holdfast.model.reservations import Reservation
+from holdfast.model.reservations import Reservation, launches_into
 from holdfast.model.resources import Resources
 from holdfast.ports import NOT_READ, ReservationCounts
 from holdfast.runtime.cache import Caches
@@ -148,8 +148,10 @@ class Discovery:
         built, lock = self._built.setdefault(node_class.metadata.name, (BuiltTypes(), asyncio.Lock()))
         async with lock:  # the first build would block the event loop
             now_s = self._clock.now_s()
-            # The claims of one plan call this one after the other. Time alone changes only reserved offerings.
-            inputs = (supply, node_class, selected, now_s if selected else 0)
+            # The claims of one plan call this one after the other. Time alone changes only whether a reservation can be
+            # launched into.
+            is_open = tuple(launches_into(one, now_s) for one in selected)
+            inputs = (supply, node_class, selected, is_open)
             if built.inputs != inputs:
                 types = await self._aws.executor.run(
                     lambda: builder.build(

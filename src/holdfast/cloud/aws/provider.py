@@ -154,7 +154,7 @@ class Aws:
 
     async def instances(self, *, max_age_s: float = 0) -> tuple[Instance, ...]:
         with self._measured.call("List"):
-            return tuple(one.instance for one in await self._instances.all(max_age_s))
+            return await self._instances.instances(max_age_s)
 
     async def tag(self, claim: Object) -> Mapping[str, str]:
         assert isinstance(claim, NodeClaim)

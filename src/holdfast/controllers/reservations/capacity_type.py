@@ -3,10 +3,12 @@
 Runs each minute under one key, from one list of all instances. No node is disrupted for it. Deleting objects are
 labelled too, since a PodDisruptionBudget may keep them for days. Labels change when two lists in a row show the change,
 since a list may be older than our last write. A failed list changes nothing. NodeClaim and Node are compared
-separately, so after a crash between the two writes the next run writes the other one.
+separately, so after a crash between the two writes the next run writes the other one. Labels that agreed are not
+compared again before the instance, the NodeClaim or the Node changes.
 """
 
 import contextlib
+import operator
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -41,6 +43,9 @@ class CapacityType:
         self._cloud = ports.cloud
         self._recorder = ports.recorder
         self._unconfirmed: dict[str, Instance] = {}  # by provider id, instances that differ from their labels
+        self._list: tuple[Instance, ...] = ()  # the list that they are from
+        self._ended: frozenset[str] = frozenset()
+        self._agreed: dict[str, tuple[object, ...]] = {}  # by provider id: instance, NodeClaims and Nodes
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -49,19 +54,31 @@ class CapacityType:
         counts = await self._cluster_state.counts()
         ended = frozenset(one.id for one in counts.reservations if one.state is State.GONE)
         instances = await self._cloud.instances()
+        is_new = instances is not self._list  # an identical tuple is the same list
+        agreed_before, agreed = self._agreed if ended == self._ended else {}, dict[str, tuple[object, ...]]()
         changed, unconfirmed, failed = 0, dict[str, Instance](), None
         for instance in instances:
+            id_ = instance.provider_id
+            observed = (instance, *self._claims.get(id_), *self._nodes.get(id_))
+            if _are_same(observed, agreed_before.get(id_, ())):
+                agreed[id_] = observed
+                continue
+            differs = False
             for obj in self._objects(instance):
                 change = capacity_type.changes(obj.metadata.labels, instance, self._cloud.labels, ended)
-                if change and not _confirms(instance, self._unconfirmed.get(instance.provider_id)):
-                    unconfirmed[instance.provider_id] = instance
+                differs = differs or bool(change)
+                if change and not _confirms(instance, self._unconfirmed.get(id_), is_new=is_new):
+                    unconfirmed[id_] = instance
                 elif change:
                     try:
                         await self._write(obj, instance, change)
                     except errors.HoldfastError as error:
-                        unconfirmed[instance.provider_id], failed = instance, error  # raised at the end
+                        unconfirmed[id_], failed = instance, error  # raised at the end
                     else:
                         changed += 1
+            if not differs:
+                agreed[id_] = observed
+        self._list, self._ended, self._agreed = instances, ended, agreed
         self._unconfirmed = unconfirmed
         if failed is not None:
             raise errors.Retryable(f"not every label could be written: {failed}") from failed
@@ -100,10 +117,14 @@ class CapacityType:
         self._recorder.event(obj, "ReservationChanged", message)
 
 
-def _confirms(now: Instance, before: Instance | None) -> bool:
-    """Whether a second list shows the same state; an identical object is from the same list."""
+def _confirms(now: Instance, before: Instance | None, *, is_new: bool) -> bool:
+    """Whether a second list shows the same state. `is_new`: `now` is from another list than `before`."""
     return (
         before is not None
-        and before is not now
+        and is_new
         and (before.capacity_type, before.reservation_id) == (now.capacity_type, now.reservation_id)
     )
+
+
+def _are_same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))

@@ -5,20 +5,27 @@ are ORed; `*` and `?` are wildcards, a backslash escapes them; values are case-s
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from holdfast.sim.ec2 import times
 from holdfast.sim.ec2.requests import Request, invalid
 
 Paths = Mapping[str, str]  # from the name of a filter to a dotted path, through lists
 
+_SPECIAL: Final = re.compile(r"[*?\\]")
+
 
 def keep(
     answers: Iterable[dict[str, Any]], request: Request, paths: Paths, *, tags: str = "Tags"
 ) -> list[dict[str, Any]]:
     """The items that match every filter of the request. `tags` is the member with the tags; "" for none."""
+    return list(filter(matcher(request, paths, tags=tags), answers))
+
+
+def matcher(request: Request, paths: Paths, *, tags: str = "Tags") -> Callable[[Mapping[str, Any]], bool]:
+    """Whether an item matches every filter of the request."""
     tests = []
     for given in request.get("Filters", ()):
         name, values = given.get("Name", ""), given.get("Values", [])
@@ -26,7 +33,11 @@ def keep(
             raise invalid(f"The filter '{name}' needs a value.")
         patterns = [_pattern(str(value)) for value in values]
         tests.append((_path(name, paths, tags), patterns))
-    return [answer for answer in answers if all(_passes(answer, *test) for test in tests)]
+    return lambda answer: all(_passes(answer, *test) for test in tests)
+
+
+def has_wildcards(values: Iterable[str]) -> bool:
+    return any(_SPECIAL.search(str(value)) for value in values)
 
 
 def _path(name: str, paths: Paths, tags: str) -> str:

@@ -7,8 +7,10 @@ unknown id fails the whole call. A terminated instance is described for a while.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from holdfast.sim.aws.codec.shapes import Unchanging
 from holdfast.sim.aws.errors import ApiError
 from holdfast.sim.ec2 import filters, instances, pages, times
+from holdfast.sim.ec2.descriptions import Described
 from holdfast.sim.ec2.entities import STATE_CODES, Instance
 from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request, tag_list
@@ -85,27 +87,30 @@ _FILTERS: Final = {
 
 
 def describe(region: RegionState, request: Request) -> dict[str, Any]:
-    found = select(region, request, request.get("InstanceIds", ()))
-    whole = (render(region, each) | {"Batch": each.batch_id, "Owner": each.account} for each in found)
-    answers = filters.keep(whole, request, _FILTERS)
+    found = _with_ids(select(region, request, request.get("InstanceIds", ())), request)
+    described = region.descriptions.all(found, lambda instance: _described(region, instance))
+    matching = region.descriptions.matching(described, request, _FILTERS)
     return pages.page(
-        answers,
+        [one.filtered for one in matching],
         request,
         "Reservations",
         lambda i: str(i["InstanceId"]),
         ids="InstanceIds",
-        shape=_batches,
+        shape=region.descriptions.batches,
     )
 
 
-def _batches(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups the instances of one launch, which EC2 calls a reservation."""
-    batches: dict[str, dict[str, Any]] = {}
-    for answer in answers:
-        instance = {name: value for name, value in answer.items() if name not in {"Batch", "Owner"}}
-        batch = {"ReservationId": answer["Batch"], "OwnerId": answer["Owner"], "Groups": [], "Instances": []}
-        batches.setdefault(answer["Batch"], batch)["Instances"].append(instance)
-    return list(batches.values())
+def _with_ids(found: list[Instance], request: Request) -> list[Instance]:
+    """Without the instances that a filter with ids leaves out anyway, so that the others need not be described."""
+    for given in request.get("Filters", ()):
+        if given.get("Name") == "instance-id" and not filters.has_wildcards(given.get("Values", [])):
+            ids = frozenset(given.get("Values", []))
+            found = [each for each in found if each.id in ids]
+    return found
+
+
+def _described(region: RegionState, instance: Instance) -> Described:
+    return Described(instance, Unchanging(render(region, instance)))
 
 
 def terminate(region: RegionState, request: Request) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from holdfast.data import ec2
 from holdfast.data.ec2 import InstanceTypeInfo
 from holdfast.ports import Ids
 from holdfast.sim.ec2 import prices, times
+from holdfast.sim.ec2.descriptions import Descriptions
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Fleet, Group, Instance, Reservation, Template
 from holdfast.sim.ec2.faults import Faults
 from holdfast.sim.ec2.images import Image
@@ -63,6 +64,7 @@ class RegionState:
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
         self.usage = Usage()
         self.instances: Table[Instance] = Table(self._moment, self._changed_instance)
+        self.descriptions = Descriptions(self.instances)
         self.reservations: Table[Reservation] = Table(self._moment, self._changed)
         self.templates: Table[Template] = Table(self._moment, self._changed)
         self.groups: Table[Group] = Table(self._moment, self._changed)

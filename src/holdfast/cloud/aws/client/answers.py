@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 from xml.etree.ElementTree import ParseError
 
 import structlog
@@ -87,7 +88,23 @@ def instance_id(value: str) -> str:
 # --- Types ------------------------------------------------------------------------------------------
 
 
-def check(answer: Any, shape: Any, where: str = "") -> None:
+class Checked:
+    """The read-only structures that were checked before. A hashable mapping cannot change, so it is checked once; what
+    botocore parses from a response is never hashable. Entries last as long as their structure."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[int, str], Any] = (
+            WeakValueDictionary()
+        )  # by identity and shape
+
+    def has(self, structure: Any, shape: Any) -> bool:
+        return self._known.get((id(structure), shape.name)) is structure
+
+    def add(self, structure: Any, shape: Any) -> None:
+        self._known[id(structure), shape.name] = structure
+
+
+def check(answer: Any, shape: Any, checked: Checked, where: str = "") -> None:
     """Raises TypeError if a member does not have the type of botocore's service model. Ignores unknown members."""
     kind = shape.type_name if shape is not None else "structure"
     if shape is not None and shape.name == _POLICY:
@@ -97,17 +114,30 @@ def check(answer: Any, shape: Any, where: str = "") -> None:
     if shape is None:
         return
     if kind == "structure":
-        members = shape.members
-        for key, value in answer.items():
-            if key in members:
-                check(value, members[key], f"{where}.{key}" if where else key)
+        _check_members(answer, shape, checked, where)
     elif kind == "list":
         for value in answer:
-            check(value, shape.member, where)
+            check(value, shape.member, checked, where)
     elif kind == "map":
         for key, value in answer.items():
-            check(key, shape.key, where)
-            check(value, shape.value, where)
+            check(key, shape.key, checked, where)
+            check(value, shape.value, checked, where)
+
+
+def _check_members(answer: Mapping[str, Any], shape: Any, checked: Checked, where: str) -> None:
+    if is_hashable(answer) and checked.has(answer, shape):
+        return
+    members = shape.members
+    for key, value in answer.items():
+        if key in members:
+            check(value, members[key], checked, f"{where}.{key}" if where else key)
+    if is_hashable(answer):
+        checked.add(answer, shape)
+
+
+def is_hashable(structure: Any) -> bool:
+    """Whether a structure of a response cannot change. Those of botocore are dicts, which can."""
+    return type(structure).__hash__ is not None
 
 
 def _is_integer(value: Any) -> bool:

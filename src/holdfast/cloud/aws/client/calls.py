@@ -92,6 +92,7 @@ class Clients:
         self._make_session = make_session or _session
         self._session: Any = None
         self._clients: dict[str, Any] = {}
+        self.checked = answers.Checked()
         self._lock = threading.Lock()  # botocore cannot create clients in two threads at once
 
     def get(self, service: str) -> Any:
@@ -279,7 +280,8 @@ def _send(
     try:
         with answers.reading(operation), fence.guard(may_send):
             answer: Mapping[str, Any] = getattr(client, botocore.xform_name(operation))(**parameters)
-            answers.check(answer, client.meta.service_model.operation_model(operation).output_shape)
+            shape = client.meta.service_model.operation_model(operation).output_shape
+            answers.check(answer, shape, clients.checked)
     except exceptions.ClientError as error:
         with answers.reading(operation):
             if error.response["Error"].get("Code") == _WOULD_SUCCEED:

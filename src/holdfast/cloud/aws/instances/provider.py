@@ -19,6 +19,7 @@ from holdfast.cloud.aws.client.batching import Batcher
 from holdfast.cloud.aws.client.calls import Calls
 from holdfast.cloud.aws.instances import drift, ec2_instances
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance, Selected
+from holdfast.cloud.aws.instances.parsed_groups import ParsedGroups
 from holdfast.cloud.aws.nodeclass.cluster import Cluster
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
@@ -55,6 +56,8 @@ class InstanceProvider:
         self._new: dict[str, float] = {}  # launch time by instance id
         self._listed: dict[str, EC2Instance] = {}  # the last listing, by id
         self._listed_s = -math.inf
+        self._instances: tuple[Instance, ...] = ()  # of the last listing
+        self._parsed = ParsedGroups(cluster.ownership.kind.label)
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
 
@@ -85,13 +88,22 @@ class InstanceProvider:
     async def all(self, max_age_s: float = 0) -> tuple[EC2Instance, ...]:
         """Every instance of this cluster, sorted by provider id. A listing of many pages is reused for longer, so that
         the rate of calls does not grow with the nodes."""
+        await self._list(max_age_s)
+        return tuple(self._listed.values())
+
+    async def instances(self, max_age_s: float = 0) -> tuple[Instance, ...]:
+        """The same as values of the model; the same tuple, if it is of the same listing."""
+        await self._list(max_age_s)
+        return self._instances
+
+    async def _list(self, max_age_s: float) -> None:
         now_s, pages = self._clock.monotonic_s(), math.ceil(len(self._listed) / ec2_instances.PAGE)
         if now_s - self._listed_s >= max(max_age_s, (pages - 1) * A_PAGE_S):
             listed = await self._read(ec2_instances.all_of(self._cluster))
             found = [one for one in listed if self._cluster.ownership.is_ours(one.tags)]
             found.sort(key=lambda one: one.instance.provider_id)
             self._listed, self._listed_s = {one.id: one for one in found}, now_s
-        return tuple(self._listed.values())
+            self._instances = tuple([one.instance for one in found])
 
     async def launched_with(self, tokens: Sequence[str]) -> list[EC2Instance]:
         """The instances that calls with these tokens launched, oldest first."""
@@ -168,11 +180,7 @@ class InstanceProvider:
         return {one.id: one for one in await self._read(ec2_instances.by_id(ids))}
 
     async def _read(self, request: Mapping[str, Any]) -> list[EC2Instance]:
-        ahead_s, class_tag = self._aws.ec2_clock.ahead_s, self._cluster.ownership.kind.label
-
-        def parse(group: Mapping[str, Any]) -> list[EC2Instance]:
-            return [ec2_instances.read(raw, self._selected, ahead_s, class_tag) for raw in group["Instances"]]
-
+        parse = self._parsed.parser(self._selected, self._aws.ec2_clock.ahead_s)
         found = await self._aws.pages(calls.EC2, _DESCRIBE, "Reservations", parse=parse, **request)
         return [one for group in found for one in group]
 

@@ -1,8 +1,8 @@
 """Checks results of the simulated services against the shapes of botocore's service model.
 
 A member that AWS does not have, or a number instead of a string, is a bug of the simulator and raises `WrongShape`; it
-is never returned. The checked result is a copy, so that no caller can change a service's state. Times have the
-precision of the wire.
+is never returned. The checked result is a copy, so that no caller can change a service's state. Of a structure that the
+service never changes there is one copy, which is read-only. Times have the precision of the wire.
 """
 
 import datetime as dt
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from botocore.model import Shape
+
+from holdfast.sim.aws.codec.read_only import ReadOnlyDict, read_only
 
 Convert = Callable[[Any], Any]
 
@@ -27,6 +29,15 @@ class WrongShape(Exception):
 
     def inside(self, name: str) -> "WrongShape":
         return WrongShape(self.problem, f"{name}.{self.path}" if self.path else name)
+
+
+class Unchanging(dict[str, Any]):
+    """A structure that its service never changes. It is checked and copied once for each shape; all callers share the
+    copy, and recognise an unchanged structure by its identity."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.copies: dict[str, ReadOnlyDict] = {}  # by the name of the shape
 
 
 def strict_copy(shape: Shape) -> Convert:
@@ -80,14 +91,18 @@ def _structure(shape: Shape, compiled: Callable[[Shape], Convert]) -> Convert:
     members = Members(shape, lambda _, member: compiled(member))
 
     def convert(value: Any) -> dict[str, Any]:
+        if isinstance(value, Unchanging) and shape.name in value.copies:
+            return value.copies[shape.name]
         if not isinstance(value, Mapping):
             raise WrongShape(f"{value!r} is not a structure")
-        found = {}
+        found: dict[str, Any] = {}
         for name, item in value.items():
             try:
                 found[name] = members[name](item)
             except WrongShape as wrong:
                 raise wrong.inside(name) from None
+        if isinstance(value, Unchanging):
+            found = value.copies[shape.name] = read_only(found)
         return found
 
     return convert

@@ -1,0 +1,61 @@
+"""Parses the groups of a DescribeInstances response, and a group that cannot change only once.
+
+Called by `provider`. A hashable group cannot change (`answers.Checked`); what botocore parses is never hashable, so
+nothing is cached of it. A parsed group is used again while EC2's clock is as far ahead and the classes of its instances
+select the same reservations.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from holdfast.cloud.aws.client import answers
+from holdfast.cloud.aws.instances import ec2_instances
+from holdfast.cloud.aws.instances.ec2_instances import EC2Instance, Selected
+
+_GROUPS_MAX: Final = 50_000
+
+Parse = Callable[[Mapping[str, Any]], tuple[EC2Instance, ...]]
+
+
+class _Parsed(NamedTuple):
+    group: Mapping[str, Any]
+    ahead_s: int
+    selected: tuple[Any, ...]  # the reservations that the class of each instance selects
+    instances: tuple[EC2Instance, ...]
+
+
+class ParsedGroups:
+    def __init__(self, class_tag: str) -> None:
+        self._class_tag = class_tag
+        self._parsed: dict[int, _Parsed] = {}  # by the identity of the group
+
+    def parser(self, selected: Selected, ahead_s: int) -> Parse:
+        """Parses the groups of one list. `ahead_s`: seconds that EC2's clock is ahead."""
+        selected_by = functools.cache(selected)  # during one list it does not change
+
+        def classes(instances: tuple[EC2Instance, ...]) -> tuple[Any, ...]:
+            return tuple([selected_by(one.tags.get(self._class_tag, "")) for one in instances])
+
+        def parse(group: Mapping[str, Any]) -> tuple[EC2Instance, ...]:
+            before = self._parsed.get(id(group))
+            if (
+                before is not None
+                and before.group is group
+                and before.ahead_s == ahead_s
+                and before.selected == classes(before.instances)
+            ):
+                return before.instances
+            found = tuple(
+                [ec2_instances.read(raw, selected_by, ahead_s, self._class_tag) for raw in group["Instances"]]
+            )
+            if answers.is_hashable(group):
+                self._remember(_Parsed(group, ahead_s, classes(found), found))
+            return found
+
+        return parse
+
+    def _remember(self, parsed: _Parsed) -> None:
+        if len(self._parsed) >= _GROUPS_MAX:
+            self._parsed.clear()
+        self._parsed[id(parsed.group)] = parsed
