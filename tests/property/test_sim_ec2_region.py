@@ -16,7 +16,7 @@ from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.cloud.aws.instances.parsed_groups import ParsedGroups
 from holdfast.sim.aws.codec import protocols
 from holdfast.sim.aws.errors import ApiError, LostResponse
-from holdfast.sim.ec2 import control, faults, instance_calls
+from holdfast.sim.ec2 import control, faults, instance_calls, status_calls
 from holdfast.sim.ec2.descriptions import Descriptions
 from holdfast.sim.ec2.entities import Reservation
 from holdfast.sim.ec2.requests import Request
@@ -235,6 +235,23 @@ def test_descriptions_from_the_cache_are_those_from_scratch(seed: int) -> None:
             assert parse(group) == tuple(
                 ec2_instances.read(raw, selected_by, ahead_s, CLASS_TAG) for raw in group["Instances"]
             )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_statuses_from_the_cache_are_those_from_scratch(seed: int) -> None:
+    random_steps = RandomSteps(seed)
+    state, dice = random_steps.state, random.Random(seed)
+    codec = protocols.codec("ec2")
+    model = codec.operation_model("DescribeInstanceStatus")
+    impaired: dict[str, Any] = {"Filters": [{"Name": "system-status.status", "Values": ["impaired"]}]}
+    for _ in range(STEPS):
+        random_steps.step()
+        params: dict[str, Any] = dice.choice([{}, impaired, {"IncludeAllInstances": True}])
+        request = Request("DescribeInstanceStatus", params, ACCOUNT, stale_s=dice.choice((0, 40)))
+        answer = codec.strict_result(model, status_calls.describe(state, request))
+        cached, state.statuses = state.statuses, Descriptions(state.instances)
+        assert answer == codec.strict_result(model, status_calls.describe(state, request))
+        state.statuses = cached
 
 
 def test_an_unchanged_instance_is_the_same_read_only_document() -> None:

@@ -93,6 +93,11 @@ class InstanceType:
         return prices.order_key(offering.capacity_type, offering.cost_nano_usd_per_hour, *self._size)
 
     @functools.cached_property
+    def reserved_offerings(self) -> tuple[Offering, ...]:
+        """Those of reservations: few of a thousand types have any."""
+        return tuple(offering for offering in self.offerings if offering.reservation_id is not None)
+
+    @functools.cached_property
     def _size(self) -> tuple[int, int]:
         return self.capacity[resources.CPU], self.capacity[resources.MEMORY]
 

@@ -35,7 +35,7 @@ def usable(pool: Requirements, types: Iterable[InstanceType], well_known: Abstra
     return {
         offering.reservation_id: offering.available
         for known in types
-        for offering in known.offerings
+        for offering in known.reserved_offerings
         if offering.reservation_id is not None
         and pool.compatible(offering.requirements, well_known)
         and pool.intersects(known.requirements)

@@ -1,6 +1,6 @@
-"""Caches the documents of DescribeInstances: an instance that did not change is neither rendered nor filtered again.
+"""Caches the documents of instances in responses: an instance that did not change is neither rendered nor filtered again.
 
-Part of `region_state`; `instance_calls` uses it. Entities are frozen, so an instance is unchanged if it is the same
+Part of `region_state`; `instance_calls` and `status_calls` use it. Entities are frozen, so an instance is unchanged if it is the same
 object. The documents are `Unchanging`: a client gets the same object for an instance that did not change.
 """
 
@@ -26,16 +26,12 @@ class Described:
 
     __slots__ = ("document", "filtered", "instance")
 
-    def __init__(self, instance: Instance, document: Unchanging) -> None:
+    def __init__(
+        self, instance: Instance, document: Unchanging, filtered: dict[str, Any] | None = None
+    ) -> None:
         self.instance = instance
         self.document = document
-        # Filters also match members of the batch; `batches` takes the document from here.
-        self.filtered = {
-            **document,
-            "Batch": instance.batch_id,
-            "Owner": instance.account,
-            "Document": document,
-        }
+        self.filtered = document if filtered is None else filtered  # what filters are compared with
 
 
 class Descriptions:
@@ -58,10 +54,10 @@ class Descriptions:
         return found
 
     def matching(
-        self, described: Iterable[Described], request: Request, paths: filters.Paths
+        self, described: Iterable[Described], request: Request, paths: filters.Paths, *, tags: str = "Tags"
     ) -> list[Described]:
         """Those that match every filter of the request."""
-        matches = filters.matcher(request, paths)
+        matches = filters.matcher(request, paths, tags=tags)
         cached = self._cached(request.get("Filters", ()))
         found = []
         for one in described:
@@ -81,7 +77,8 @@ class Descriptions:
         return cached
 
     def batches(self, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Groups the instances of one launch, which EC2 calls a reservation."""
+        """Groups the instances of one launch, which EC2 calls a reservation. An item has its document, besides the
+        members that filters are compared with."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for answer in answers:
             groups.setdefault(answer["Batch"], []).append(answer)

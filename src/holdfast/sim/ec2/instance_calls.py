@@ -110,7 +110,9 @@ def _with_ids(found: list[Instance], request: Request) -> list[Instance]:
 
 
 def _described(region: RegionState, instance: Instance) -> Described:
-    return Described(instance, Unchanging(render(region, instance)))
+    document = Unchanging(render(region, instance))
+    batch = {"Batch": instance.batch_id, "Owner": instance.account, "Document": document}
+    return Described(instance, document, {**document, **batch})
 
 
 def terminate(region: RegionState, request: Request) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class RegionState:
         self.pool_limits: dict[tuple[str, str, str], int] = {}  # left by type, zone id and market
         self.usage = Usage()
         self.instances: Table[Instance] = Table(self._moment, self._changed_instance)
-        self.descriptions = Descriptions(self.instances)
+        self.descriptions = Descriptions(self.instances)  # of DescribeInstances
+        self.statuses = Descriptions(self.instances)  # of DescribeInstanceStatus
         self.reservations: Table[Reservation] = Table(self._moment, self._changed)
         self.templates: Table[Template] = Table(self._moment, self._changed)
         self.groups: Table[Group] = Table(self._moment, self._changed)

@@ -5,7 +5,9 @@ As in EC2, only running instances are described, unless the request includes all
 
 from typing import Any, Final
 
-from holdfast.sim.ec2 import filters, instance_calls, pages, times
+from holdfast.sim.aws.codec.shapes import Unchanging
+from holdfast.sim.ec2 import instance_calls, pages, times
+from holdfast.sim.ec2.descriptions import Described
 from holdfast.sim.ec2.entities import Instance, ScheduledEvent
 from holdfast.sim.ec2.region_state import RegionState
 from holdfast.sim.ec2.requests import Request
@@ -30,7 +32,9 @@ def describe(region: RegionState, request: Request) -> dict[str, Any]:
     found = instance_calls.select(region, request, request.get("InstanceIds", ()))
     if not request.get("IncludeAllInstances"):
         found = [each for each in found if each.state == "running"]
-    answers = filters.keep((_status(region, each) for each in found), request, _STATUS_FILTERS, tags="")
+    described = region.statuses.all(found, lambda each: Described(each, Unchanging(_status(region, each))))
+    matching = region.statuses.matching(described, request, _STATUS_FILTERS, tags="")
+    answers = [one.filtered for one in matching]
     return pages.page(answers, request, "InstanceStatuses", lambda i: str(i["InstanceId"]), ids="InstanceIds")
 
 

@@ -38,6 +38,7 @@ _CHECKS: Final = {  # the host first: its failure also fails the instance
     "InstanceStatus": ("instance_status", "its instance fails EC2's status check"),
 }
 _EVENT: Final = "event_status"
+_HEALTHY_MAX: Final = 50_000
 
 
 class Statuses:
@@ -45,6 +46,8 @@ class Statuses:
         self._aws = aws
         self._one_page = True  # whether the account's instances fit on one page
         self._turns = itertools.cycle(_TURNS)
+        # By identity, structures without a problem that cannot change (`answers.Checked`): none of botocore.
+        self._healthy: dict[int, Mapping[str, Any]] = {}
 
     async def read(self) -> tuple[InstanceStatus, ...]:
         """The unhealthy instances of the account, each once, sorted by id."""
@@ -71,6 +74,16 @@ class Statuses:
 
     def _read(self, raw: Mapping[str, Any]) -> InstanceStatus | None:
         """None: EC2 reports no problem."""
+        if self._healthy.get(id(raw)) is raw:
+            return None
+        found = self._problem(raw)
+        if found is None and answers.is_hashable(raw):
+            if len(self._healthy) >= _HEALTHY_MAX:
+                self._healthy.clear()
+            self._healthy[id(raw)] = raw
+        return found
+
+    def _problem(self, raw: Mapping[str, Any]) -> InstanceStatus | None:
         id_, ec2_clock = answers.instance_id(raw["InstanceId"]), self._aws.ec2_clock
         for member, (category, message) in _CHECKS.items():
             check = raw.get(member, {})
