@@ -120,5 +120,7 @@ def _difference(before: dict[str, str], after: dict[str, str]) -> dict[str, str 
 
 
 def _status_difference(before: NodeClaimStatus, after: NodeClaimStatus) -> dict[str, Any]:
+    if before == after:
+        return {}
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
     return {key: value for key, value in new.items() if old.get(key) != value}

@@ -14,14 +14,13 @@ from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers.claim_draft import Draft
-from holdfast.core.disruption import drift
-from holdfast.core.disruption.drift import Hash, Subject
-from holdfast.model.offerings import InstanceType
+from holdfast.controllers.nodeclaim import pool_drift
+from holdfast.controllers.nodeclaim.pool_drift import PoolDrift
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.results import RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import nodepools, times
+from holdfast.state.conversion import times
 
 _AGAIN_S: Final = 300.0  # between two checks for drift while nothing changes
 
@@ -43,6 +42,7 @@ class Disruption:
         self._cloud = ports.cloud
         self._clock = ports.clock
         self._looked: dict[str, _Looked] = {}  # by uid
+        self._pool_drift = PoolDrift(ports.cloud.labels)
 
     async def run(self, draft: Draft) -> RequeueAfter | None:
         pool = self._pools.get(("", draft.labels.get(names.NODEPOOL, "")))
@@ -64,7 +64,7 @@ class Disruption:
             return _AGAIN_S
         now_s = self._clock.monotonic_s()
         looked = self._looked.get(claim.metadata.uid)
-        stamp = _stamp(claim, pool, node_class)
+        stamp = (*pool_drift.fields(claim, pool), node_class.metadata.resource_version)
         if looked is None or looked.stamp != stamp or now_s >= looked.at_s + _AGAIN_S:
             try:
                 looked = _Looked(now_s, stamp, await self._reason(claim, pool, node_class))
@@ -78,29 +78,16 @@ class Disruption:
         return looked.at_s + _AGAIN_S - now_s
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
-        types = await self._cloud.instance_types(node_class)
-        return drift.reason(self._subject(claim, pool, types)) or await self._cloud.drift(claim, node_class)
-
-    def _subject(self, claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...]) -> Subject:
-        labels, created = claim.metadata.labels, claim.metadata.creation_timestamp
-        reserved = labels.get(names.CAPACITY_TYPE) == names.RESERVED
-        return Subject(
-            launched=True,
-            age_s=self._clock.now_s() - times.epoch_s(created) if created is not None else 0,
-            labels=labels,
-            claim_hash=_hash(claim),
-            pool_hash=_hash(pool),
-            wanted=nodepools.template_requirements(pool),
-            instance_types=types,
-            cloud=self._cloud.labels,
-            # In direct mode a node that is not `reserved` may still have reservation labels.
-            ignored=frozenset() if reserved else self._cloud.labels.reserved & labels.keys(),
-        )
+        types, created = await self._cloud.instance_types(node_class), claim.metadata.creation_timestamp
+        age_s = self._clock.now_s() - times.epoch_s(created) if created is not None else 0
+        found = self._pool_drift.reason(claim, pool, types, age_s)
+        return found or await self._cloud.drift(claim, node_class)
 
     def _remember(self, uid: str, looked: _Looked) -> None:
         if len(self._looked) > 2 * len(self._claims):
             there = {claim.metadata.uid for claim in self._claims}
             self._looked = {uid: one for uid, one in self._looked.items() if uid in there}
+            self._pool_drift.keep(there)
         self._looked[uid] = looked
 
     # --- Consolidation --------------------------------------------------------------------------------
@@ -121,19 +108,3 @@ class Disruption:
             return min(left_s, _AGAIN_S)
         draft.conditions.put(claim_conditions.CONSOLIDATABLE, conditions.TRUE)
         return _AGAIN_S
-
-
-def _hash(obj: Object) -> Hash:
-    stamped = obj.metadata.annotations
-    return Hash(stamped.get(names.NODEPOOL_HASH), stamped.get(names.NODEPOOL_HASH_VERSION))
-
-
-def _stamp(claim: NodeClaim, pool: NodePool, node_class: Object) -> tuple[Any, ...]:
-    """Everything that drift depends on, except the cloud."""
-    return (
-        claim.metadata.labels,
-        claim.metadata.annotations,
-        pool.metadata.generation,
-        pool.metadata.annotations,
-        node_class.metadata.resource_version,
-    )

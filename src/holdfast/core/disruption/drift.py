@@ -58,9 +58,14 @@ def reason(one: Subject) -> str | None:
         return NODE_POOL
     if not _labels(one).compatible(one.wanted.without(one.ignored)):
         return REQUIREMENTS
-    if one.age_s >= _OLD_ENOUGH_S and not is_offered(one):
+    if is_old(one.age_s) and not is_offered(one):
         return INSTANCE_TYPE
     return None
+
+
+def is_old(age_s: int) -> bool:
+    """Whether the catalog must have the offering of a claim of this age."""
+    return age_s >= _OLD_ENOUGH_S
 
 
 def is_offered(one: Subject) -> bool:

@@ -20,6 +20,7 @@ SECURITY_GROUPS: Final = "SecurityGroupDrift"
 SUBNET: Final = "SubnetDrift"
 RESERVATION: Final = "CapacityReservationDrift"
 PLACEMENT_GROUP: Final = "PlacementGroupDrift"
+_INSTANCES_MAX: Final = 50_000  # whose reasons are cached
 
 
 def reason(
@@ -46,6 +47,51 @@ def reason(
     if _placement_group_left(ec2_instance, node_class):
         return PLACEMENT_GROUP
     return None
+
+
+class Reasons:
+    """Caches the reason of each instance: it is computed again only if one of its inputs changed."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[object, str | None]] = {}  # by instance id: inputs and reason
+
+    def reason(
+        self,
+        claim: NodeClaim,
+        node_class: EC2NodeClass,
+        ec2_instance: EC2Instance,
+        *,
+        instance_type: InstanceType | None,
+    ) -> str | None:
+        inputs = _inputs(claim, node_class, ec2_instance, instance_type)
+        last = self._last.get(ec2_instance.id)
+        if last is None or last[0] != inputs:
+            if len(self._last) >= _INSTANCES_MAX:
+                self._last.clear()
+            last = inputs, reason(claim, node_class, ec2_instance, instance_type=instance_type)
+            self._last[ec2_instance.id] = last
+        return last[1]
+
+
+def _inputs(
+    claim: NodeClaim,
+    node_class: EC2NodeClass,
+    ec2_instance: EC2Instance,
+    instance_type: InstanceType | None,
+) -> tuple[object, ...]:
+    """Everything that `reason` reads. The counts of slots in the class's status, and of the offerings of the type, change
+    all the time and are not part of it."""
+    status = node_class.status
+    return (
+        claim.metadata.annotations,
+        node_class.spec,
+        status.amis,
+        status.subnets,
+        status.security_groups,
+        [entry.id for entry in status.capacity_reservations],
+        ec2_instance,
+        instance_type.requirements if instance_type is not None else None,
+    )
 
 
 def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:

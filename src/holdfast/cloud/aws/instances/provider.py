@@ -57,6 +57,7 @@ class InstanceProvider:
         self._listed: dict[str, EC2Instance] = {}  # the last listing, by id
         self._listed_s = -math.inf
         self._instances: tuple[Instance, ...] = ()  # of the last listing
+        self._reasons = drift.Reasons()
         self._parsed = ParsedGroups(cluster.ownership.kind.label)
         self._described = batcher("describe_instances", self._describe)
         self._ended = batcher("terminate_instances", self._terminate)
@@ -174,7 +175,7 @@ class InstanceProvider:
         found: EC2Instance,
     ) -> str | None:
         known = types.get(found.instance.instance_type)
-        return drift.reason(claim, node_class, found, instance_type=known)
+        return self._reasons.reason(claim, node_class, found, instance_type=known)
 
     async def _describe(self, ids: Sequence[str]) -> Mapping[str, EC2Instance]:
         return {one.id: one for one in await self._read(ec2_instances.by_id(ids))}
