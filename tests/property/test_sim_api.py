@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node
-from holdfast.sim.api.schema import fieldsets, shapes
+from api_fronts import JSON_PATCH, MERGE, NODES, Line, line, node, pod
+from holdfast.sim.api.schema import fieldsets, json_patches, reading, shapes
 
 NAMES = ("a", "b", "c")
 TEAMS = ("red", "blue")
@@ -197,3 +197,44 @@ def test_compare_finds_differences_only_between_different_objects(old: Any, new:
     assert (not found.changed and not found.removed) == (old == new)
     back = fieldsets.compare(new, old, shapes.ANYTHING)
     assert {path for path in found.removed if path not in back.changed} == set()
+
+
+PATHS = (
+    ("metadata", "labels", "team"),
+    ("metadata", "annotations"),
+    ("metadata", "unknown"),
+    ("spec", "nodeName"),
+    ("spec", "containers"),
+    ("spec", "terminationGracePeriodSeconds"),
+    ("spec", "nodeSelector", "zone"),
+    ("status", "conditions"),
+    ("status", "phase"),
+)
+PATCH_VALUES = st.sampled_from((None, "x", 7, {}, {"a": "b"}, [], [{"name": "main", "image": None}]))
+
+
+def merge_patch(changes: dict[tuple[str, ...], Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    for path, value in changes.items():
+        parent = patch
+        for step in path[:-1]:
+            parent = parent.setdefault(step, {})
+        parent[path[-1]] = value
+    return patch
+
+
+def read(value: Any, shape: shapes.Shape, stored: Any = None) -> tuple[Any, list[str]]:
+    unknown: list[str] = []
+    try:
+        return reading.built_in(value, shape, unknown, stored), unknown
+    except reading.WrongType as error:
+        return str(error), unknown
+
+
+@given(st.dictionaries(st.sampled_from(PATHS), PATCH_VALUES, max_size=4))
+def test_patch_is_read_like_a_whole_object(changes: dict[tuple[str, ...], Any]) -> None:
+    shape = shapes.named("io.k8s.api.core.v1.Pod")
+    stored, _ = read({**pod("p"), "metadata": {"name": "p", "labels": {"team": "red"}}}, shape)
+    stored["status"] = {"conditions": [{"type": "PodScheduled", "lastProbeTime": None}]}
+    patched = json_patches.merge(stored, merge_patch(changes))
+    assert read(patched, shape, stored) == read(patched, shape)

@@ -107,6 +107,8 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, changed: set[Path], r
         changed.add(path)
     elif isinstance(new, dict):
         for name, child in new.items():
+            if name in old and old[name] == child:
+                continue
             at, below = (*path, f"f:{name}"), shape.child(name)
             there = name in old or below.always_there or name in shape.required
             if there and merges(child, below):

@@ -23,9 +23,13 @@ class WrongType(Exception):
     """A value has the wrong type for its field."""
 
 
-def built_in(value: Any, shape: Shape, unknown: list[str]) -> Any:
-    """The object of a built-in kind; the paths of unknown fields go into `unknown`. Raises WrongType."""
-    return _Reader(unknown, typed=True).read(value, shape, "")
+def built_in(value: Any, shape: Shape, unknown: list[str], stored: Mapping[str, Any] | None = None) -> Any:
+    """The object of a built-in kind; the paths of unknown fields go into `unknown`. Raises WrongType.
+
+    Parts of the value that are the same objects as in `stored` were read before, and are not read again. The status
+    always is: the server itself writes null there."""
+    known = {**stored, "status": None} if stored else None
+    return _Reader(unknown, typed=True).read(value, shape, "", known)
 
 
 def custom(value: Any, shape: Shape, unknown: list[str]) -> Any:
@@ -43,10 +47,10 @@ class _Reader:
         self._unknown = unknown
         self._typed = typed
 
-    def read(self, value: Any, shape: Shape, path: str) -> Any:
+    def read(self, value: Any, shape: Shape, path: str, stored: Any = None) -> Any:
         match value:
             case dict():
-                return self._object(value, shape, path)
+                return self._object(value, shape, path, stored if isinstance(stored, dict) else {})
             case list():
                 if self._typed and shape.type not in ("array", "any"):
                     raise _wrong(value, shape, path)
@@ -56,17 +60,23 @@ class _Reader:
                 return [self.read(item, items, f"{path}[{i}]") for i, item in enumerate(value)]
         return self._scalar(value, shape, path) if self._typed else value
 
-    def _object(self, value: dict[str, Any], shape: Shape, path: str) -> Any:
+    def _object(self, value: dict[str, Any], shape: Shape, path: str, stored: dict[str, Any]) -> Any:
         if self._typed and shape.type not in ("object", "any"):
             raise _wrong(value, shape, path)
         known_fields: dict[str, Any] = {}
         properties, values = shape.properties, shape.values
         for name, child in value.items():
+            was = stored.get(name)
+            if was is not None and child is was:
+                known_fields[name] = child
+                continue
             known = properties.get(name) or values
             if known is None and not shape.open:
                 self._unknown.append(f"{path}.{name}"[1:])
             elif child is not None or not self._typed:
-                known_fields[name] = child if known is None else self.read(child, known, f"{path}.{name}")
+                known_fields[name] = (
+                    child if known is None else self.read(child, known, f"{path}.{name}", was)
+                )
         return known_fields
 
     @staticmethod

@@ -76,11 +76,23 @@ class Reader:
         except reading.WrongType as error:
             raise bad_request(f"{about}: {error}") from error
 
-    def patched(self, value: Json, kind: tuple[str, str, str], shape: Shape, *, custom: bool) -> Json:
-        """Like `checked`, but raises WrongType, which is reported differently for patches."""
+    def patched(
+        self,
+        value: Json,
+        kind: tuple[str, str, str],
+        shape: Shape,
+        *,
+        custom: bool,
+        stored: Json | None = None,
+    ) -> Json:
+        """Like `checked`, but raises WrongType, which is reported differently for patches. Parts of the stored object
+        are not checked again."""
         group, version, name = kind
         unknown: list[str] = []
-        read = reading.custom(value, shape, unknown) if custom else reading.built_in(value, shape, unknown)
+        if custom:
+            read = reading.custom(value, shape, unknown)
+        else:
+            read = reading.built_in(value, shape, unknown, stored)
         self._warn_of_unknown(unknown)
         api_version = f"{group}/{version}" if group else version
         ordered: Json = {"apiVersion": api_version, "kind": name, **read}

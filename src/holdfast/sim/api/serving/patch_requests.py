@@ -50,7 +50,7 @@ def change_of(call: Call, reader: Reader) -> Change:
     patch = _decoded(body)
     if media == MERGE:
         _check_object(patch)
-    return lambda old: _reread(call.resource, reader, _patched(old, media, patch, call.resource))
+    return lambda old: _reread(call.resource, reader, _patched(old, media, patch, call.resource), old)
 
 
 def _patched(old: Json, media: str, patch: Any, resource: Resource) -> Any:
@@ -113,7 +113,7 @@ def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
     return change
 
 
-def _reread(resource: Resource, reader: Reader, value: Any) -> Json:
+def _reread(resource: Resource, reader: Reader, value: Any, old: Json) -> Json:
     """The patched object, validated like a request body."""
     if not isinstance(value, dict):
         raise status.invalid("", "", "", [Cause("FieldValueInvalid", "patch", "the result is not an object")])
@@ -123,7 +123,8 @@ def _reread(resource: Resource, reader: Reader, value: Any) -> Json:
             f"the patch makes it something else than a {resource.kind} of {resource.api_version}"
         )
     try:
-        return reader.patched(value, kind, resource.shape, custom=bool(resource.custom))
+        stored = old if resource.view is None else None
+        return reader.patched(value, kind, resource.shape, custom=bool(resource.custom), stored=stored)
     except reading.WrongType as error:
         shown = encode(encode(value).decode()).decode()
         cause = Cause("FieldValueInvalid", "patch", f"{shown}: {error}")

@@ -65,7 +65,8 @@ class Call:
 
 def steps(path: str) -> list[str]:
     """The decoded segments of a path."""
-    return [unquote(step) for step in path.strip("/").split("/") if step]
+    found = [step for step in path.split("/") if step]
+    return [unquote(step) for step in found] if "%" in path else found
 
 
 def understand(request: Request, user: User, resources: Resources, now_s: int) -> Call:

@@ -6,6 +6,7 @@ ones that the simulated cluster depends on.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -176,6 +177,7 @@ def _label(key: str, value: str, at: str) -> Iterator[Cause]:
         )
 
 
+@lru_cache(maxsize=4096)
 def _is_key(key: str) -> bool:
     domain, _, name = key.rpartition("/")
     return len(name) <= _MAX_LABEL and len(domain) <= _MAX_NAME and _KEY.fullmatch(key) is not None

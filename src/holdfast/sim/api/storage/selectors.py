@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.api import patterns
@@ -182,9 +183,14 @@ def _field_test(key: str, stored_key: str, value: str, *, equal: bool, known: It
     return lambda stored: (stored.fields[stored_key] == value) == equal
 
 
+@lru_cache(maxsize=256)
+def _steps(name: str) -> tuple[str, ...]:
+    return tuple(name.split("."))
+
+
 def _field_text(value: Mapping[str, Any], name: str) -> str:
     found: Any = value
-    for step in name.split("."):
+    for step in _steps(name):
         found = found.get(step) if isinstance(found, dict) else None
     if name == "source":  # the component of an Event
         found = found.get("component") if isinstance(found, dict) else None
