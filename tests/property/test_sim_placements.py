@@ -78,6 +78,10 @@ def affinities(draw: st.DrawFn) -> Json:
     preferred = draw(optional(PREFERRED_NODE))
     if preferred:
         found["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}
+    if only := draw(optional(NODES)):
+        fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [only]}]}
+        required = {"nodeSelectorTerms": [fields]}
+        found.setdefault("nodeAffinity", {})["requiredDuringSchedulingIgnoredDuringExecution"] = required
     for side in ("podAffinity", "podAntiAffinity"):
         required, liked = draw(optional(TERMS)), draw(optional(TERMS))
         terms: Json = {}

@@ -25,9 +25,8 @@ class NodeLifecycle:
         self._timings = timings
         self._kubelets = kubelets
         self._heard_s: dict[str, float] = {}  # when the Lease of each node last changed
-        self._since_s: dict[
-            tuple[str, str, str], float
-        ] = {}  # node, key, effect: when the taint was first seen
+        # By node: when a taint of this key and effect was first seen.
+        self._since_s: dict[str, dict[tuple[str, str], float]] = {}
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Node, lambda node: [("", node.metadata.name)])
         engine.caches.of(Pod).subscribe(self._pod_changed)
@@ -72,7 +71,7 @@ class NodeLifecycle:
 
     def _discard(self, name: str) -> None:
         self._heard_s.pop(name, None)
-        self._since_s = {key: since_s for key, since_s in self._since_s.items() if key[0] != name}
+        self._since_s.pop(name, None)
 
     async def _mark_unreachable(self, node: Node) -> Node:
         unknown = [
@@ -124,8 +123,10 @@ class NodeLifecycle:
         """Deletes the pods that no longer tolerate the node; returns the seconds until the next one."""
         name = node.metadata.name
         driving = [taint for taint in labels.taints(node) if taint["effect"] == "NoExecute"]
-        present = {(name, taint["key"], taint["effect"]) for taint in driving}
-        self._since_s = {k: s for k, s in self._since_s.items() if k[0] != name or k in present}
+        present = {(taint["key"], taint["effect"]) for taint in driving}
+        seen = self._since_s.pop(name, {})
+        if present:
+            self._since_s[name] = {taint: since_s for taint, since_s in seen.items() if taint in present}
         next_s = _FOREVER
         for pod in list(self._engine.pods_by_node.get(name)) if driving else ():
             left_s = min(self._tolerated_s(pod, name, taint) for taint in driving)
@@ -143,7 +144,7 @@ class NodeLifecycle:
     def _tolerated_s(self, pod: Pod, node: str, taint: Json) -> float:
         """How much longer the pod tolerates the taint: the minimum of the matching tolerations."""
         now_s = self._engine.clock.monotonic_s()
-        since_s = self._since_s.setdefault((node, taint["key"], taint["effect"]), now_s)
+        since_s = self._since_s[node].setdefault((taint["key"], taint["effect"]), now_s)
         matching = [t for t in pod.spec.get("tolerations") or () if labels.tolerates_one(t, taint)]
         if not matching:
             return 0

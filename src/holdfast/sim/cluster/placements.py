@@ -53,7 +53,10 @@ class Placements:
         total = len(self._node_infos)
         if volumes.missing:
             return Placement(why=f"0/{total} nodes are available: {volumes.missing}.")
-        equal = self._equal(pod)
+        only = _only_node(pod.spec)
+        if only and self._fits(pod, only, volumes, spaces):
+            return Placement(only)
+        equal = self._equal(pod, shared=not only)
         equal.refresh()
         if not equal.passing:
             return Placement(why=filters.summary(total, equal.refused))
@@ -64,6 +67,14 @@ class Placements:
                 if node:
                     return Placement(node)
         return self._among(equal, pod, volumes, spaces)
+
+    def _fits(self, pod: Pod, node: str, volumes: Volumes, spaces: Spaces) -> bool:
+        node_info = self._node_infos.get(node)
+        needs = filters.needs_of(pod.spec)
+        if node_info is None or filters.of_node(needs, node_info):
+            return False
+        neighbours = Neighbours(pod, self._node_infos.all(), spaces, self._node_infos.repelling())
+        return not filters.of_neighbours(Candidate(pod, needs, neighbours, volumes), node_info)
 
     def _among(self, equal: "_Equal", pod: Pod, volumes: Volumes, spaces: Spaces) -> Placement:
         """Applies the other filters to the nodes that pass the first ones."""
@@ -83,7 +94,7 @@ class Placements:
             return Placement(scores.best(candidate, fitting).name)
         return Placement(why=filters.summary(len(self._node_infos), refused))
 
-    def _equal(self, pod: Pod) -> "_Equal":
+    def _equal(self, pod: Pod, *, shared: bool) -> "_Equal":
         spec: Json = {name: pod.spec[name] for name in _FIELDS if name in pod.spec}
         owner = kinds.controller_of(pod)
         key = (_encode(spec), owner.uid if owner is not None else "")
@@ -92,7 +103,8 @@ class Placements:
             found = _Equal(filters.needs_of(spec), key[1], self._node_infos)
             if len(self._shared) >= _SHARED:
                 del self._shared[next(iter(self._shared))]
-        self._shared[key] = found
+        if shared:
+            self._shared[key] = found
         return found
 
 
@@ -173,6 +185,18 @@ class _Equal:
                 heapq.heappop(heap)
             if not heap:
                 del self._groups[group]
+
+
+def _only_node(spec: Json) -> str:
+    """The node of a DaemonSet's pod: its required node affinity names one node. Empty: the pod has no such affinity."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: list[Json] = required.get("nodeSelectorTerms") or []
+    fields: list[Json] = (terms[0].get("matchFields") or []) if len(terms) == 1 else []
+    if len(fields) != 1 or fields[0]["key"] != "metadata.name" or fields[0]["operator"] != "In":
+        return ""
+    values: list[str] = fields[0].get("values") or []
+    return values[0] if len(values) == 1 else ""
 
 
 def _has_neighbours(spec: Json) -> bool:

@@ -27,9 +27,12 @@ class ReplicaSets:
             for _ in range(wanted - len(mine)):
                 pod = await self._engine.kube.create(kinds.from_template(owner.spec["template"], owner))
                 mine.append(pod)
-            for pod in unwanted_first(mine)[: max(0, len(mine) - wanted)]:
+            extra = max(0, len(mine) - wanted)
+            if extra:
+                mine = unwanted_first(mine)
+            for pod in mine[:extra]:
                 await self._engine.kube.delete(pod)
-                mine.remove(pod)
+            mine = mine[extra:]
         await self._report(owner, mine)
         return None
 
