@@ -15,10 +15,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import studies
 from holdfast.api.simulation import DailyReplicas, JobRuns, ReplicasAt, SimulationSpec
 from holdfast.simulate import parallel, run
 from holdfast.simulate.study import Study
-from support import studies
 
 Json = dict[str, Any]
 
