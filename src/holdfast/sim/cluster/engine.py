@@ -5,7 +5,7 @@ write no logs and no metrics, and a conflict is not an error.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
 from holdfast import errors
@@ -66,14 +66,16 @@ class Worker:
         self._caches = engine.caches
         self._queue = WorkQueue(clock=engine.clock, ids=engine.ids, backoff=_BACKOFF)
 
-    def watch(self, kind: type[K], keys_of: Callable[[K], Iterable[Key]]) -> None:
+    def watch(self, kind: type[K], keys_of: Callable[[K], Collection[Key]]) -> None:
         """Adds the keys of an object, before and after, whenever it changes."""
 
         def changed(before: K | None, after: K | None) -> None:
-            for obj in (before, after):
-                if obj is not None:
-                    for key in keys_of(obj):
-                        self._queue.add(key)
+            old = keys_of(before) if before is not None else ()
+            for key in old:
+                self._queue.add(key)
+            for key in keys_of(after) if after is not None else ():
+                if key not in old:
+                    self._queue.add(key)
 
         self._caches.of(kind).subscribe(changed)
 

@@ -77,10 +77,12 @@ def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -
         return _write(owners)
     mine = owners.get(writer)
     for other, owned in list(owners.items()):
-        owners[other] = replace(
-            owned, fields=owned.fields - removed - (changed if other != writer else frozenset())
-        )
-    fields = (owners[writer].fields if mine else frozenset()) | changed
+        lost = removed if other == writer else removed | changed
+        if not owned.fields.isdisjoint(lost):
+            owners[other] = replace(owned, fields=owned.fields - lost)
+    fields = owners[writer].fields if mine else frozenset()
+    if not changed <= fields:  # a known set is written faster than a new one
+        fields |= changed
     if mine is None or fields != mine.fields or changed:
         owners[writer] = _Owned(fields, now)
     return _write(owners)
