@@ -19,7 +19,7 @@ from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.pods import PodShape
+from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.resources import Resources
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
@@ -95,26 +95,26 @@ class Prefilter:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
         cost = sum((one.cost for one in found), FREE)
         least = self._targets.without_place([one.node for one in found])
-        why = self._why_not_moved(cost, least, f"{sum(count for _, count in least)} pods fit")
-        if why is not None or len(found) > 1:
-            return why
-        bound = self._targets.left_over(found[0].node)  # slower, and leaves out more
-        named = [pod.full_name for pod in bound[:1]]
-        return self._why_not_moved(
-            cost, [(pod.shape, 1) for pod in bound], f"pod {''.join(named)} fits", *named
-        )
-
-    def _why_not_moved(
-        self, cost: Cost, pods: Sequence[tuple[PodShape, int]], what: str, *subjects: str
-    ) -> Reason | None:
-        """`pods`: so many of each shape fit on no other node that consolidation moves pods to."""
-        if not pods or self._is_placed_cheaper(cost, pods):
+        if least and not self._is_placed_cheaper(cost, least):
+            shape = least[0][0]
+            return self._reason(
+                next(
+                    pod for one in found for pod in one.node.pods if pod.shape is shape and pod.reschedulable
+                )
+            )
+        if len(found) > 1:
             return None
-        if any(self._targets.fits_on_starting_node(shape) for shape, _ in pods):
-            text = f"Not all pods would schedule, {what} only on a node that is not initialized"
-            return Reason(BlockedCode.ON_STARTING_NODE, text, subjects)
-        text = f"Can't replace with a cheaper node: {what} on no other node whose pods did not change recently, and on no cheaper instance type"
-        return Reason(BlockedCode.NOT_CHEAPER, text, subjects)
+        bound = self._targets.left_over(found[0].node)  # slower, and leaves out more
+        if not bound or self._is_placed_cheaper(cost, [(pod.shape, 1) for pod in bound]):
+            return None
+        return self._reason(bound[0])
+
+    def _reason(self, pod: PodView) -> Reason:
+        if self._targets.fits_on_starting_node(pod.shape):
+            text = f"Not all pods would schedule, {pod.full_name} fits only on a node that is not initialized"
+            return Reason(BlockedCode.ON_STARTING_NODE, text, (pod.full_name,))
+        text = f"Can't replace with a cheaper node: pod {pod.full_name} fits on no other node whose pods did not change recently, and on no cheaper instance type"
+        return Reason(BlockedCode.NOT_CHEAPER, text, (pod.full_name,))
 
     def _is_placed_cheaper(self, cost: Cost, pods: Sequence[tuple[PodShape, int]]) -> bool:
         """Whether these pods, so many of each shape, could be placed in free slots and on one cheaper instance. Free

@@ -5,7 +5,7 @@ stored: after a restart the first plan replaces them, and events have the texts.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from holdfast.core.disruption.commands import Blocker, Decision
@@ -59,6 +59,11 @@ class RecentReasons:
             {one.node: _known(one.blockers, before.get(one.node, ())) for one in decision.undisrupted},
             "" if command is None else f"{command.reason}: {command.why}",
         )
+
+    def still_decided(self, at_s: int) -> None:
+        """The last decision was made again: nothing changed."""
+        if self.disruption is not None:
+            self.disruption = replace(self.disruption, at_s=at_s)
 
 
 def _known(blockers: tuple[Blocker, ...], before: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
