@@ -1,11 +1,11 @@
 """`holdfast simulate` as a process: its files, its errors, and what it does when it is interrupted."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ EXAMPLE = Path(__file__).parents[2] / "studies/day.yaml"
 VARIANT = EXAMPLE.with_name("two-more-slots.yaml")
 
 
-def start(folder: Path, *words: str, hash_seed: str = "0") -> "subprocess.Popen[str]":
+def start(
+    folder: Path, *words: str, hash_seed: str = "0", stderr: int = subprocess.PIPE
+) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "holdfast", "simulate", *words, "--output", str(folder / "out")]
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed, "AWS_PROFILE": "missing"}
     return subprocess.Popen(  # noqa: S603
-        command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=stderr, text=True
     )
 
 
@@ -155,11 +157,20 @@ def test_variant_with_a_mistake_names_the_file_of_the_variant(tmp_path: Path) ->
 
 
 def test_interrupt_leaves_a_result_of_what_was_simulated(tmp_path: Path) -> None:
-    process = start(tmp_path, str(EXAMPLE), "--for", "8000h")
-    time.sleep(15)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert "Traceback" not in errors, errors
+    terminal, errors = os.openpty()
+    with os.fdopen(errors, "wb"):
+        process = start(tmp_path, str(EXAMPLE), "--for", "8000h", stderr=errors)
+    printed = b""
+    with os.fdopen(terminal, "rb", buffering=0) as shown:
+        while b" left" not in printed:  # the estimate, once some time was simulated
+            printed += shown.read(1000)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the process has closed the terminal
+            while more := shown.read(1000):
+                printed += more
+    process.communicate(timeout=120)
+    assert b"Traceback" not in printed, printed
+    assert b"times as fast as real time" in printed
     assert process.returncode == 130
     found = result(tmp_path)
     assert found["begins"] < found["until"] < found["ends"]
