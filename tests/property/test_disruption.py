@@ -360,3 +360,35 @@ def test_candidates_of_the_last_pass_change_no_decision(
     cache = CandidateCache()
     decide(first, candidates=cache)
     assert decide(later, candidates=cache) == decide(later)
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(starting=True), st.data())
+def test_nodes_that_differ_in_their_names_get_the_same_answer(
+    disruption_input: DisruptionInput, data: st.DataObject
+) -> None:
+    """Consolidation simulates only the first of several equal nodes."""
+    there = {one.name: one for one in disruption_input.snapshot.nodes}
+    model = data.draw(st.sampled_from(sorted(there.values(), key=lambda one: one.name)))
+    copies = tuple(renamed(model, f"copy-{n}") for n in range(data.draw(st.integers(1, 3))))
+    facts = {one.name: disruption_input.facts[model.name] for one in copies}
+    cluster = replace(
+        disruption_input,
+        snapshot=replace(disruption_input.snapshot, nodes=(*there.values(), *copies)),
+        facts={**disruption_input.facts, **facts},
+    )
+    c = consolidation_pass(cluster)
+    alike = [one for one in c.eligible() if one.name in {model.name, *facts}]
+    answers = [consolidation_pass(cluster).attempt(Method.SINGLE_NODE, [one]) for one in alike]
+    remembered = [c.attempt_one(one) for one in alike]
+    assert list(map(is_command, answers)) == list(map(is_command, remembered))
+
+
+def is_command(answer: DisruptionCommand | Reason) -> bool:
+    return isinstance(answer, DisruptionCommand)
+
+
+def renamed(node: NodeView, name: str) -> NodeView:
+    labels = tuple((key, name if key == names.HOSTNAME else value) for key, value in node.labels)
+    own = tuple(pod._replace(uid=f"{name}-{pod.uid}", node_name=name) for pod in node.pods)
+    return replace(node, name=name, labels=labels, pods=own, claim=f"claim-{name}", provider_id=f"id-{name}")

@@ -10,8 +10,8 @@ pass is bounded by counts, so a large cluster takes more passes, not longer ones
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
 
@@ -34,6 +34,8 @@ from holdfast.model.reasons import BlockedCode, Reason
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
+# Reasons that name no pod of the node.
+_NAMELESS: Final = (BlockedCode.NOT_CHEAPER, BlockedCode.TOO_MANY, BlockedCode.ON_STARTING_NODE)
 
 Try = Callable[[Sequence[Candidate]], "DisruptionCommand | Reason | None"]
 """The command for a set of nodes, or why there is none; None: no more sets are tried."""
@@ -50,6 +52,7 @@ class ConsolidationPass:
     blockers: Blockers
     balance: Balance
     release: SlotRelease
+    _refused: dict[Hashable, Reason] = field(default_factory=dict)
 
     @functools.cached_property
     def filter(self) -> Prefilter:
@@ -84,6 +87,25 @@ class ConsolidationPass:
         if isinstance(command, DisruptionCommand):
             return self.balance.why_not(found, command) or command
         return command
+
+    def attempt_one(self, one: Candidate) -> DisruptionCommand | Reason:
+        """Nodes that differ in their names alone get the same answer: only the first of them is simulated."""
+        alike = _alike(one) if self.simulator.targets.are_loose(one.node.shapes) else None
+        known = self._refused.get(alike) if alike is not None else None
+        if known is not None:
+            return known
+        found = self.attempt(Method.SINGLE_NODE, [one])
+        if alike is not None and isinstance(found, Reason) and found.code in _NAMELESS:
+            self._refused[alike] = found
+        return found
+
+
+def _alike(one: Candidate) -> Hashable:
+    """What the answer for a node depends on, apart from the other nodes."""
+    node = one.node
+    labels = tuple(label for label in node.labels if label[0] != names.HOSTNAME)
+    shapes = frozenset((id(shape), count) for shape, count in node.running_shapes)
+    return one.pool, one.cost, one.rescheduling, labels, node.taints, node.free, shapes, len(node.pods)
 
 
 def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:
@@ -159,7 +181,7 @@ def one_by_one(
             c.blockers.add(one.name, why, Method.SINGLE_NODE)
             continue
         if why is None:
-            why = c.attempt(Method.SINGLE_NODE, [one])
+            why = c.attempt_one(one)
         if isinstance(why, DisruptionCommand):
             return why, frozenset(examined), ()
         examined.add(one.name)

@@ -52,13 +52,17 @@ class Targets:
         for shape in shapes:
             counts[id(shape)] = counts.get(id(shape), 0) + 1
             by_id[id(shape)] = shape
-        if not all(self._is_loose(shape) for shape in by_id.values()):
+        if not self.are_loose(by_id.values()):
             return None
         return {
             self._nodes[i].name
             for key, shape in by_id.items()
             for i in self.fitting(shape)[: _enough(shape, counts[key])].tolist()
         }
+
+    def are_loose(self, shapes: Iterable[PodShape]) -> bool:
+        """Whether each node alone decides if pods of these shapes may run on it."""
+        return all(self._is_loose(shape) for shape in shapes)
 
     def fitting(self, shape: PodShape) -> NDArray[np.intp]:
         """The nodes that have capacity for one pod of the shape and whose labels and taints allow it."""
@@ -189,7 +193,6 @@ class Targets:
         return self._kinds.setdefault((labels, node.taints), len(self._kinds))
 
     def _is_loose(self, shape: PodShape) -> bool:
-        """Whether each node alone decides if such a pod may run on it."""
         known = self._loose.get(id(shape))
         if known is None:
             known = self._loose[id(shape)] = shape, _is_loose(shape, self._far)
