@@ -189,3 +189,21 @@ def test_disrupted_and_created_nodeclaims_are_counted_by_reason_in_lower_case(re
         )
 
     app_environment.run(program)
+
+
+def test_node_whose_reasons_alternate_has_few_events() -> None:
+    """While nodes start, the pods of a node fit only on these; later on none."""
+
+    async def program(env: AppEnvironment) -> None:
+        await pool(env, kinds=("on-demand",))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        (first,) = [node.metadata.name for node in await env.nodes()]
+        for count in (2, 3, 4, 5):
+            await env.scale("web", count)
+            await env.sleep(120)
+        found = [e for e in await env.events("Unconsolidatable") if e.involved_object.name == first]
+        assert found
+        assert sum(event.count for event in found) <= 2
+
+    app_environment.run(program)

@@ -119,6 +119,7 @@ class Disruption:
             return await self._validate(pending, cluster)
         if self._nothing is not None and self._nothing.holds_for(cluster, self._settings):
             self._cluster_state.reasons.still_decided(self._clock.now_s())
+            self._reporter.still_decided()
             return RequeueAfter(_EVERY_S, "nothing changed since no node was to be disrupted")
         decision = await self._decide(cluster)
         await self._end_overdue_waits(cluster)

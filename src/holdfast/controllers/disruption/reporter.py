@@ -1,6 +1,7 @@
 """Reports decisions of the disruption loop: metrics, and events about nodes that are not disrupted.
 
-A node gets another event only when its reasons change.
+A node gets another event only for a reason that it did not have for a quarter of an hour: while nodes start and stop, its
+reasons alternate.
 """
 
 from typing import Final
@@ -96,6 +97,7 @@ _UNCONSOLIDATABLE: Final = frozenset(
 
 
 _INVALID_ANNOTATION: Final = "invalid"
+_SILENCE_S: Final = 900.0  # Karpenter's; all nodes are simulated again more often
 
 
 class DisruptionReporter:
@@ -107,21 +109,32 @@ class DisruptionReporter:
         )
         self._pools = caches.of(NodePool)
         self._recorder = ports.recorder
-        self._reported: dict[str, tuple[Blocker, ...]] = {}  # by node
+        self._clock = ports.clock
+        self._allowances: tuple[Allowance, ...] = ()
+        # By node: when a method last had a reason of this kind.
+        self._reported: dict[str, dict[tuple[Method | None, str], float]] = {}
 
     def decided(self, decision: Decision, duration_s: float) -> None:
         command = decision.command
         about = _about(command) if command is not None else {"reason": "", "consolidation_type": ""}
         self._recorder.observe(EVALUATION, about, duration_s)
         self._measure(decision)
-        for one in decision.allowances:
+        self._allowances = decision.allowances
+        self.still_decided()
+        now_s, before, self._reported = self._clock.monotonic_s(), self._reported, {}
+        for one in decision.undisrupted:
+            reported = self._reported[one.node] = before.get(one.node, {})
+            for blocker in filter(_is_reported, one.blockers):
+                key = blocker.method, blocker.reason.code
+                if now_s >= reported.get(key, -_SILENCE_S) + _SILENCE_S:
+                    self._report(one.node, blocker)
+                reported[key] = now_s
+
+    def still_decided(self) -> None:
+        """Repeats what is reported as long as it is so: budgets that allow no disruption, invalid annotations."""
+        for one in self._allowances:
             self._allowance(one)
         self._report_invalid_annotations()
-        found = {one.node: tuple(filter(_is_reported, one.blockers)) for one in decision.undisrupted}
-        for node, blockers in found.items():
-            if blockers != self._reported.get(node, ()):
-                self._report(node, blockers)
-        self._reported = {node: blockers for node, blockers in found.items() if blockers}
 
     def _measure(self, decision: Decision) -> None:
         for reason in DisruptionReason:  # a method that was not reached keeps its last number
@@ -187,17 +200,16 @@ class DisruptionReporter:
             text = f"No allowed disruptions for disruption reason {one.reason} due to blocking budget"
             self._recorder.event(pool, "DisruptionBlocked", text)
 
-    def _report(self, name: str, blockers: tuple[Blocker, ...]) -> None:
+    def _report(self, name: str, blocker: Blocker) -> None:
         node = self._nodes.get(("", name))
         if node is None:
             return
-        for blocker in blockers:
-            about: list[Object | None] = [node]
-            if blocker.reason.code is BlockedCode.BREAKER:
-                about += self._claims.get(node.spec.provider_id)
-                about.append(self._pools.get(("", blocker.reason.subject)))
-            for obj in filter(None, about):
-                self._recorder.event(obj, _event(blocker), blocker.reason.text)
+        about: list[Object | None] = [node]
+        if blocker.reason.code is BlockedCode.BREAKER:
+            about += self._claims.get(node.spec.provider_id)
+            about.append(self._pools.get(("", blocker.reason.subject)))
+        for obj in filter(None, about):
+            self._recorder.event(obj, _event(blocker), blocker.reason.text)
 
 
 def _is_reported(blocker: Blocker) -> bool:
