@@ -382,6 +382,8 @@ def test_nodes_that_differ_in_their_names_get_the_same_answer(
     answers = [consolidation_pass(cluster).attempt(Method.SINGLE_NODE, [one]) for one in alike]
     remembered = [c.attempt_one(one) for one in alike]
     assert list(map(is_command, answers)) == list(map(is_command, remembered))
+    filtered = [consolidation_pass(cluster).filter.why_not([one]) for one in alike]
+    assert [c.filter.why_not([one]) for one in alike] == filtered
 
 
 def is_command(answer: DisruptionCommand | Reason) -> bool:

@@ -6,7 +6,7 @@ label keys of the cloud are part of the snapshot.
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -106,6 +106,14 @@ class NodeView:
         shapes = {id(pod.shape): pod.shape for pod in self.pods}
         counts = Counter(id(pod.shape) for pod in self.pods if not pod.terminating)
         return tuple((shapes[key], count) for key, count in counts.items())
+
+    @functools.cached_property
+    def alike(self) -> Hashable:
+        """Equal for nodes that differ only in their names and those of their pods."""
+        labels = tuple(label for label in self.labels if label[0] != names.HOSTNAME)
+        shapes = frozenset((id(shape), count) for shape, count in self.running_shapes)
+        movers = frozenset((id(shape), count) for shape, count in self.reschedulable_shapes)
+        return labels, self.taints, self.free, shapes, movers, len(self.pods), self.initialized
 
     @functools.cached_property
     def reschedulable_shapes(self) -> tuple[tuple[PodShape, int], ...]:

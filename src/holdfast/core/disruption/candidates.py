@@ -4,7 +4,7 @@ As in Karpenter, a candidate is initialized, and not deleting, nominated or anno
 on it may be evicted (D-4 to D-6).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast import names
@@ -46,6 +46,11 @@ class Candidate:
     @property
     def is_reserved(self) -> bool:
         return self.labels.get(names.CAPACITY_TYPE) == names.RESERVED
+
+    @property
+    def alike(self) -> Hashable:
+        """Equal for candidates that differ only in their names and those of their pods."""
+        return self.pool, self.cost, self.rescheduling, self.node.alike
 
     @property
     def order(self) -> tuple[int, int, str]:

@@ -90,7 +90,7 @@ class ConsolidationPass:
 
     def attempt_one(self, one: Candidate) -> DisruptionCommand | Reason:
         """Nodes that differ in their names alone get the same answer: only the first of them is simulated."""
-        alike = _alike(one) if self.simulator.targets.are_loose(one.node.shapes) else None
+        alike = one.alike if self.simulator.targets.are_loose(one.node.shapes) else None
         known = self._refused.get(alike) if alike is not None else None
         if known is not None:
             return known
@@ -98,14 +98,6 @@ class ConsolidationPass:
         if alike is not None and isinstance(found, Reason) and found.code in _NAMELESS:
             self._refused[alike] = found
         return found
-
-
-def _alike(one: Candidate) -> Hashable:
-    """What the answer for a node depends on, apart from the other nodes."""
-    node = one.node
-    labels = tuple(label for label in node.labels if label[0] != names.HOSTNAME)
-    shapes = frozenset((id(shape), count) for shape, count in node.running_shapes)
-    return one.pool, one.cost, one.rescheduling, labels, node.taints, node.free, shapes, len(node.pods)
 
 
 def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:

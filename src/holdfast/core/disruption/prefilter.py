@@ -4,7 +4,7 @@ Most nodes have a pod that fits on no other node and on no cheaper instance. A n
 save anything. The planner simulates the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -80,6 +80,7 @@ class Prefilter:
         self._targets = targets
         self._settings = settings
         self._known: dict[tuple[Resources, int], bool] = {}
+        self._answers: dict[Hashable, PodShape | None] = {}
 
     # Computed for the first node: in most passes nothing has changed, and no node is examined.
 
@@ -93,21 +94,27 @@ class Prefilter:
 
     def why_not(self, found: Sequence[Candidate]) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
-        cost = sum((one.cost for one in found), FREE)
+        shape = self._of_one(found[0]) if len(found) == 1 else self._of_all(found)
+        if shape is None:
+            return None
+        pods = (pod for one in found for pod in one.node.pods if pod.reschedulable and pod.shape is shape)
+        return self._reason(next(pods))
+
+    def _of_one(self, one: Candidate) -> PodShape | None:
+        """The shape of a pod without a place. Nodes that differ only in their names have the same answer."""
+        if one.alike not in self._answers:
+            self._answers[one.alike] = self._of_all([one]) or self._left_over(one)
+        return self._answers[one.alike]
+
+    def _of_all(self, found: Sequence[Candidate]) -> PodShape | None:
         least = self._targets.without_place([one.node for one in found])
-        if least and not self._is_placed_cheaper(cost, least):
-            shape = least[0][0]
-            return self._reason(
-                next(
-                    pod for one in found for pod in one.node.pods if pod.shape is shape and pod.reschedulable
-                )
-            )
-        if len(found) > 1:
-            return None
-        bound = self._targets.left_over(found[0].node)  # slower, and leaves out more
-        if not bound or self._is_placed_cheaper(cost, [(pod.shape, 1) for pod in bound]):
-            return None
-        return self._reason(bound[0])
+        cost = sum((one.cost for one in found), FREE)
+        return least[0][0] if least and not self._is_placed_cheaper(cost, least) else None
+
+    def _left_over(self, one: Candidate) -> PodShape | None:
+        """Slower, and leaves out more."""
+        bound = [(pod.shape, 1) for pod in self._targets.left_over(one.node)]
+        return bound[0][0] if bound and not self._is_placed_cheaper(one.cost, bound) else None
 
     def _reason(self, pod: PodView) -> Reason:
         if self._targets.fits_on_starting_node(pod.shape):
