@@ -299,3 +299,42 @@ def test_counts_are_read_at_a_bounded_rate_while_nodes_are_launched_next_to_a_fu
         assert env.asked(DESCRIBE) - asked <= 6
 
     app_environment.run(program)
+
+
+@pytest.mark.parametrize("kinds", [("reserved", "on-demand"), ("reserved",)])
+def test_slot_that_another_account_released_after_a_launch_is_used(kinds: tuple[str, ...]) -> None:
+    """The count may not include the launch, so the free slot could be that of the launched instance."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=2, elsewhere=1)
+        await pool(env, slots, kinds=kinds, consolidate_after="Never")
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        assert env.in_reservation(slots) == 1
+        control.give(env.ec2.region, slots.id, 1)
+        await next_count(env)
+        await env.deploy("more", 1, **ONE_PER_NODE)
+        await env.sleep(20)
+        assert env.in_reservation(slots) == 2
+        assert len(env.all_ec2_instances()) == 2
+
+    app_environment.run(program)
+
+
+def test_doubtful_slot_that_ec2_refuses_costs_seconds() -> None:
+    """EC2's count does not include the launch for a minute."""
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=1)
+        await pool(env, slots, consolidate_after="Never")
+        await env.sleep(180)
+        env.ec2.region.faults.add(faults.Stale(operation=DESCRIBE, lag_s=60))
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        await env.deploy("more", 2, **ONE_PER_NODE)
+        began_s = env.clock.monotonic_s()
+        await env.until(lambda: has_instances(env, 3))
+        assert env.clock.monotonic_s() - began_s <= 15
+        assert env.in_reservation(slots) == 1
+
+    app_environment.run(program)

@@ -21,7 +21,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.controllers import claim_writing
+from holdfast.controllers import claim_writing, recount
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.recount import Recount
 from holdfast.controllers.slot_holds import SlotHolds
@@ -216,9 +216,13 @@ class Provisioner:
         result, decided = await self._plan()
         if await self._recount.finds_slots(decided.plan.claims, result.snapshot):
             result, decided = await self._plan()
+        lag_s = self._settings.ledger_lag_s
+        if recount.is_next_to_doubtful_slots(decided.plan, result.snapshot, lag_s):
+            lag_s = min(lag_s, recount.USUAL_LAG_S)
+            decided = await self._decide(result, lag_s)
         plan = decided.plan
         self._answered((*(pod.uid for pod in result.snapshot.pending), *(one.pod for one in result.rejected)))
-        written = await self._act(plan, result)
+        written = await self._act(plan, result, lag_s)
         self._again_s = None
         left = len(plan.unplaced) + len(result.rejected)
         self._report(decided, result)
@@ -232,7 +236,7 @@ class Provisioner:
 
     async def _plan(self) -> tuple[SnapshotResult, _Decided]:
         result = self._without_delayed(await self._cluster_state.snapshot())
-        return result, await self._decide(result)
+        return result, await self._decide(result, self._settings.ledger_lag_s)
 
     def _without_delayed(self, result: SnapshotResult) -> SnapshotResult:
         """Rejects pods that are bound to none of several nodes that were launched for them: launches for a pod that is
@@ -248,22 +252,23 @@ class Provisioner:
             rejected=(*result.rejected, *(Unplaced(pod.uid, (_not_bound(),)) for pod in found)),
         )
 
-    async def _decide(self, result: SnapshotResult) -> _Decided:
+    async def _decide(self, result: SnapshotResult, lag_s: int) -> _Decided:
         self._began_s = began_s = self._clock.monotonic_s()
         self._planned_pods = len(result.snapshot.pending)
         decide = functools.partial(_decided, catalogs=self._catalogs)
+        settings = dataclasses.replace(self._settings, ledger_lag_s=lag_s)
         try:
             decided = await self._compute.run(
-                decide, SolveRequest(result.snapshot, self._settings, explain_claims=True)
+                decide, SolveRequest(result.snapshot, settings, explain_claims=True)
             )
         finally:
             self._began_s = None
         self._recorder.observe(SOLVE_SECONDS, _NAMED_BY, self._clock.monotonic_s() - began_s)
         return decided
 
-    async def _act(self, plan: Plan, result: SnapshotResult) -> list[PlannedClaim]:
+    async def _act(self, plan: Plan, result: SnapshotResult, lag_s: int) -> list[PlannedClaim]:
         """Creates the NodeClaims in parallel; a failure does not affect the others (P-7). Returns those that were
-        created."""
+        created. `lag_s`: of the ledger that the plan was made with."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         pending = {pod.uid for pod in result.snapshot.pending}
         allowed = [
@@ -275,7 +280,7 @@ class Provisioner:
         for placed in plan.placed:
             self._cluster_state.nominations.nominate(placed.pods, placed.node, ready=placed.node in ready)
         with self._cluster_state.holding(
-            Counter(claim.reservation_id for claim in allowed if claim.reservation_id)
+            Counter(claim.reservation_id for claim in allowed if claim.reservation_id), lag_s
         ) as held:
             writable = tuple(self._with_slots(allowed, held))
             done = await asyncio.gather(*(self._write(claim) for claim in writable))

@@ -206,13 +206,14 @@ class ClusterState:
         return self._supplied.of_class
 
     @contextlib.contextmanager
-    def holding(self, wanted: Counter[str]) -> Iterator[Counter[str]]:
+    def holding(self, wanted: Counter[str], lag_s: int | None = None) -> Iterator[Counter[str]]:
         """Yields how many of the wanted slots are free now, by reservation, and holds them while the caller writes the
         NodeClaims. Provisioning and disruption plan at the same time, so a slot that is free in one's snapshot may
-        already be held by the other."""
+        already be held by the other. `lag_s`: of the ledger that the plan was made with, if that differs."""
+        lag_s = self._ledger_lag_s if lag_s is None else lag_s
         bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
-        found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), self._ledger_lag_s)
+        found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), lag_s)
         granted = Counter(
             {id_: min(wanted[id_], max(0, entry.free - self._held[id_])) for id_, entry in found.items()}
         )
