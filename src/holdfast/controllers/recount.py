@@ -28,7 +28,7 @@ from holdfast.state.cluster.cluster_state import ClusterState
 _MAX_AGE_S: Final = 5.0  # so there are at most twelve reads a minute
 _WAIT_S: Final = 3.0  # a plan waits no longer for the counts
 _PAUSE_S: Final = 60.0  # no plan waits again so soon after counts that did not arrive in time
-USUAL_LAG_S: Final = 15  # after which counts nearly always include a launch
+USUAL_LAG_S: Final = 15  # after which counts are expected to include a launch; a guess
 _FULL: Final = (ReasonCode.FULL, ReasonCode.HELD, ReasonCode.WAITS_FOR_SLOT)
 
 

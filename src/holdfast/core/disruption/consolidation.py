@@ -88,6 +88,12 @@ class ConsolidationPass:
             return self.balance.why_not(found, command) or command
         return command
 
+    def attempt_some(self, found: Sequence[Candidate], share: int) -> DisruptionCommand | Reason | None:
+        """None: the pass has used up this share of its simulations, one n-th of them."""
+        if self.simulator.is_spent(share):
+            return None
+        return self.filter.why_not(found) or self.attempt(Method.MULTI_NODE, found)
+
     def attempt_one(self, one: Candidate) -> DisruptionCommand | Reason:
         """Nodes that differ in their names alone get the same answer: only the first of them is simulated."""
         alike = one.alike if self.simulator.targets.are_loose(one.node.shapes) else None
@@ -104,9 +110,7 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
     """Multi-node consolidation: into free slots, onto one cheaper node, or onto existing nodes."""
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
-        if c.simulator.is_spent(2):
-            return None  # half of the simulations of a pass are left for single nodes
-        return c.filter.why_not(chosen) or c.attempt(Method.MULTI_NODE, chosen)
+        return c.attempt_some(chosen, share=2)  # half of the simulations are left for single nodes
 
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
     into_slots = [one for one in some if one.cost.paid_nano]

@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.core.disruption import consolidation, emptiness
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.candidates import Candidate
-from holdfast.core.disruption.commands import DisruptionCommand, Method
+from holdfast.core.disruption.commands import DisruptionCommand
 from holdfast.core.disruption.consolidation import ConsolidationPass
 from holdfast.model.reasons import BlockedCode, Reason
 
@@ -30,7 +30,7 @@ def reused(c: ConsolidationPass, allowances: Mapping[str, Allowance]) -> frozens
         return empty
 
     def attempt(chosen: Sequence[Candidate]) -> DisruptionCommand | Reason | None:
-        return None if c.simulator.is_spent(_SHARE) else c.attempt(Method.MULTI_NODE, chosen)
+        return c.attempt_some(chosen, _SHARE)
 
     movable = [
         one
