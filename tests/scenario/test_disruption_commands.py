@@ -291,6 +291,46 @@ def test_command_does_not_use_a_slot_that_provisioning_took_meanwhile() -> None:
     app_environment.run(program)
 
 
+def test_command_that_could_not_be_started_delays_no_later_one() -> None:
+    """Consolidation does not evict a pod twice within ten minutes. A pod that was created after a command was abandoned
+    is not one that consolidation evicted."""
+
+    async def program(env: AppEnvironment) -> None:
+        slot = env.reserve(total=1, elsewhere=1)
+        await pool(env, slot)
+        await env.deploy("web", 1, **ONE_PER_NODE)
+        await env.until_running(1)
+        (before,) = await env.pods()
+        refused: list[Request] = []
+
+        def is_first_taint(request: Request) -> bool:
+            if refused or not _taints_a_node(request) or names.DISRUPTED_TAINT.encode() not in request.body:
+                return False
+            refused.append(request)
+            return True
+
+        env.line.add(api_faults.Refuse("NotFound"), is_first_taint)
+        control.give(env.ec2.region, slot.id, 1)
+
+        async def is_abandoned() -> bool:
+            return bool(refused)
+
+        await env.until(is_abandoned, within_s=300)
+        control.take(env.ec2.region, slot.id, 1)
+        await env.kube.delete(before)
+        await env.sleep(120)
+        await env.until_running(1)
+        assert env.in_reservation(slot) == 0
+        control.give(env.ec2.region, slot.id, 1)
+
+        async def moved() -> bool:
+            return env.in_reservation(slot) == 1
+
+        await env.until(moved, within_s=300)
+
+    app_environment.run(program)
+
+
 @pytest.mark.fact("W-9")
 def test_a_slot_is_held_for_one_claim_at_a_time_while_claims_are_written() -> None:
     async def program(env: AppEnvironment) -> None:

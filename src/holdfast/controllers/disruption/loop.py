@@ -189,8 +189,9 @@ class Disruption:
         if isinstance(found, DisruptionCommand) and await self._finds_slots(found, cluster):
             found = Invalid("scheduling", _SLOT_FREE)
         if isinstance(found, DisruptionCommand):
-            return await self._start(found, cluster)
-        self._rejected(pending, found)
+            return await self._start(found, cluster, pending)
+        self._forget_moves(pending)
+        self._reporter.rejected(pending.command, found)
         return RequeueAfter(_AGAIN_S, f"the command is not valid any more: {found.why}")
 
     async def _finds_slots(self, command: DisruptionCommand, cluster: DisruptionInput) -> bool:
@@ -198,16 +199,20 @@ class Disruption:
         planned = [one.claim for one in command.replacements]
         return await self._recount.finds_slots(planned, cluster.snapshot)
 
-    def _rejected(self, pending: _Pending, why: Invalid) -> None:
+    def _forget_moves(self, pending: _Pending) -> None:
         """The cool-down of pods does not count a command that was not executed."""
         self._cache = dataclasses.replace(self._cache, moves=pending.moves_before)
-        self._reporter.rejected(pending.command, why)
 
     # --- Act ------------------------------------------------------------------------------------------
 
-    async def _start(self, command: DisruptionCommand, cluster: DisruptionInput) -> RequeueAfter:
+    async def _start(
+        self, command: DisruptionCommand, cluster: DisruptionInput, pending: _Pending | None = None
+    ) -> RequeueAfter:
+        """`pending`: what was validated; None: the command needs no validation."""
         claims = self._claims_of(command, cluster)
         if len(claims) < len(command.candidates) and command.action is not Action.DELETE:
+            if pending is not None:
+                self._forget_moves(pending)
             return RequeueAfter(_AGAIN_S, "a candidate was deleted")
         try:
             await self._check_pods(claims, cluster)
@@ -217,6 +222,8 @@ class Disruption:
                 await self._queue.start(command, claims)
         except (errors.Terminal, errors.NotReady, errors.NotFound, errors.Conflict) as error:
             self._log.info("abandoning disruption attempt", error=str(error), command=command.why)
+            if pending is not None:
+                self._forget_moves(pending)
             return RequeueAfter(_EVERY_S, f"the command was not started: {error}")
         self._reporter.started(command, claims)
         self._report_started(command, claims)
