@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast import errors, ports
 from holdfast.sim.aws import eks, events, faults, pricing, ssm, sts, waiting
-from holdfast.sim.aws.endpoint import Endpoint
+from holdfast.sim.aws.endpoint import LOG_MAX, Endpoint
 from holdfast.sim.aws.iam import Iam
 from holdfast.sim.aws.service import Service
 from holdfast.sim.aws.sqs import Sqs
@@ -47,6 +47,7 @@ class Cloud:
         ids: ports.Ids,
         state_file: Path | None = None,
         wire_faults: faults.Faults | None = None,
+        log_max: int = LOG_MAX,
     ) -> None:
         self.about = about
         self._clock = clock
@@ -70,6 +71,7 @@ class Cloud:
             faults=wire_faults,
             account=about.account,
             accounts={access_key(account): account for account in about.accounts},
+            log_max=log_max,
         )
         if state_file is not None and state_file.exists():
             self._load(state_file)

@@ -38,6 +38,9 @@ from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 
 _UNLIMITED: Final = ClientSettings(per_second=1e6, burst=1_000_000)
+# A simulation of weeks must not need more memory than one of a day: a change takes 4 KB, a call 1 KB.
+_CHANGES_KEPT: Final = 2_000  # of each resource, for watches, which are all in this process
+_CALLS_KEPT: Final = 1_000  # nothing reads them but a debugger
 _EVICTION: Final = "/eviction"
 
 
@@ -93,12 +96,12 @@ async def running(
 ) -> AsyncIterator[VirtualCluster]:
     """The cluster with the CRDs and without any other object. The program starts with `start`."""
     clock = VirtualClock(datetime.fromtimestamp(begins_s, UTC))
-    server = ApiServer(clock=clock, ids=SeededIds(f"server {seed}"))
+    server = ApiServer(clock=clock, ids=SeededIds(f"server {seed}"), window=_CHANGES_KEPT)
     transport, counts = InProcess(server), Counts()
     ids = SeededIds(f"cluster {seed}")
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_UNLIMITED)
     await sandbox.install(crds.all_crds(), transport, clock)
-    cloud = Cloud(setup, clock=clock, ids=SeededIds(f"aws {seed}"))
+    cloud = Cloud(setup, clock=clock, ids=SeededIds(f"aws {seed}"), log_max=_CALLS_KEPT)
     joined = Joined(name=setup.cluster, endpoint=setup.kube_endpoint, ca_bundle=setup.certificate_authority)
     cluster = Cluster(api=kube, cloud=cloud.ec2, clock=clock, ids=ids, timings=timings, joined=joined)
     clients = Clients(setup.region, lambda: _session(cloud.endpoint, access_key(setup.account)))

@@ -49,13 +49,14 @@ class Endpoint:
         faults: Faults | None = None,
         account: str = ACCOUNT_ID,
         accounts: Mapping[str, str] | None = None,
+        log_max: int = LOG_MAX,
     ) -> None:
         self.services = services  # by the name in signatures, which is also botocore's
         self.clock = clock
         self.faults: Faults = faults or NoFaults()
         self.guard: Guard | None = None  # None: every caller may make every call
         self.broken: AssertionError | WrongShape | None = None  # the first bug of the simulator itself
-        self.log: deque[Call] = deque(maxlen=LOG_MAX)
+        self.log: deque[Call] = deque(maxlen=log_max)
         self.counts: Counter[tuple[str, str, str | None]] = Counter()  # service, operation, error
         self._account = account
         self._accounts = dict(accounts or {})  # by access key; other keys belong to `account`

@@ -124,7 +124,8 @@ class Bucket:
     def changed(self) -> "asyncio.Future[None]":
         """A future that is done at the next change. Call it before any await, or a change is missed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        # Watches of a resource that never changes time out and wait again: their old futures are done.
+        self._waiting = [*(one for one in self._waiting if not one.done()), future]
         return future
 
     def _wake(self) -> None:
