@@ -38,7 +38,7 @@ from holdfast.sim.ids import SeededIds
 from holdfast.sim.time import VirtualClock
 
 _UNLIMITED: Final = ClientSettings(per_second=1e6, burst=1_000_000)
-# A simulation of weeks must not need more memory than one of a day: a change takes 4 KB, a call 1 KB.
+# A simulation of weeks must not need more memory than one of a day. A change takes about 4 KB.
 _CHANGES_KEPT: Final = 2_000  # of each resource, for watches, which are all in this process
 _CALLS_KEPT: Final = 1_000  # nothing reads them but a debugger
 _EVICTION: Final = "/eviction"
