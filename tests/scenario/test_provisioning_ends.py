@@ -313,6 +313,7 @@ def test_node_with_much_less_memory_than_its_nodeclaim_fails_the_consistency_che
 ) -> None:
     async def program(env: AppEnvironment) -> None:
         claim = await running(env)
+        await env.sleep(1000)  # several reconciles in which nothing changed
         (node,) = await env.nodes()
         await env.kube.patch(node, {"status": {"capacity": {"memory": memory}}}, status=True)
         await env.sleep(2)

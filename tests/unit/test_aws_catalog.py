@@ -108,7 +108,9 @@ def test_windows_offerings_have_the_linux_price() -> None:
 def test_instance_type_is_rebuilt_only_if_its_inputs_change() -> None:
     cache, types = BuiltTypes(), (real("m5.large"), real("c5.large"))
     both_reservations = reservation(), reservation("cr-c", instance_type="c5.large")
-    all_built: list[InstanceType] = []  # keeps them, since Python gives the id of a freed object to another one
+    all_built: list[
+        InstanceType
+    ] = []  # keeps them, since Python gives the id of a freed object to another one
 
     def build(
         *reservations: CapacityReservation, node_class: EC2NodeClass | None = None, **fields: Any

@@ -6,7 +6,8 @@ import msgspec
 
 from builders import ec2nodeclass
 from holdfast.api.ec2nodeclass import EC2NodeClass
-from holdfast.api.reservation_slots import NodeClassSlots, PoolReservation, differ_only_in_slots
+from holdfast.api.ec2nodeclass.status import Subnet
+from holdfast.api.reservation_slots import NodeClassSlots, PoolReservation, differ_only_in_counts
 from holdfast.core.reservations.ledger import Entry
 from holdfast.state.conversion import times
 from holdfast.state.conversion.slot_status import SlotReport
@@ -91,14 +92,18 @@ def test_only_a_change_of_slots_alone_is_ignored() -> None:
         )
 
     before = ec2nodeclass()
-    assert differ_only_in_slots(before, changed(before, "2", reservation_slots=SLOTS))
-    assert not differ_only_in_slots(before, changed(before, "2", instance_profile="p"))
+    assert differ_only_in_counts(before, changed(before, "2", reservation_slots=SLOTS))
+    assert not differ_only_in_counts(before, changed(before, "2", instance_profile="p"))
     both = changed(before, "2", reservation_slots=SLOTS, instance_profile="p")
-    assert not differ_only_in_slots(before, both)
+    assert not differ_only_in_counts(before, both)
+    subnets = Subnet(id="subnet-1", zone="a"), Subnet(id="subnet-2", zone="b")
+    ordered = changed(before, "2", subnets=subnets)
+    assert differ_only_in_counts(ordered, changed(before, "3", subnets=subnets[::-1]))
+    assert not differ_only_in_counts(ordered, changed(before, "3", subnets=subnets[:1]))
     labelled = msgspec.structs.replace(
         before, metadata=msgspec.structs.replace(before.metadata, labels={"a": "b"})
     )
-    assert not differ_only_in_slots(before, labelled)
+    assert not differ_only_in_counts(before, labelled)
 
 
 def test_a_reservation_that_is_drained_has_no_free_slot_and_idle_ones() -> None:

@@ -1,7 +1,7 @@
 """What the status of a node class and of a NodePool shows of the slots of their reservations.
 
 The fields are for users: no controller reads them, and one controller writes them every 15 s at most. So a change of
-these fields alone triggers no reconcile (`differ_only_in_slots`).
+these fields alone triggers no reconcile (`differ_only_in_counts`).
 """
 
 from datetime import datetime
@@ -81,12 +81,15 @@ class NodePoolSlots(Wire, frozen=True, kw_only=True):
     more: Annotated[int, about(_MORE, minimum=0, format="int32")] = 0
 
 
-def differ_only_in_slots(before: Object, after: Object) -> bool:
-    """Whether a change is one of the slots alone. The class of every node of a cluster changes so every few seconds."""
-    return _without_slots(before) == _without_slots(after)
+def differ_only_in_counts(before: Object, after: Object) -> bool:
+    """Whether a change is one of the slots and of the order of the subnets alone, which is by free addresses. The class
+    of every node of a cluster changes so every few seconds."""
+    return _without_counts(before) == _without_counts(after)
 
 
-def _without_slots(obj: Object) -> Object:
+def _without_counts(obj: Object) -> Object:
     metadata = msgspec.structs.replace(obj.metadata, resource_version="")
     status = msgspec.structs.replace(obj.status, reservation_slots=None)  # type: ignore[attr-defined]
+    if subnets := getattr(status, "subnets", ()):
+        status = msgspec.structs.replace(status, subnets=tuple(sorted(subnets, key=lambda one: one.id)))
     return msgspec.structs.replace(obj, metadata=metadata, status=status)

@@ -34,6 +34,7 @@ from holdfast.controllers.metrics.exporters import Exporters
 from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import termination as claim_termination
+from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -408,6 +409,7 @@ class App:
         ports, caches = self.ports, self.caches
         nodes = caches.of(Node).index(indexes.by_provider_id)
         launching = LaunchBatcher(ports=ports, caches=caches)
+        class_versions = ClassVersions()
         return Lifecycle(
             cluster_state=self.cluster_state,
             caches=caches,
@@ -421,9 +423,15 @@ class App:
                 Liveness(ports.clock),
                 MissingNode(nodes=nodes, ports=ports),
                 Expiration(),
-                claim_disruption.Disruption(cluster_state=self.cluster_state, caches=caches, ports=ports),
+                claim_disruption.Disruption(
+                    cluster_state=self.cluster_state,
+                    caches=caches,
+                    ports=ports,
+                    class_versions=class_versions,
+                ),
             ),
             termination=claim_termination.Termination(nodes=nodes, ports=ports),
+            class_versions=class_versions,
             trigger=planning.trigger,
         )
 

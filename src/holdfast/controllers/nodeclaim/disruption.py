@@ -15,6 +15,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim import pool_drift
+from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.pool_drift import PoolDrift
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
@@ -35,8 +36,11 @@ class _Looked:
 
 
 class Disruption:
-    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+    def __init__(
+        self, *, cluster_state: ClusterState, caches: Caches, ports: Ports, class_versions: ClassVersions
+    ) -> None:
         self._cluster_state = cluster_state
+        self._class_versions = class_versions
         self._claims = caches.of(NodeClaim)
         self._pools = caches.of(NodePool)
         self._cloud = ports.cloud
@@ -64,7 +68,7 @@ class Disruption:
             return _AGAIN_S
         now_s = self._clock.monotonic_s()
         looked = self._looked.get(claim.metadata.uid)
-        stamp = (*pool_drift.fields(claim, pool), node_class.metadata.resource_version)
+        stamp = (*pool_drift.fields(claim, pool), *self._class_versions.of(node_class))
         if looked is None or looked.stamp != stamp or now_s >= looked.at_s + _AGAIN_S:
             try:
                 looked = _Looked(now_s, stamp, await self._reason(claim, pool, node_class))

@@ -24,6 +24,7 @@ from holdfast.state.conversion import claims
 from holdfast.state.conversion import nodes as node_states
 
 _LONG_S: Final = 15.0
+_REPORTED_AGAIN_S: Final = 600.0  # as in Karpenter
 FAILED: Final = "ConsistencyCheckFailed"
 _ENOUGH: Final = (9, 10)
 
@@ -80,16 +81,17 @@ class Consistency:
         self._nodes = nodes  # by provider id
         self._recorder = ports.recorder
 
-    async def run(self, draft: Draft) -> None:
+    async def run(self, draft: Draft) -> RequeueAfter | None:
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
         if node is None or not draft.conditions.holds(claim_conditions.INITIALIZED):
-            return
+            return None
         short = too_little(node, draft)
         if short is None:
             draft.conditions.put(claim_conditions.CONSISTENT, conditions.TRUE)
-            return
+            return None
         self._recorder.event(draft.claim, "FailedConsistencyCheck", short, warning=True)
         draft.conditions.put(claim_conditions.CONSISTENT, conditions.FALSE, FAILED, short)
+        return RequeueAfter(_REPORTED_AGAIN_S, "next report of what the node lacks")
 
 
 def too_little(node: Node, draft: Draft) -> str | None:

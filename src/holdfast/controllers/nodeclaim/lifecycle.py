@@ -1,23 +1,28 @@
 """nodeclaim.lifecycle: runs the sub-reconcilers of a NodeClaim in order, and writes one patch at the end.
 
-One key for each claim; a change of the claim, its node, its pool or its class triggers it. A sub-reconciler that fails
-does not stop the others (NC-2). Every transition is in the table of `core.lifecycle`. A claim that is deleted because
+One key for each claim; a change of the claim, its node, its pool or its class triggers it. Once a claim is initialized, a
+sub-reconciler that waits for no time runs again only after such a change. A sub-reconciler that fails does not stop the
+others (NC-2). Every transition is in the table of `core.lifecycle`. A claim that is deleted because
 it could not be launched triggers provisioning at once, so its pods are planned again in the same second.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from holdfast import errors, names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
-from holdfast.api.reservation_slots import differ_only_in_slots
+from holdfast.api.reservation_slots import differ_only_in_counts
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.claim_end import ClaimEnd
+from holdfast.controllers.nodeclaim import pool_drift
+from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.subreconciler import Delete, SubReconciler
 from holdfast.controllers.nodeclaim.termination import Termination
+from holdfast.core.lifecycle.states import State
 from holdfast.model.decisions import DecisionType
 from holdfast.ports import Ports
 from holdfast.runtime import indexes, unreadable
@@ -28,6 +33,14 @@ from holdfast.state.cluster.cluster_state import ClusterState
 
 _UNREADABLE_S: Final = 60.0  # a version that can be decoded triggers a reconcile earlier
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The last reconcile of an initialized claim."""
+
+    inputs: tuple[Any, ...]
+    without_wait: frozenset[SubReconciler]  # these wait for another change
 
 
 class Lifecycle:
@@ -41,6 +54,7 @@ class Lifecycle:
         ports: Ports,
         sub_reconcilers: Sequence[SubReconciler],
         termination: Termination,
+        class_versions: ClassVersions,
         trigger: Callable[[], None],
     ) -> None:
         self._cluster_state = cluster_state
@@ -59,7 +73,9 @@ class Lifecycle:
         self._claim_end = ClaimEnd(kube=ports.kube, clock=ports.clock, recorder=ports.recorder)
         self._sub_reconcilers = sub_reconcilers
         self._termination = termination
+        self._class_versions = class_versions
         self._trigger = trigger
+        self._done: dict[Key, _Done] = {}
 
     def watch(self, controller: Controller) -> None:
         controller.watch(self._claims, lambda claim: (key_of(claim),))
@@ -67,13 +83,13 @@ class Lifecycle:
         controller.watch(
             self._classes,
             lambda one: map(key_of, self._of_class.get(one.metadata.name)),
-            unless=differ_only_in_slots,
+            unless=differ_only_in_counts,
         )
 
         def pool_changed(before: NodePool | None, after: NodePool | None) -> None:
             pool = after or before
             assert pool is not None, "something changed"
-            if before is None or after is None or _content(before) != _content(after):
+            if before is None or after is None or pool_drift.of_pool(before) != pool_drift.of_pool(after):
                 for claim in self._of_pool.get(pool.metadata.name):
                     controller.add(key_of(claim))
 
@@ -84,6 +100,8 @@ class Lifecycle:
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            self._done.pop(key, None)
         if claim is None or not self._cluster_state.is_ours(claim.spec.node_class_ref):
             return Done()
         hidden = self._unreadable(key, claim)
@@ -93,8 +111,13 @@ class Lifecycle:
             return await self._termination.finalize(claim)
         draft = Draft(await self._held(claim), self._clock.now_s())
         before = draft.state
-        end, waits, failed = await self._run(draft)
+        inputs = self._inputs(claim)
+        known = self._done.get(key)
+        skipped = known.without_wait if known is not None and known.inputs == inputs else frozenset()
+        end, waits, failed, without_wait = await self._run(draft, skipped)
         wrote = await draft.write(self._kube)
+        if draft.state is State.INITIALIZED and failed is None:
+            self._done[key] = _Done(inputs, skipped | without_wait)
         if end is not None:
             await self._end(draft, end)
             return Done(f"deleted: {end.reason}")
@@ -114,12 +137,30 @@ class Lifecycle:
             return ""
         return "its Node cannot be read" if unreadable.may_be_node_of(self._nodes, provider_id) else ""
 
+    def _inputs(self, claim: NodeClaim) -> tuple[Any, ...]:
+        """What a sub-reconciler of an initialized claim depends on, apart from the time and the cloud."""
+        pool = self._pools.get(("", claim.metadata.labels.get(names.NODEPOOL, "")))
+        node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
+        return (
+            claim.metadata.uid,
+            claim.metadata.resource_version,
+            () if pool is None else pool_drift.of_pool(pool),
+            () if node_class is None else self._class_versions.of(node_class),
+            [
+                (node.metadata.uid, node.metadata.labels, node.spec.taints, node.status.capacity)
+                for node in self._nodes_by_provider_id.get(claim.status.provider_id or "")
+            ],
+        )
+
     async def _run(
-        self, draft: Draft
-    ) -> tuple[Delete | None, list[RequeueAfter], errors.HoldfastError | None]:
+        self, draft: Draft, skipped: frozenset[SubReconciler]
+    ) -> tuple[Delete | None, list[RequeueAfter], errors.HoldfastError | None, frozenset[SubReconciler]]:
         waits: list[RequeueAfter] = []
         failed: errors.HoldfastError | None = None
+        without_wait: set[SubReconciler] = set()
         for sub_reconciler in self._sub_reconcilers:
+            if sub_reconciler in skipped:
+                continue
             try:
                 verdict = await sub_reconciler.run(draft)
             except errors.HoldfastError as error:
@@ -128,10 +169,12 @@ class Lifecycle:
             draft.moved()
             match verdict:
                 case Delete():
-                    return verdict, waits, failed
+                    return verdict, waits, failed, frozenset()
                 case RequeueAfter():
                     waits.append(verdict)
-        return None, waits, failed
+                case None:
+                    without_wait.add(sub_reconciler)
+        return None, waits, failed, frozenset(without_wait)
 
     async def _held(self, claim: NodeClaim) -> NodeClaim:
         """Adds the finalizer before the launch, so that a deletion waits for termination (NC-1)."""
@@ -154,9 +197,3 @@ class Lifecycle:
         await self._claim_end.end(claim, end.reason, why=end.message)
         if end.reason in _REPLANNED:
             self._trigger()
-
-
-def _content(pool: NodePool) -> tuple[object, ...]:
-    """The fields of a NodePool that its claims depend on. Its status is left out: it changes with each claim and would
-    trigger all others."""
-    return pool.metadata.generation, pool.metadata.annotations

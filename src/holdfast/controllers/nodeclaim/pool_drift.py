@@ -22,6 +22,7 @@ class PoolDrift:
         self._cloud = cloud
         self._compared: dict[str, tuple[tuple[Any, ...], str | None]] = {}  # by uid: inputs and reason
         self._types: dict[str, tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]]] = {}
+        self._offered: dict[tuple[str, str], tuple[InstanceType, tuple[Any, ...]]] = {}  # by class and type
 
     def reason(
         self, claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...], age_s: int
@@ -29,7 +30,8 @@ class PoolDrift:
         """The reason of `core.disruption.drift`. `types`: the instance types of the class of the claim. Raises InvalidInput
         if the NodePool cannot be parsed."""
         own = self._own(claim, types)
-        inputs = (*fields(claim, pool), pool.metadata.uid, own, drift.is_old(age_s))
+        offered = self._offerings(claim, own)
+        inputs = (*fields(claim, pool), offered, drift.is_old(age_s))
         before = self._compared.get(claim.metadata.uid)
         if before is None or before[0] != inputs:
             before = inputs, drift.reason(_subject(claim, pool, own, age_s, self._cloud))
@@ -51,15 +53,32 @@ class PoolDrift:
         found = by_name.get(claim.metadata.labels.get(names.INSTANCE_TYPE, ""))
         return () if found is None else (found,)
 
+    def _offerings(self, claim: NodeClaim, own: tuple[InstanceType, ...]) -> tuple[Any, ...]:
+        """What drift depends on of the offerings of a type. Their prices and counts change often, and are left out."""
+        for type_ in own:
+            key = claim.spec.node_class_ref.name, type_.name
+            known, offered = self._offered.get(key, (None, ()))
+            if known is not type_:
+                found = tuple((one.capacity_type, one.requirements) for one in type_.offerings)
+                offered = offered if found == offered else found  # the same tuple is compared faster
+                self._offered[key] = type_, offered
+            return offered
+        return ()
+
 
 def fields(claim: NodeClaim, pool: NodePool) -> tuple[Any, ...]:
     """Everything of a claim and its NodePool that drift depends on."""
     return (
         claim.metadata.labels,
         claim.metadata.annotations,
-        pool.metadata.generation,
-        pool.metadata.annotations,
+        *of_pool(pool),
     )
+
+
+def of_pool(pool: NodePool) -> tuple[Any, ...]:
+    """Everything of a NodePool that its claims depend on. Its status changes with each claim, and its other annotations
+    with each consolidation."""
+    return pool.metadata.uid, pool.metadata.generation, _hash(pool)
 
 
 def _subject(

@@ -6,7 +6,7 @@ NodeClaims of another autoscaler get our hash when Holdfast takes over, so they 
 from typing import Final
 
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.reservation_slots import differ_only_in_slots
+from holdfast.api.reservation_slots import differ_only_in_counts
 from holdfast.controllers import hash_annotations
 from holdfast.controllers.hash_annotations import HashAnnotations
 from holdfast.ports import Cloud, Kube
@@ -26,7 +26,9 @@ class Hash:
         self._of_class = caches.of(NodeClaim).index(lambda claim: terms.names(claim.spec.node_class_ref))
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._classes, lambda node_class: (key_of(node_class),), unless=differ_only_in_slots)
+        controller.watch(
+            self._classes, lambda node_class: (key_of(node_class),), unless=differ_only_in_counts
+        )
 
     async def reconcile(self, key: Key) -> Done:
         node_class = self._classes.get(key)

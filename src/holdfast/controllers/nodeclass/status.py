@@ -15,7 +15,7 @@ from holdfast.api import conditions, kinds
 from holdfast.api.conditions import Condition
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
-from holdfast.api.reservation_slots import differ_only_in_slots
+from holdfast.api.reservation_slots import differ_only_in_counts
 from holdfast.controllers import status_patch
 from holdfast.controllers.nodeclass.termination import Termination
 from holdfast.core.reservations import boundaries
@@ -43,7 +43,9 @@ class Status:
 
     def watch(self, controller: Controller) -> None:
         """NodeClaims are watched because a deleting class waits for them."""
-        controller.watch(self._classes, lambda node_class: (key_of(node_class),), unless=differ_only_in_slots)
+        controller.watch(
+            self._classes, lambda node_class: (key_of(node_class),), unless=differ_only_in_counts
+        )
         controller.watch(self._claims, self._class_that_ends)
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from holdfast.api.meta import Object
 from holdfast.api.nodepool import NodePool
-from holdfast.api.reservation_slots import differ_only_in_slots
+from holdfast.api.reservation_slots import differ_only_in_counts
 from holdfast.ports import Cloud
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.controller import Controller
@@ -32,7 +32,7 @@ class PoolClasses:
         controller.watch(
             self._classes,
             lambda c: map(key_of, self._of_class.get(c.metadata.name)),
-            unless=differ_only_in_slots,
+            unless=differ_only_in_counts,
         )
 
     def find(self, key: Key) -> Found | None:

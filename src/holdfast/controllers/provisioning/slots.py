@@ -9,7 +9,7 @@ planned again.
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.api.reservation_slots import differ_only_in_slots
+from holdfast.api.reservation_slots import differ_only_in_counts
 from holdfast.model import reservations
 from holdfast.ports import Clock, Cloud, ReservationCounts
 from holdfast.runtime.cache import Caches
@@ -41,7 +41,7 @@ class Slots:
         self._free: dict[str, int] | None = None  # free slots by reservation at the last run
 
     def watch(self, controller: Controller) -> None:
-        controller.watch(self._classes, lambda _: (KEY,), unless=differ_only_in_slots)
+        controller.watch(self._classes, lambda _: (KEY,), unless=differ_only_in_counts)
         controller.add(KEY)
 
     async def reconcile(self, _key: Key) -> RequeueAfter:
