@@ -16,7 +16,7 @@ from holdfast import names
 from holdfast.model import prices, requirements, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.pods import Labels, PodShape, PodView
+from holdfast.model.pods import Labels, PodShape, PodTerm, PodView
 from holdfast.model.requirements import Requirements
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import NOTHING, Resources
@@ -24,6 +24,7 @@ from holdfast.model.selectors import LabelSelector
 from holdfast.model.taints import Taint
 
 _AS_LISTED: Final[Mapping[str, int]] = MappingProxyType({})
+_NOTHING_LEFT: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,21 @@ class NodeView:
         return self.allocatable.subtract(resources.add(*(pod.shape.requests for pod in self.pods)))
 
     @functools.cached_property
+    def capacity_left(self) -> Mapping[str, int]:
+        """What more pods can request, by resource: `free`, or nothing if any amount of it is negative (S-54)."""
+        return self.free.by_name if all(amount >= 0 for _, amount in self.free.amounts) else _NOTHING_LEFT
+
+    @functools.cached_property
+    def planning_order(self) -> tuple[bool, bool, str]:
+        """Plans try initialized nodes first, then reserved ones, which are paid for, then by name."""
+        reserved = self.label_map.get(names.CAPACITY_TYPE) == names.RESERVED
+        return not self.initialized, not reserved, self.name
+
+    @functools.cached_property
+    def pool_and_zone(self) -> tuple[str | None, str]:
+        return self.node_pool, self.label_map.get(names.ZONE, "")
+
+    @functools.cached_property
     def used_by_daemons(self) -> Resources:
         return resources.add(*(pod.shape.requests for pod in self.pods if pod.from_daemon_set))
 
@@ -99,6 +115,11 @@ class NodeView:
     def shapes(self) -> tuple[PodShape, ...]:
         """The different shapes of its pods."""
         return tuple({id(pod.shape): pod.shape for pod in self.pods}.values())
+
+    @functools.cached_property
+    def anti_affinity(self) -> frozenset[PodTerm]:
+        """The required anti-affinity of its pods."""
+        return frozenset(term for shape in self.shapes for term in shape.anti_affinity)
 
     @functools.cached_property
     def running_shapes(self) -> tuple[tuple[PodShape, int], ...]:

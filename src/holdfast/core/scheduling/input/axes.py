@@ -11,15 +11,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.model.resources import Resources
-
 PLENTY: Final = 2**62  # an unlimited amount
 MOST: Final = PLENTY - 1  # the largest capacity; a request of PLENTY or more fits nowhere
 
 
 def bounded(amounts: Iterable[int]) -> list[int]:
     """Capacities, bounded so that arrays can hold them."""
-    return [max(-MOST, min(MOST, amount)) for amount in amounts]
+    found = list(amounts)
+    if not found or (max(found) <= MOST and min(found) >= -MOST):  # nearly always
+        return found
+    return [max(-MOST, min(MOST, amount)) for amount in found]
 
 
 def bounded_requests(amounts: Sequence[int]) -> Sequence[int]:
@@ -52,11 +53,6 @@ class ResourceAxis:
     @property
     def size(self) -> int:
         return len(self.names) + len(self.drivers)
-
-    def row(self, resources: Resources, volumes: Mapping[str, int]) -> list[int]:
-        """The amount of each; a driver that `volumes` does not name is not limited."""
-        attachable = (volumes.get(driver, PLENTY) for driver in self.drivers)
-        return bounded((*(resources[name] for name in self.names), *attachable))
 
 
 @dataclass(frozen=True)

@@ -91,12 +91,7 @@ class Constraints:
         """Adds the groups of pods with required anti-affinity, pending or running: it also blocks the pods that it selects
         (S-82)."""
         owners = {term for shape in shapes for term in shape.anti_affinity}
-        owners |= {
-            term
-            for node in (*self._nodes, *self._deleting_nodes)
-            for shape in node.shapes
-            for term in shape.anti_affinity
-        }
+        owners |= {term for node in (*self._nodes, *self._deleting_nodes) for term in node.anti_affinity}
         placed = sorted({(shape.namespace, shape.labels) for shape in shapes}) if owners else []
         for term in sorted(owners, key=repr):
             owner = Group(Sort.OWNER, term.key, term.namespaces, term.selector, -1)
@@ -183,7 +178,7 @@ class Constraints:
     def _reachable(self, key: str, filter_op: int, served: "_Served") -> set[str]:
         """The domains of nodes that pass the filter, and of nodes that NodePools can launch for the pod (S-75)."""
         nodes = (node for node in self._nodes if filter_op < 0 or passes(self.filters[filter_op], node))
-        found = {value for node in nodes for k, value in node.labels if k == key}
+        found = {node.label_map[key] for node in nodes if key in node.label_map}
         for pool, columns in zip(self._pools, self._columns, strict=True):
             if not first_untolerated(pool.taints, served.tolerations):
                 for wanted in served.alternatives:

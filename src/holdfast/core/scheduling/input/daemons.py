@@ -1,6 +1,6 @@
 """The requests of DaemonSet pods on a node (S-56 to S-60)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast import names
 from holdfast.model import requirement, requirements, resources
@@ -46,18 +46,46 @@ def requests(daemons: Sequence[DaemonSetView]) -> Resources:
     return resources.add(*(daemon.pod.requests for daemon in daemons)) if daemons else NOTHING
 
 
-def missing_requests(daemons: Sequence[DaemonSetView], node: NodeView) -> Resources:
-    """The requests of DaemonSet pods that an existing node will still get: expected pods minus running ones (S-60)."""
+def capacity_left(daemons: Sequence[DaemonSetView], nodes: Sequence[NodeView]) -> list[Mapping[str, int]]:
+    """By node, what the pods to place can request, by resource: its free capacity minus the requests of DaemonSet pods that
+    it will still get. Nothing if any resource would be negative (S-54)."""
     if not daemons:
-        return NOTHING
-    expected = [
-        daemon
-        for daemon in daemons
-        if not first_untolerated(node.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
-        and node.label_requirements.compatible(_alternatives(daemon.pod)[0])
-    ]
-    running, wanted = node.used_by_daemons, requests(expected)
-    return resources.of({name: max(0, amount - running[name]) for name, amount in wanted.amounts})
+        return [node.capacity_left for node in nodes]
+    missing, found = _MissingRequests(daemons), list[Mapping[str, int]]()
+    for node in nodes:
+        coming = missing.of(node)
+        left = {name: amount - coming[name] for name, amount in node.capacity_left.items()}
+        found.append(left if min(left.values(), default=0) >= 0 else {})
+    return found
+
+
+class _MissingRequests:
+    """The requests of DaemonSet pods that existing nodes will still get: expected pods minus running ones (S-60). Nodes
+    that are alike in what DaemonSets select and in the running ones share one computation."""
+
+    def __init__(self, daemons: Sequence[DaemonSetView]) -> None:
+        self._daemons = [(daemon, _alternatives(daemon.pod)[0]) for daemon in daemons]
+        self._keys = sorted({key for _, wanted in self._daemons for key in wanted.by_key})
+        self._found: dict[tuple[object, ...], Resources] = {}
+
+    def of(self, node: NodeView) -> Resources:
+        key = node.taints, node.used_by_daemons, *map(node.label_map.get, self._keys)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._missing(node)
+        return found
+
+    def _missing(self, node: NodeView) -> Resources:
+        expected = [
+            daemon
+            for daemon, wanted in self._daemons
+            if not first_untolerated(node.taints, (*daemon.pod.tolerations, TOLERATE_PREFERENCES))
+            and node.label_requirements.compatible(wanted)
+        ]
+        running = node.used_by_daemons
+        return resources.of(
+            {name: max(0, amount - running[name]) for name, amount in requests(expected).amounts}
+        )
 
 
 def _alternatives(pod: PodShape) -> tuple[Requirements, ...]:

@@ -96,8 +96,11 @@ class Groups:
         """
         hosts = np.zeros((max(1, len(self.hosts)), nodes), dtype=np.int32)
         domains = np.zeros((max(1, len(self.domains)), self.axis.size), dtype=np.int64)
+        counting: dict[int, list[tuple[Group, int]]] = {}  # by shape
         for node, shape, count in pods if self._index else ():
-            for group, index in self._counting(shape.namespace, shape.labels, shape.anti_affinity):
+            if id(shape) not in counting:
+                counting[id(shape)] = list(self._counting(shape.namespace, shape.labels, shape.anti_affinity))
+            for group, index in counting[id(shape)]:
                 if group.filter_op >= 0 and not passes(node, group.filter_op):
                     continue
                 if group.key == names.HOSTNAME:

@@ -4,6 +4,7 @@
 """
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snaps
 from holdfast.model.taints import Effect
 
 WORD_BITS: Final = 64
+_PLANNING_ORDER: Final = operator.attrgetter("planning_order")
 
 
 @dataclass
@@ -45,8 +47,11 @@ class Problem:
     templates: list[Template]
     reservation_ids: tuple[str, ...]
     limited: tuple[str, ...]  # resources that some pool limits
-    nodes: tuple[NodeView, ...]  # existing nodes that accept pods, in the order they are tried
-    deleting_nodes: tuple[NodeView, ...]  # their remaining pods still count for topology constraints
+    nodes: tuple[NodeView, ...]  # existing nodes that may accept one of the pods, in the order they are tried
+    full_nodes: tuple[
+        NodeView, ...
+    ]  # the others: no pod to place fits, but their pods count for topology constraints
+    deleting_nodes: tuple[NodeView, ...]  # their remaining pods count for topology constraints too
     ports: tuple[HostPort, ...]
     shared_claims: tuple[tuple[str, str], ...]  # driver and claim: volumes that more than one pod uses
     constraints: Constraints
@@ -75,8 +80,9 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
     pending = frozenset([pod.uid for pod in to_place]) if snapshot.nodes else frozenset[str]()
     there = [node.without(pending) for node in snapshot.nodes]  # some run on a node that is being deleted
-    nodes = tuple(sorted((n for n in there if not n.deleting), key=_node_order))
     deleting_nodes = tuple(n for n in there if n.deleting)
+    accepting = [n for n in there if not n.deleting]
+    nodes, full_nodes = _by_capacity(accepting, pods)
     axis = _resource_axis(pods, pools, nodes)
     ids = (
         tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
@@ -89,7 +95,7 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
     templates = _templates(pools, columns, snapshot, ledger, measures)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
-    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), nodes, deleting_nodes)
+    domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), accepting, deleting_nodes)
     ports = _ports(pods, nodes)
     return Problem(
         snapshot=snapshot,
@@ -105,11 +111,12 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
         reservation_ids=ids,
         limited=limited,
         nodes=nodes,
+        full_nodes=full_nodes,
         deleting_nodes=deleting_nodes,
         ports=ports,
         shared_claims=_shared_claims(pods, nodes, axis),
         constraints=Constraints(
-            ladders, domains, nodes, deleting_nodes, pools, columns, snapshot.cloud_labels.well_known
+            ladders, domains, accepting, deleting_nodes, pools, columns, snapshot.cloud_labels.well_known
         ),
         columns=columns,
     )
@@ -119,19 +126,30 @@ def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
     return pool.weight, pool.name  # higher weight first; for equal weights the later name (S-11)
 
 
-def _node_order(node: NodeView) -> tuple[bool, bool, str]:
-    """Initialized nodes first, then reserved ones, which are paid for, then by name."""
-    reserved = dict(node.labels).get(names.CAPACITY_TYPE) == names.RESERVED
-    return not node.initialized, not reserved, node.name
+def _by_capacity(
+    accepting: Sequence[NodeView], pods: Sequence[PodClass]
+) -> tuple[tuple[NodeView, ...], tuple[NodeView, ...]]:
+    """The nodes that have the least amount of each resource that any pod requests, and the others. No pod can be placed
+    on the others, so most of the work of a plan does not depend on how many there are."""
+    left: list[NodeView] = list(accepting)
+    for name in sorted(set[str]().union(*(c.shape.requests.by_name for c in pods))):
+        least = min(c.shape.requests[name] for c in pods)
+        if least > 0:
+            left = [node for node in left if node.capacity_left.get(name, 0) >= least]
+    open_ = {id(node) for node in left}
+    full = tuple(node for node in accepting if id(node) not in open_)
+    return tuple(sorted(left, key=_PLANNING_ORDER)), full
 
 
 def _resource_axis(
     pods: Sequence[PodClass], pools: Sequence[NodePoolView], nodes: Sequence[NodeView]
 ) -> ResourceAxis:
     wanted = set[str]().union(*(c.shape.requests.by_name for c in pods))
-    limited = {driver for node in nodes for driver, _ in node.volume_limits}
-    limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
     used = {driver for c in pods for driver, _ in c.shape.volumes.claims}
+    limited = set[str]()
+    if used:
+        limited |= {driver for node in nodes for driver, _ in node.volume_limits}
+        limited |= {driver for pool in pools for t in pool.instance_types for driver, _ in t.volume_limits}
     return ResourceAxis(tuple(sorted(wanted | {resources.PODS})), tuple(sorted(limited & used)))
 
 
@@ -152,15 +170,13 @@ def _domain_axis(
             *(t.key for t in rung.anti_affinity),
         )
     }
-    keys |= {
-        t.key for node in (*nodes, *deleting_nodes) for shape in node.shapes for t in shape.anti_affinity
-    }
+    keys |= {t.key for node in (*nodes, *deleting_nodes) for t in node.anti_affinity}
     keys.discard(names.HOSTNAME)
     values: dict[str, set[str]] = {key: set() for key in sorted(keys)}
     for key, found in values.items():
         for pool, columns in pools:
             found.update(columns.values(key, pool.requirements.get(key)))
-        found.update(value for node in nodes for k, value in node.labels if k == key)
+        found.update(node.label_map[key] for node in nodes if key in node.label_map)
     return axes.domain_axis(values)
 
 
@@ -240,6 +256,8 @@ def _slot_rank(rows: Rows, ledger: Mapping[str, Entry]) -> Ints:
 def _ports(pods: Sequence[PodClass], nodes: Sequence[NodeView]) -> tuple[HostPort, ...]:
     """Every host port of pods to place, and those of running pods that conflict with them."""
     wanted = {port for c in pods for port in c.shape.host_ports}
+    if not wanted:
+        return ()
     taken = {port for node in nodes for shape in node.shapes for port in shape.host_ports}
     clashing = {port for port in taken if any(port.conflicts(want) for want in wanted)}
     return tuple(sorted(wanted | clashing, key=lambda p: (p.port, p.protocol, p.ip)))
@@ -265,7 +283,7 @@ def _shared_claims(
 ) -> tuple[tuple[str, str], ...]:
     """Volumes of drivers with limits that pods to place share with each other or with running pods."""
     users = Counter(claim for c in pods for claim in set(c.shape.volumes.claims) for _ in c.pods)
-    running = {claim for node in nodes for claim in node.attached}
+    running = {claim for node in nodes for claim in node.attached} if users else set[tuple[str, str]]()
     return tuple(
         sorted(
             claim

@@ -3,6 +3,7 @@
 Called by `run` once for each solve; every run works on a copy.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -36,7 +37,6 @@ from holdfast.core.scheduling.kernel.packing_state import (
 )
 from holdfast.core.scheduling.search.variants import Variants
 from holdfast.model import requirements
-from holdfast.model.resources import NOTHING
 from holdfast.model.snapshot import NodeView
 
 A = TypeVar("A", bound=np.generic)
@@ -231,20 +231,19 @@ def _free_by_domain(p: Problem, r_free: Ints, r_zone: Ints) -> Ints:
 
 def _existing_capacity(p: Problem) -> Ints:
     """[node, resource] free capacity."""
-    rows = [_existing_row(p, node) for node in p.nodes]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), p.resources.size)
+    left = daemons.capacity_left(p.snapshot.daemon_sets, p.nodes)
+    columns = [bounded([one.get(name, 0) for one in left]) for name in p.resources.names]
+    columns += [[_attachable(node, driver) for node in p.nodes] for driver in p.resources.drivers]
+    found = np.array(columns, dtype=np.int64).reshape(p.resources.size, len(p.nodes))
+    return np.ascontiguousarray(found.T)
 
 
-def _existing_row(p: Problem, node: NodeView) -> list[int]:
-    """Allocatable minus the requests of its pods and of DaemonSet pods to come; zero if any resource is negative."""
-    coming = daemons.missing_requests(p.snapshot.daemon_sets, node)
-    left = node.free.subtract(coming) if coming.amounts else node.free
-    if min((amount for _, amount in left.amounts), default=0) < 0:
-        left = NOTHING
-    volumes = {
-        driver: limit - sum(driver == one for one, _ in node.attached) for driver, limit in node.volume_limits
-    }
-    return p.resources.row(left, volumes)
+def _attachable(node: NodeView, driver: str) -> int:
+    """How many more volumes of a driver can be attached."""
+    limit = dict(node.volume_limits).get(driver)
+    if limit is None:
+        return PLENTY
+    return bounded([limit - sum(driver == one for one, _ in node.attached)])[0]
 
 
 def _existing_ports(p: Problem, words: int) -> Words:
@@ -262,37 +261,45 @@ def _existing_shapes(p: Problem, shapes: Shapes, ops: Sequence[Op]) -> Ints:
     used_keys = {key for op in ops for wanted in op.alternatives for key in wanted.by_key} | set(
         p.domains.keys
     )
+    keys = sorted(used_keys)
     index: dict[tuple[object, ...], int] = {}
     found = []
     for node in p.nodes:
-        labels = tuple((key, value) for key, value in node.labels if key in used_keys)
+        labels = tuple(map(node.label_map.get, keys))
         known = index.get((labels, node.taints))
         if known is None:
-            known = shapes.existing(requirements.from_labels(dict(labels)), node.taints)
+            has = {key: value for key, value in zip(keys, labels, strict=True) if value is not None}
+            known = shapes.existing(requirements.from_labels(has), node.taints)
             index[labels, node.taints] = known
         found.append(known)
     return np.array(found, dtype=np.int64)
 
 
 def _counts(p: Problem, size: int) -> tuple[NDArray[np.int32], Ints, Ints]:
-    """How many running pods the groups count: by node, by domain, and on nodes that are being deleted. Pods that remain on
-    such a node still count in its domains, and a group of hostname affinity does not begin a second time."""
+    """How many running pods the groups count: by node, by domain, and on nodes that receive no pods. Pods on such a node
+    still count in its domains, and a group of hostname affinity does not begin a second time."""
+    others = (*p.full_nodes, *p.deleting_nodes)
     hosts, counted = _counted(p, p.nodes, size)
-    on_deleting, in_domains = _counted(p, p.deleting_nodes, len(p.deleting_nodes))
+    on_others, in_domains = _counted(p, others, len(others))
     found = np.vstack([hosts[: len(p.constraints.groups.hosts)], _attached(p, size)])
     elsewhere = np.zeros(len(found), dtype=np.int64)
-    elsewhere[: len(p.constraints.groups.hosts)] = on_deleting.sum(axis=1)[: len(p.constraints.groups.hosts)]
+    elsewhere[: len(p.constraints.groups.hosts)] = on_others.sum(axis=1)[: len(p.constraints.groups.hosts)]
     return found, counted + in_domains, elsewhere
 
 
 def _counted(p: Problem, nodes: Sequence[NodeView], size: int) -> tuple[NDArray[np.int32], Ints]:
-    domains = [[d for item in node.labels if (d := p.domains.index.get(item)) is not None] for node in nodes]
+    @functools.cache
+    def domains(node: int) -> list[int]:
+        labels = nodes[node].label_map
+        found = (p.domains.index.get((key, labels[key])) for key in p.domains.keys if key in labels)
+        return [d for d in found if d is not None]
 
+    @functools.cache
     def passes(node: int, filter_op: int) -> bool:
         return constraints.passes(p.constraints.filters[filter_op], nodes[node])
 
     running = ((n, shape, count) for n, node in enumerate(nodes) for shape, count in node.running_shapes)
-    return p.constraints.groups.counts(running, domains.__getitem__, passes, size)
+    return p.constraints.groups.counts(running, domains, passes, size)
 
 
 def _attached(p: Problem, size: int) -> NDArray[np.int32]:

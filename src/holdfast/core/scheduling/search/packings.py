@@ -94,7 +94,7 @@ def candidates(
         return
     order = _by_worth(p, variants, pool_masks)
     # Without unconstrained pods, existing nodes and slots, by-price would give the same plan as fill.
-    by_price = bool(variants.unconstrained.any()) or bool(p.nodes) or bool(p.reservation_ids)
+    by_price = bool(variants.unconstrained.any() or p.nodes or p.full_nodes or p.reservation_ids)
     if by_price:
         yield Candidate("by-price", by_price=True, order=order, fill=True)
     if most > by_price:

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import names
 from holdfast.core.scheduling.input.offers import Rows
 from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.kernel.packing_state import UNRESERVED
@@ -19,11 +18,13 @@ from holdfast.core.scheduling.search.finalize import Nodes
 
 def spread(p: Problem, nodes: Nodes) -> None:
     """Changes the offering that the plan counts on for each new node, never its cost."""
-    there = _nodes_by_zone(p)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)  # nodes with the same template and rows
     for i, (t, rows) in enumerate(zip(nodes.template, nodes.rows, strict=True)):
         if p.templates[t].kind == UNRESERVED:
             alike[t, id(rows)].append(i)
+    if not alike:
+        return
+    there = _nodes_by_zone(p)
     open_ = []
     for (t, _), found in alike.items():
         tied = _tied(p.templates[t].rows, nodes.rows[found[0]])
@@ -44,9 +45,10 @@ def spread(p: Problem, nodes: Nodes) -> None:
 def _nodes_by_zone(p: Problem) -> defaultdict[str, Counter[str]]:
     """How many nodes each NodePool has in each zone."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for node in p.nodes:
-        if node.node_pool is not None:
-            found[node.node_pool][dict(node.labels).get(names.ZONE, "")] += 1
+    counts = Counter(node.pool_and_zone for node in (*p.nodes, *p.full_nodes))
+    for (pool, zone), count in counts.items():
+        if pool is not None:
+            found[pool][zone] = count
     return found
 
 
