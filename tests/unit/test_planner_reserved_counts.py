@@ -17,6 +17,7 @@ from planner_builders import (
     fake_types,
     instance_type,
     is_in,
+    node,
     offering,
     one_per_node,
     pods,
@@ -160,3 +161,17 @@ def test_a_slot_with_a_smaller_capacity_is_not_used_for_a_pod_that_does_not_fit(
     for cpu_millis, reservation_id in ((4_000, None), (1_000, "cr-1")):
         plan = solve(request([pool("default", types)], pods(1, shape(cpu_millis)), reservations, packing))
         assert [claim.reservation_id for claim in plan.claims] == [reservation_id]
+
+
+@pytest.mark.parametrize("reserved_capacity", [True, False])
+@BOTH_PACKINGS
+def test_a_plan_without_pods_reports_the_same_free_slots_as_one_that_needs_none(
+    packing: Packing, *, reserved_capacity: bool
+) -> None:
+    free = [reservation("cr-2", "fake-it-3"), reservation("cr-1", "fake-it-5", available=3)]
+    more: dict[str, Any] = {"packing": packing, "reserved_capacity": reserved_capacity, "nodes": (node(),)}
+    pools = [pool("default", fake_types(9, free))]
+    placed = solve(request(pools, pods(1, shape()), free, **more))
+    empty = solve(request(pools, (), free, **more))
+    assert empty == dataclasses.replace(placed, placed=())
+    assert empty.slots_left == ((("cr-1", 3), ("cr-2", 1)) if reserved_capacity else ())

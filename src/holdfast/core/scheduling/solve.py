@@ -5,13 +5,14 @@ the input.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.input import problem
+from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling.input import displaced, problem
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.problem import Problem
-from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output import claims, reasons, waiting
 from holdfast.core.scheduling.output.plan import Plan
 from holdfast.core.scheduling.output.suitability import Suitability
@@ -30,6 +31,8 @@ def solve(
     packing found so far is returned; first fit is always tried.
     """
     entries = ledger.ledger(request.snapshot, request.settings.ledger_lag_s)
+    if not displaced.to_place(request.snapshot):  # most plans, while nodes start for the pods of the last one
+        return _nothing_to_place(entries, request.settings)
     p = problem.build(request, entries, catalogs or CatalogCache())
     of_pods = variants.build(p)
     waits = waiting.waiting_classes(p)
@@ -57,6 +60,20 @@ def solve(
         if request.explain_claims:
             plan = dataclasses.replace(plan, claims=suitability.explained_claims())
     return plan
+
+
+def _nothing_to_place(entries: Mapping[str, Entry], settings: Settings) -> Plan:
+    return Plan(
+        claims=(),
+        placed=(),
+        unplaced=(),
+        price_nano_usd_per_hour=0,
+        baseline_nano_usd_per_hour=0,
+        baseline_unplaced=0,
+        packing=packing_search.FIRST_FIT,
+        slots_left=tuple((id_, entries[id_].free) for id_ in problem.free_reservations(entries, settings)),
+        node_cost_nano=settings.node_cost_nano,
+    )
 
 
 def _slots_left(p: Problem, nodes: Nodes) -> tuple[tuple[str, int], ...]:

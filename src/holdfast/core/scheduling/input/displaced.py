@@ -27,6 +27,14 @@ def displaced(snapshot: Snapshot) -> tuple[PodView, ...]:
     )
 
 
+def to_place(snapshot: Snapshot) -> tuple[PodView, ...]:
+    """The pods that a plan places: pending ones, and those on nodes being deleted that need a new node."""
+    found: tuple[PodView, ...] | None = snapshot.cache.get(to_place)
+    if found is None:
+        found = snapshot.cache[to_place] = (*snapshot.pending, *displaced(snapshot))
+    return found
+
+
 def needs_new_node(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
     """Whether the pod is recreated when its node is deleted, and nothing blocks its eviction (S-3)."""
     return pod.reschedulable and not pod.do_not_disrupt and not is_blocked(pod, budgets)

@@ -74,7 +74,7 @@ class Problem:
 def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogCache) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
-    to_place = (*snapshot.pending, *displaced.displaced(snapshot))
+    to_place = displaced.to_place(snapshot)
     pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
@@ -84,11 +84,7 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
     accepting = [n for n in there if not n.deleting]
     nodes, full_nodes = _by_capacity(accepting, pods)
     axis = _resource_axis(pods, pools, nodes)
-    ids = (
-        tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
-        if settings.reserved_capacity
-        else ()
-    )
+    ids = free_reservations(ledger, settings)
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
     measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
     columns = [catalogs.columns(pool.instance_types) for pool in pools]
@@ -120,6 +116,13 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
         ),
         columns=columns,
     )
+
+
+def free_reservations(ledger: Mapping[str, Entry], settings: Settings) -> tuple[str, ...]:
+    """The reservations with free slots that a plan may use, by id."""
+    if not settings.reserved_capacity:
+        return ()
+    return tuple(sorted(id_ for id_, entry in ledger.items() if entry.free > 0))
 
 
 def _reverse_name(pool: NodePoolView) -> tuple[int, str]:
