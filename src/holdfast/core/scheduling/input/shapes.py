@@ -23,7 +23,7 @@ from holdfast.core.scheduling.kernel.packing_state import NO, RESERVED, SOFT, By
 from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
 from holdfast.model.requirement import Operator, Requirement
-from holdfast.model.requirements import Requirements, are_compatible
+from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
 from holdfast.model.taints import Taint, Toleration, first_untolerated
 
@@ -79,8 +79,10 @@ class Template:
 
     def excluded_types(self, wanted: Requirement) -> list[str]:
         """The types with a label of their own that is not compatible with a requirement."""
-        own = ((t.name, t.requirements.by_key.get(wanted.key)) for t in self.rows.types)
-        return [name for name, has in own if has is not None and not are_compatible(wanted, has)]
+        columns = self.rows.columns
+        codes = columns.codes(wanted.key)
+        excluded = ~codes.types.compatible_with(wanted)[codes.of_type]
+        return [columns.type_names[t] for t in np.flatnonzero(excluded).tolist()]
 
 
 class Extent(NamedTuple):
