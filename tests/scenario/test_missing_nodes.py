@@ -62,9 +62,11 @@ async def assert_replaced(env: AppEnvironment, claim: NodeClaim) -> None:
     env.ec2.check_all()
 
 
-def test_nodeclaim_of_a_missing_node_is_deleted_after_the_bound() -> None:
+@pytest.mark.parametrize("idle_s", [0, 1000])  # 1000: several reconciles in which nothing changed
+def test_nodeclaim_of_a_missing_node_is_deleted_after_the_bound(idle_s: int) -> None:
     async def program(env: AppEnvironment) -> None:
         claim, node = await started(env)
+        await env.sleep(idle_s)
         await remove_by_force(env, node)
         await env.sleep(BOUND_S - 1)
         assert not await env.is_deleted(NodeClaim, claim.metadata.name)

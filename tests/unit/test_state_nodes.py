@@ -325,12 +325,13 @@ def test_a_nodepool_view_has_weight_limits_taints_and_consolidate_after() -> Non
 
 @pytest.mark.fact("S-70")
 def test_the_usage_of_a_nodepool_excludes_deleting_nodes() -> None:
-    def member(name: str, pool: str, **more: Any) -> NodeView:
-        return NodeView(name, (), resources.NOTHING, resources.of({"cpu": 4000}), node_pool=pool, **more)
+    def member(name: str, pool: str, *, gpus: int = 0, **more: Any) -> NodeView:
+        capacity = resources.of({"cpu": 4000} | ({"gpus": gpus} if gpus else {}))
+        return NodeView(name, (), resources.NOTHING, capacity, node_pool=pool, **more)
 
-    views = [member("a", "p"), member("b", "p"), member("c", "p", deleting=True), member("d", "q")]
-    assert nodepools.used(views) == {
-        "p": resources.of({"cpu": 8000, "nodes": 2}),
+    of_p = [member("a", "p"), member("b", "p"), member("e", "p", gpus=2), member("f", "p", gpus=1)]
+    assert nodepools.used([*of_p, member("c", "p", deleting=True), member("d", "q")]) == {
+        "p": resources.of({"cpu": 16_000, "gpus": 3, "nodes": 4}),
         "q": resources.of({"cpu": 4000, "nodes": 1}),
     }
 

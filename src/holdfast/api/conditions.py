@@ -74,7 +74,10 @@ def of(obj: Object) -> tuple[Condition, ...]:
 
 def find(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """The condition of that type, if there is one."""
-    return next((c for c in conditions if c.type == type_), None)
+    for one in conditions:  # a loop, since every reconcile looks up many
+        if one.type == type_:
+            return one
+    return None
 
 
 def holds(conditions: Iterable[Condition], type_: str) -> bool:
@@ -113,7 +116,9 @@ class ConditionSet:
         self._put(type_, status, reason, message, self.now)
 
     def drop(self, type_: str) -> None:
-        self.all = tuple(one for one in self.all if one.type != type_)
+        """Removes a condition. Without one, `all` stays the same object."""
+        if self.find(type_) is not None:
+            self.all = tuple(one for one in self.all if one.type != type_)
 
     def start(self, dependents: Sequence[str], created: datetime) -> None:
         """Sets each dependent that is missing to Unknown, as of the object's creation."""

@@ -36,6 +36,7 @@ class Draft:
         elif not self.conditions.holds(REGISTERED):
             self._unset(INITIALIZED)
         self._state = states.state(self._flags())
+        self._checked = self.claim, self.conditions.all  # what `_state` was computed from
         if claim.metadata.deletion_timestamp is None:
             self.conditions.start(DEPENDENTS, claim.metadata.creation_timestamp or self.now)
 
@@ -67,6 +68,9 @@ class Draft:
 
     def moved(self) -> None:
         """Checks the transition of a sub-reconciler against the table."""
+        if self._checked[0] is self.claim and self._checked[1] is self.conditions.all:
+            return
+        self._checked = self.claim, self.conditions.all
         after = states.state(self._flags())
         states.check(self._state, after)
         self._state = after

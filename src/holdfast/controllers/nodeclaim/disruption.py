@@ -17,12 +17,14 @@ from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim import pool_drift
 from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.pool_drift import PoolDrift
+from holdfast.model.offerings import InstanceType
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Caches
 from holdfast.runtime.results import RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import times
 
+_TYPES_KEPT_S: Final = 5.0
 _AGAIN_S: Final = 300.0  # between two checks for drift while nothing changes
 
 
@@ -33,6 +35,15 @@ class _Looked:
     at_s: float
     stamp: tuple[Any, ...]
     drifted: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """The instance types of a node class, and when they were read."""
+
+    at_s: float
+    node_class: Object
+    types: tuple[InstanceType, ...]
 
 
 class Disruption:
@@ -46,6 +57,7 @@ class Disruption:
         self._cloud = ports.cloud
         self._clock = ports.clock
         self._looked: dict[str, _Looked] = {}  # by uid
+        self._types: dict[str, _Types] = {}  # by name of class
         self._pool_drift = PoolDrift(ports.cloud.labels)
 
     async def run(self, draft: Draft) -> RequeueAfter | None:
@@ -82,10 +94,22 @@ class Disruption:
         return looked.at_s + _AGAIN_S - now_s
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
-        types, created = await self._cloud.instance_types(node_class), claim.metadata.creation_timestamp
+        types, created = await self._types_of(node_class), claim.metadata.creation_timestamp
         age_s = self._clock.now_s() - times.epoch_s(created) if created is not None else 0
         found = self._pool_drift.reason(claim, pool, types, age_s)
         return found or await self._cloud.drift(claim, node_class)
+
+    async def _types_of(self, node_class: Object) -> tuple[InstanceType, ...]:
+        """The instance types of a class, read once for the claims that are checked within a few seconds: hundreds were
+        launched together. Drift depends on no price and no count."""
+        now_s, meta = self._clock.monotonic_s(), node_class.metadata
+        known = self._types.get(meta.name)
+        if known is None or known.node_class is not node_class or now_s >= known.at_s + _TYPES_KEPT_S:
+            known = _Types(now_s, node_class, await self._cloud.instance_types(node_class))
+            self._types = {
+                name: one for name, one in self._types.items() if now_s < one.at_s + _TYPES_KEPT_S
+            } | {meta.name: known}
+        return known.types
 
     def _remember(self, uid: str, looked: _Looked) -> None:
         if len(self._looked) > 2 * len(self._claims):

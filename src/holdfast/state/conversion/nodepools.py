@@ -1,5 +1,6 @@
 """Converts NodePools to values, and finds mistakes that the API server accepts."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -125,14 +126,14 @@ def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resourc
 
 def used(nodes: Iterable[NodeView]) -> dict[str, Resources]:
     """By NodePool that has nodes: the capacity and number of its nodes that are not deleting (S-70)."""
-    capacities: dict[str, list[Resources]] = {}
-    for node in nodes:
-        if node.node_pool and not node.deleting:
-            capacities.setdefault(node.node_pool, []).append(node.capacity)
-    return {
-        pool: resources.add(*found, resources.of({resources.NODES: len(found)}))
-        for pool, found in capacities.items()
-    }
+    alike = Counter(
+        (node.node_pool, node.capacity.amounts) for node in nodes if node.node_pool and not node.deleting
+    )
+    found: dict[str, list[Resources]] = {}
+    for (pool, amounts), count in alike.items():
+        total = Resources(amounts).times(count)
+        found.setdefault(pool, []).append(resources.add(total, resources.of({resources.NODES: count})))
+    return {pool: resources.add(*totals) for pool, totals in found.items()}
 
 
 def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ Pods on deleting nodes stay on their nodes in the snapshot: the planner decides 
 with budgets).
 """
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -64,6 +65,7 @@ class PendingDecisions:
     nominated: frozenset[str] = frozenset()
 
 
+_PROVIDER_ID: Final = operator.attrgetter("provider_id")
 NO_DECISIONS: Final = PendingDecisions()
 
 
@@ -146,7 +148,7 @@ def assemble(
         reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
         counts_read_s=supply.counts_read_s,
         count_before=supply.count_before,
-        instances=tuple(sorted(supply.instances, key=lambda i: i.provider_id)),
+        instances=tuple(sorted(supply.instances, key=_PROVIDER_ID)),
     )
     return SnapshotAndRejected(snapshot, pods.rejected)
 

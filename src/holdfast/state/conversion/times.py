@@ -24,6 +24,8 @@ _SECONDS_PER_UNIT: Final = {
     "m": Fraction(60),
     "h": Fraction(3600),
 }
+_WHOLE_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+_PLAIN: Final = re.compile(r"([0-9]{1,15})([smh])")
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,20}}")
 
@@ -54,6 +56,8 @@ def text(moment_s: int) -> str:
 
 def duration_s(written: str) -> int | None:
     """A duration such as 1h30m or 1.5s in whole seconds, rounded up, at most LATEST_S; None: it is not a duration."""
+    if plain := _PLAIN.fullmatch(written):  # nearly always
+        return min(LATEST_S, int(plain[1]) * _WHOLE_SECONDS[plain[2]])
     if not _DURATION.fullmatch(written):
         return None
     parts = _PART.findall(written)
