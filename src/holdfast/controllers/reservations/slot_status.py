@@ -5,9 +5,10 @@ other controllers have read: no call to the cloud is made for it. Slots change a
 no other controller (api.reservation_slots). A Conflict is left to the next run.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,8 +17,9 @@ from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.core.reservations import pool_slots
+from holdfast.model.offerings import InstanceType
 from holdfast.ports import Ports
-from holdfast.runtime.cache import Caches
+from holdfast.runtime.cache import Cache, Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
@@ -28,6 +30,14 @@ KEY: Final[Key] = ("", "slot-status")
 PERIOD_S: Final = 15.0
 _SLOTS: Final = "reservationSlots"
 _BY_CAPACITY_TYPE: Final = "nodesByCapacityType"
+
+
+class _Usable(NamedTuple):
+    """The reservations that a version of a NodePool can use, of these instance types."""
+
+    generation: int
+    types: tuple[InstanceType, ...]
+    reservations: frozenset[str]
 
 
 class SlotStatus:
@@ -41,7 +51,8 @@ class SlotStatus:
         self._clock = ports.clock
         self._classes = caches.of(ports.cloud.node_classes.kind)
         self._pools = caches.of(NodePool)
-        self._claims = caches.of(NodeClaim)
+        self._nodes = NodeCounts(caches.of(NodeClaim), ports.cloud.labels.reservation_id)
+        self._usable_of: dict[str, _Usable] = {}  # by uid of the NodePool
         # Fields that the API server dropped, by uid: the CRD of an earlier release does not have them.
         self._dropped: dict[str, Mapping[str, Any]] = {}
 
@@ -57,21 +68,20 @@ class SlotStatus:
             for node_class in tuple(self._classes):
                 of_class = report.of_class(self._cloud.selected_reservations(node_class))
                 wrote += await self._write(node_class, {_SLOTS: of_class})
-        nodes = _Nodes(self._claims, self._cloud.labels.reservation_id)
         for pool in tuple(self._pools):
             if self._cluster_state.is_ours(pool.spec.template.spec.node_class_ref):
-                wrote += await self._write(pool, await self._of_pool(pool, report, nodes))
+                wrote += await self._write(pool, await self._of_pool(pool, report))
                 await self._clock.sleep(0)  # many NodePools must not delay other controllers
         self._forget()
         return RequeueAfter(PERIOD_S, "next report of slots", f"updated {wrote} objects" if wrote else "")
 
-    async def _of_pool(self, pool: NodePool, report: SlotReport | None, nodes: "_Nodes") -> dict[str, Any]:
+    async def _of_pool(self, pool: NodePool, report: SlotReport | None) -> dict[str, Any]:
         """Without the slots if they are unknown: the last ones stay."""
         name = pool.metadata.name
-        fields: dict[str, Any] = {_BY_CAPACITY_TYPE: dict(nodes.by_capacity_type[name]) or None}
+        fields: dict[str, Any] = {_BY_CAPACITY_TYPE: dict(self._nodes.by_capacity_type(name)) or None}
         usable = await self._usable(pool)
         if report is not None and usable is not None:
-            fields[_SLOTS] = report.of_pool(usable, nodes.in_reservations[name])
+            fields[_SLOTS] = report.of_pool(usable, self._nodes.in_reservations(name))
         return fields
 
     async def _usable(self, pool: NodePool) -> Collection[str] | None:
@@ -82,10 +92,20 @@ class SlotStatus:
             return ()
         try:
             types = await self._cloud.instance_types(node_class)
-            wanted = nodepools.template_requirements(pool)
+            return self._allowed(pool, types) & set(selected)
         except errors.HoldfastError:
             return None
-        return pool_slots.usable(wanted, types, self._cloud.labels.well_known).keys() & set(selected)
+
+    def _allowed(self, pool: NodePool, types: tuple[InstanceType, ...]) -> AbstractSet[str]:
+        """The reservations that the requirements of a NodePool allow. The cloud returns the same tuple of types while
+        nothing changed."""
+        meta = pool.metadata
+        known = self._usable_of.get(meta.uid)
+        if known is None or known.generation != meta.generation or known.types is not types:
+            wanted = nodepools.template_requirements(pool)
+            found = pool_slots.usable(wanted, types, self._cloud.labels.well_known)
+            known = self._usable_of[meta.uid] = _Usable(meta.generation, types, frozenset(found))
+        return known.reservations
 
     async def _write(self, obj: Object, fields: Mapping[str, Any]) -> bool:
         wanted = msgspec.to_builtins(fields)
@@ -108,20 +128,46 @@ class SlotStatus:
         """Forgets deleted objects."""
         uids = {one.metadata.uid for one in self._classes} | {one.metadata.uid for one in self._pools}
         self._dropped = {uid: fields for uid, fields in self._dropped.items() if uid in uids}
+        self._usable_of = {uid: one for uid, one in self._usable_of.items() if uid in uids}
 
 
-class _Nodes:
-    """The nodes of each NodePool by capacity type and by reservation: launched, and not deleting."""
+class NodeCounts:
+    """How many nodes each NodePool has, by capacity type and by reservation: launched, and not deleting. Counted as
+    NodeClaims change, because the status is reported every 15 s and few of them do."""
 
-    def __init__(self, claims: Iterable[NodeClaim], reservation_label: str | None) -> None:
-        self.by_capacity_type: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self.in_reservations: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    def __init__(self, claims: Cache[NodeClaim], reservation_label: str | None) -> None:
+        self._label = reservation_label or ""
+        self._counts: Counter[tuple[str, str, str]] = Counter()  # by NodePool, capacity type and reservation
         for claim in claims:
+            self._on_claim(None, claim)
+        claims.subscribe(self._on_claim)
+
+    def by_capacity_type(self, pool: str) -> Counter[str]:
+        return self._sums(pool, 1)
+
+    def in_reservations(self, pool: str) -> Counter[str]:
+        return self._sums(pool, 2)
+
+    def _sums(self, pool: str, by: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for key, count in self._counts.items():
+            if key[0] == pool:
+                found[key[by]] += count
+        return found
+
+    def _on_claim(self, before: NodeClaim | None, after: NodeClaim | None) -> None:
+        for claim, change in ((after, 1), (before, -1)):
+            if claim is None or not claim.status.provider_id or claim.metadata.deletion_timestamp is not None:
+                continue
             labels = claim.metadata.labels
-            if claim.status.provider_id and claim.metadata.deletion_timestamp is None:
-                pool = labels.get(names.NODEPOOL, "")
-                self.by_capacity_type[pool][labels.get(names.CAPACITY_TYPE, "")] += 1
-                self.in_reservations[pool][labels.get(reservation_label or "", "")] += 1
+            key = (
+                labels.get(names.NODEPOOL, ""),
+                labels.get(names.CAPACITY_TYPE, ""),
+                labels.get(self._label, ""),
+            )
+            self._counts[key] += change
+            if not self._counts[key]:
+                del self._counts[key]
 
 
 def _status(obj: Object, fields: Iterable[str]) -> dict[str, Any]:
