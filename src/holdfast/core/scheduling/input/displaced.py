@@ -58,16 +58,11 @@ def _is_drained(pod: PodView) -> bool:
 def is_blocked(pod: PodView, budgets: Iterable[BudgetView]) -> bool:
     """Whether PodDisruptionBudgets never allow the eviction of the pod. Kubernetes rejects the eviction of a pod that
     two budgets select (S-5)."""
-    if not is_evictable(pod):
+    in_namespace = [budget for budget in budgets if budget.namespace == pod.shape.namespace]
+    if not in_namespace or not is_evictable(pod):
         return False
     labels = dict(pod.shape.labels)
-    about = [
-        budget
-        for budget in budgets
-        if budget.namespace == pod.shape.namespace
-        and budget.selector is not None
-        and budget.selector.matches(labels)
-    ]
+    about = [one for one in in_namespace if one.selector is not None and one.selector.matches(labels)]
     if len(about) > 1:
         return True
     return any(b.fully_blocking and (pod.ready or not b.always_allows_unhealthy) for b in about)
