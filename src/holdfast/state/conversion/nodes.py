@@ -86,17 +86,12 @@ def claim_of_node(same_provider_id: Iterable[NodeClaim], names_node: Iterable[No
 
 
 def pairs(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> tuple[NodeAndClaim, ...]:
-    """Each Node with its claim, and each launched claim without a Node (ST-5, ST-6)."""
+    """Each Node with its claim, and each launched claim without a Node (ST-5, ST-6). As with `claim_of_node`, the last
+    of several claims by name is used."""
     launched = sorted((c for c in claims if c.status.provider_id), key=lambda c: c.metadata.name)
-    by_id: dict[str, list[NodeClaim]] = {}
-    by_name: dict[str, list[NodeClaim]] = {}
-    for claim in launched:
-        by_id.setdefault(claim.status.provider_id or "", []).append(claim)
-        by_name.setdefault(claim.status.node_name or "", []).append(claim)
-    paired = [
-        NodeAndClaim(n, claim_of_node(by_id.get(n.spec.provider_id, ()), by_name.get(n.metadata.name, ())))
-        for n in nodes
-    ]
+    by_id = {claim.status.provider_id: claim for claim in launched}
+    by_name = {claim.status.node_name or "": claim for claim in launched}
+    paired = [NodeAndClaim(n, by_id.get(n.spec.provider_id) or by_name.get(n.metadata.name)) for n in nodes]
     taken = {pair.claim.metadata.name for pair in paired if pair.claim is not None}
     return (*paired, *(NodeAndClaim(None, claim) for claim in launched if claim.metadata.name not in taken))
 
