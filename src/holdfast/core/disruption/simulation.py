@@ -18,6 +18,7 @@ from holdfast.core.disruption import targets
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.targets import Targets
+from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input import columns, displaced
 from holdfast.core.scheduling.input.displaced import needs_new_node
 from holdfast.core.scheduling.input.request import SolveRequest
@@ -108,6 +109,8 @@ class Simulator:
         remaining = without(snapshot, names, consolidating=options.consolidating, avoided=avoided)
         if options.alone:
             remaining = _alone(remaining, names)
+        if options.credited is None:
+            ledger.reuse(self.snapshot, remaining, self._settings.solving.ledger_lag_s)
         request = SolveRequest(remaining, self._settings.solving)
         plan = solve(request, self._cache)
         return SimulationResult(request, plan, movers, self._stuck(plan, movers))

@@ -62,6 +62,14 @@ def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
     return found
 
 
+def reuse(before: Snapshot, after: Snapshot, lag_s: int) -> None:
+    """Caches the ledger of `before` in `after`. The two may differ in nodes, NodePools and pending pods only: simulations
+    of one disruption pass have the same ledger."""
+    for name in ("taken_s", "claims", "reservations", "counts_read_s", "count_before", "instances"):
+        assert getattr(after, name) is getattr(before, name), f"the ledger depends on {name}"
+    after.cache[ledger, lag_s] = ledger(before, lag_s)
+
+
 def count_before(snapshot: Snapshot, lag_s: int) -> Mapping[str, CountBefore]:
     """By reservation, the result of this snapshot's count that the ledger of the next count needs. Claims that may be
     launching now are subtracted: it is unknown which of the two counts includes them."""
