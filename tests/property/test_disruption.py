@@ -388,6 +388,49 @@ def test_nodes_that_differ_in_their_names_get_the_same_answer(
     assert [c.filter.why_not([one]) for one in alike] == filtered
 
 
+@settings(max_examples=100, deadline=None)
+@given(clusters(starting=True), st.integers(0, 5), SOME)
+def test_nodes_whose_pods_differ_in_labels_get_the_same_answer_unless_a_pod_selects_them(
+    disruption_input: DisruptionInput, number: int, some: list[bool]
+) -> None:
+    """Consolidation simulates only the first of them."""
+    there = disruption_input.snapshot.nodes
+    model = there[number % len(there)]
+    copy = relabelled(renamed(model, "copy"), some)
+    cluster = replace(
+        disruption_input,
+        snapshot=replace(disruption_input.snapshot, nodes=(*there, copy), budgets=()),
+        facts={**disruption_input.facts, "copy": disruption_input.facts[model.name]},
+    )
+    c = consolidation_pass(cluster)
+    both = [one for one in c.eligible() if one.name in {model.name, "copy"}]
+    answers = [consolidation_pass(cluster).attempt(Method.SINGLE_NODE, [one]) for one in both]
+    assert list(map(is_command, answers)) == [is_command(c.attempt_one(one)) for one in both]
+    filtered = [consolidation_pass(cluster).filter.why_not([one]) is None for one in both]
+    assert [c.filter.why_not([one]) is None for one in both] == filtered
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(starting=True))
+def test_single_node_consolidation_refuses_what_multi_node_consolidation_refused_for_one_node(
+    disruption_input: DisruptionInput,
+) -> None:
+    """The node is not simulated twice."""
+    for one in consolidation_pass(disruption_input).eligible():
+        answer = consolidation_pass(disruption_input).attempt(Method.MULTI_NODE, [one])
+        if isinstance(answer, Reason):
+            assert consolidation_pass(disruption_input).attempt(Method.SINGLE_NODE, [one]) == answer
+
+
+def relabelled(node: NodeView, some: list[bool]) -> NodeView:
+    """The node with other labels on some of its pods."""
+    other = tuple(
+        pod._replace(shape=pod.shape._replace(labels=(("app", "other"),))) if is_other else pod
+        for pod, is_other in zip(node.pods, itertools.chain(some, itertools.repeat(True)), strict=False)
+    )
+    return replace(node, pods=other)
+
+
 def is_command(answer: DisruptionCommand | Reason) -> bool:
     return isinstance(answer, DisruptionCommand)
 

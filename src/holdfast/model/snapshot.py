@@ -6,7 +6,7 @@ label keys of the cloud are part of the snapshot.
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -117,9 +117,9 @@ class NodeView:
         return tuple({id(pod.shape): pod.shape for pod in self.pods}.values())
 
     @functools.cached_property
-    def anti_affinity(self) -> frozenset[PodTerm]:
-        """The required anti-affinity of its pods."""
-        return frozenset(term for shape in self.shapes for term in shape.anti_affinity)
+    def anti_affinity(self) -> tuple[PodTerm, ...]:
+        """The different anti-affinity terms of its pods."""
+        return tuple(dict.fromkeys(term for shape in self.shapes for term in shape.anti_affinity))
 
     @functools.cached_property
     def running_shapes(self) -> tuple[tuple[PodShape, int], ...]:
@@ -127,14 +127,6 @@ class NodeView:
         shapes = {id(pod.shape): pod.shape for pod in self.pods}
         counts = Counter(id(pod.shape) for pod in self.pods if not pod.terminating)
         return tuple((shapes[key], count) for key, count in counts.items())
-
-    @functools.cached_property
-    def alike(self) -> Hashable:
-        """Equal for nodes that differ only in their names and those of their pods."""
-        labels = tuple(label for label in self.labels if label[0] != names.HOSTNAME)
-        shapes = frozenset((id(shape), count) for shape, count in self.running_shapes)
-        movers = frozenset((id(shape), count) for shape, count in self.reschedulable_shapes)
-        return labels, self.taints, self.free, shapes, movers, len(self.pods), self.initialized
 
     @functools.cached_property
     def reschedulable_shapes(self) -> tuple[tuple[PodShape, int], ...]:

@@ -183,7 +183,11 @@ class Disruption:
 
     async def _validate(self, pending: _Pending, cluster: DisruptionInput) -> RequeueAfter:
         check = functools.partial(
-            validation.still_valid, pending.command, settings=self._settings, planner=self._planner
+            validation.still_valid,
+            pending.command,
+            settings=self._settings,
+            planner=self._planner,
+            candidates=self._candidates,
         )
         found = await self._compute.run(check, cluster)
         if isinstance(found, DisruptionCommand) and await self._finds_slots(found, cluster):

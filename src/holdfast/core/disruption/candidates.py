@@ -4,11 +4,13 @@ As in Karpenter, a candidate is initialized, and not deleting, nominated or anno
 on it may be evicted (D-4 to D-6).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from holdfast import names
-from holdfast.core.disruption import costs
+from holdfast.core.disruption import costs, targets
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
 from holdfast.core.scheduling.input import displaced
@@ -16,6 +18,17 @@ from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
+
+_NUMBERS_MIN: Final = 1000
+_NUMBERS_EACH: Final = 20  # of each candidate; a new candidate has up to four
+
+
+class Alike(NamedTuple):
+    """Numbers that are equal for candidates of one pass with the same answers."""
+
+    named: int  # they differ only in their names and those of their pods
+    labelled: int  # they differ in the labels and namespaces of pods too, where the pods have no constraints on others
+    capacity: int  # their pods fit on the same nodes, and the candidates cost the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,7 @@ class Candidate:
     pods_block: (
         Reason | None
     )  # a pod that must not be evicted; a drain with a bound is possible all the same (D-5)
+    alike: Alike
 
     @property
     def name(self) -> str:
@@ -46,11 +60,6 @@ class Candidate:
     @property
     def is_reserved(self) -> bool:
         return self.labels.get(names.CAPACITY_TYPE) == names.RESERVED
-
-    @property
-    def alike(self) -> Hashable:
-        """Equal for candidates that differ only in their names and those of their pods."""
-        return self.pool, self.cost, self.rescheduling, self.node.alike
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -109,12 +118,15 @@ class CandidateCache:
     def __init__(self) -> None:
         self._depends_on: tuple[object, ...] = ()
         self._known: dict[str, Candidate] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._shapes: dict[int, tuple[PodShape, int, int]] = {}
 
     def use(self, budgets: tuple[BudgetView, ...], pools: Mapping[str, NodePoolView]) -> None:
-        """Forgets all candidates if they depend on other values than these."""
+        """Forgets all candidates if they depend on other values than these, or if most of their values are outdated."""
         depends_on = budgets, {name: pool.instance_types for name, pool in pools.items()}
-        if depends_on != self._depends_on:
-            self._depends_on, self._known = depends_on, {}
+        outdated = len(self._numbers) > _NUMBERS_MIN + _NUMBERS_EACH * len(self._known)
+        if outdated or depends_on != self._depends_on:
+            self._depends_on, self._known, self._numbers, self._shapes = depends_on, {}, {}, {}
 
     def get(self, node: NodeView, facts: NodeFacts) -> Candidate | None:
         found = self._known.get(node.name)
@@ -122,6 +134,56 @@ class CandidateCache:
 
     def keep(self, candidates: Mapping[str, Candidate]) -> None:
         self._known = dict(candidates)
+
+    def alike(self, node: NodeView, pool: str, cost: Cost, rescheduling: int) -> Alike:
+        """Numbers are compared faster than the labels and shapes of a node."""
+        labels = tuple(label for label in node.labels if label[0] != names.HOSTNAME)
+        kind = self._number(("kind", labels, node.taints))
+        here = pool, cost, rescheduling, kind, node.free, len(node.pods), node.initialized
+
+        def counted(shapes: tuple[tuple[PodShape, int], ...], by: Callable[[PodShape], int]) -> Hashable:
+            counts = Counter[int]()
+            for shape, count in shapes:
+                counts[by(shape)] += count
+            return frozenset(counts.items())
+
+        found = node.running_shapes, node.reschedulable_shapes
+        return Alike(
+            self._number(("named", here, *(counted(one, id) for one in found))),
+            self._number(("labelled", here, *(counted(one, self._without_labels) for one in found))),
+            self._number(("capacity", cost, kind, node.free, counted(found[1], self._capacity))),
+        )
+
+    def _without_labels(self, shape: PodShape) -> int:
+        return self._numbers_of(shape)[1]
+
+    def _capacity(self, shape: PodShape) -> int:
+        return self._numbers_of(shape)[2]
+
+    def _numbers_of(self, shape: PodShape) -> tuple[PodShape, int, int]:
+        known = self._shapes.get(id(shape))
+        if known is None:
+            constrained = _is_constrained(shape)
+            bare = ("shape", id(shape)) if constrained else ("bare", shape._replace(namespace="", labels=()))
+            fits = self._number(("fits", targets.capacity_key(shape)))
+            known = self._shapes[id(shape)] = shape, self._number(bare), fits
+        return known
+
+    def _number(self, value: Hashable) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+
+def _is_constrained(shape: PodShape) -> bool:
+    """Whether the pods of a shape have constraints on other pods, or use something that no two pods of a node can."""
+    return bool(
+        shape.spreads
+        or shape.affinity
+        or shape.anti_affinity
+        or shape.preferred_affinity
+        or shape.preferred_anti_affinity
+        or shape.host_ports
+        or shape.volumes.claims
+    )
 
 
 class CandidateSet:
@@ -134,7 +196,7 @@ class CandidateSet:
         self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
         self.refused: dict[str, Reason] = {}
-        cache = cache or CandidateCache()
+        self._cache = cache = cache or CandidateCache()
         cache.use(cluster.snapshot.budgets, self.pools)
         for node in cluster.snapshot.nodes:
             why = self.why_never(node)
@@ -155,13 +217,15 @@ class CandidateSet:
         return costs.node_cost(node, types, self.cluster.snapshot.cloud_labels)
 
     def candidate(self, node: NodeView) -> Candidate:
+        pool, cost, rescheduling = node.node_pool or "", self.cost(node), costs.rescheduling_cost(node)
         return Candidate(
             node=node,
             facts=self.facts(node),
-            pool=node.node_pool or "",
-            cost=self.cost(node),
-            rescheduling=costs.rescheduling_cost(node),
+            pool=pool,
+            cost=cost,
+            rescheduling=rescheduling,
             pods_block=next(self._blocked_by(node), None),
+            alike=self._cache.alike(node, pool, cost, rescheduling),
         )
 
     def why_never(self, node: NodeView, *, repair: bool = False) -> Reason | None:

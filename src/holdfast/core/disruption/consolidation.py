@@ -10,7 +10,7 @@ pass is bounded by counts, so a large cluster takes more passes, not longer ones
 """
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
@@ -52,7 +52,7 @@ class ConsolidationPass:
     blockers: Blockers
     balance: Balance
     release: SlotRelease
-    _refused: dict[Hashable, Reason] = field(default_factory=dict)
+    _refused: dict[str | int, Reason] = field(default_factory=dict)
 
     @functools.cached_property
     def filter(self) -> Prefilter:
@@ -92,18 +92,33 @@ class ConsolidationPass:
         """None: the pass has used up this share of its simulations, one n-th of them."""
         if self.simulator.is_spent(share):
             return None
-        return self.filter.why_not(found) or self.attempt(Method.MULTI_NODE, found)
+        why = self.filter.why_not(found)
+        if why is not None:
+            return why
+        if len(found) == 1:
+            return self.attempt_one(found[0], Method.MULTI_NODE)
+        return self.attempt(Method.MULTI_NODE, found)
 
-    def attempt_one(self, one: Candidate) -> DisruptionCommand | Reason:
-        """Nodes that differ in their names alone get the same answer: only the first of them is simulated."""
-        alike = one.alike if self.simulator.targets.are_loose(one.node.shapes) else None
-        known = self._refused.get(alike) if alike is not None else None
+    def attempt_one(self, one: Candidate, method: Method = Method.SINGLE_NODE) -> DisruptionCommand | Reason:
+        """Nodes that differ in their names alone get the same answer: only the first of them is simulated. A node that
+        multi-node consolidation refuses gets no command from single-node consolidation, which requires more."""
+        keys: list[str | int] = [one.name, *self._alike(one)]
+        known = next((self._refused[key] for key in keys if key in self._refused), None)
         if known is not None:
             return known
-        found = self.attempt(Method.SINGLE_NODE, [one])
-        if alike is not None and isinstance(found, Reason) and found.code in _NAMELESS:
-            self._refused[alike] = found
+        found = self.attempt(method, [one])
+        if isinstance(found, Reason) and found.code is not BlockedCode.BALANCE:
+            self._refused |= dict.fromkeys(keys if found.code in _NAMELESS else keys[:1], found)
         return found
+
+    def _alike(self, one: Candidate) -> list[int]:
+        """Numbers that only candidates with the same answer have."""
+        shapes = one.node.shapes
+        if not self.simulator.targets.are_loose(shapes):
+            return []
+        if self.simulator.are_selected(shapes):
+            return [one.alike.named]
+        return [one.alike.labelled]
 
 
 def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:

@@ -4,7 +4,7 @@ Most nodes have a pod that fits on no other node and on no cheaper instance. A n
 save anything. The planner simulates the others.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -80,7 +80,7 @@ class Prefilter:
         self._targets = targets
         self._settings = settings
         self._known: dict[tuple[Resources, int], bool] = {}
-        self._answers: dict[Hashable, PodShape | None] = {}
+        self._answers: dict[int, PodShape | None] = {}
 
     # Computed for the first node: in most passes nothing has changed, and no node is examined.
 
@@ -97,14 +97,16 @@ class Prefilter:
         shape = self._of_one(found[0]) if len(found) == 1 else self._of_all(found)
         if shape is None:
             return None
-        pods = (pod for one in found for pod in one.node.pods if pod.reschedulable and pod.shape is shape)
-        return self._reason(next(pods))
+        like, shape = self._targets.like, self._targets.like(shape)
+        pods = (pod for one in found for pod in one.node.pods if pod.reschedulable)
+        return self._reason(next(pod for pod in pods if like(pod.shape) is shape))
 
     def _of_one(self, one: Candidate) -> PodShape | None:
-        """The shape of a pod without a place. Nodes that differ only in their names have the same answer."""
-        if one.alike not in self._answers:
-            self._answers[one.alike] = self._of_all([one]) or self._left_over(one)
-        return self._answers[one.alike]
+        """The shape of a pod without a place."""
+        alike = one.alike.capacity
+        if alike not in self._answers:
+            self._answers[alike] = self._of_all([one]) or self._left_over(one)
+        return self._answers[alike]
 
     def _of_all(self, found: Sequence[Candidate]) -> PodShape | None:
         least = self._targets.without_place([one.node for one in found])

@@ -9,7 +9,7 @@ that is planned onto a node which is not initialized counts as not placed (D-23)
 """
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,7 +25,7 @@ from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Placed, Plan, PlannedClaim
 from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, requirements, resources
-from holdfast.model.pods import PodView
+from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason, sentences
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS
@@ -77,6 +77,15 @@ class Simulator:
         self._cache = cache or columns.CatalogCache()
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
+
+    def are_selected(self, shapes: Iterable[PodShape]) -> bool:
+        """Whether the labels of these shapes matter to a running pod or to another pod that is planned."""
+        return self.targets.are_selected(shapes, self._planned)
+
+    @functools.cached_property
+    def _planned(self) -> tuple[PodShape, ...]:
+        """The different shapes of other pods that are planned."""
+        return tuple({id(shape): shape for shape in self._others}.values())
 
     @functools.cached_property
     def _pods(self) -> dict[str, str]:

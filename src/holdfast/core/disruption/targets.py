@@ -6,7 +6,7 @@ left out.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -40,7 +40,10 @@ class Targets:
         self._kind_of = np.array([self._kind(node) for node in self._nodes], dtype=np.int64)
         self._sample = {int(k): i for i, k in reversed(list(enumerate(self._kind_of)))}
         self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
-        self._far = _zonal_anti_affinity(snapshot)
+        self._like: dict[int, tuple[PodShape, PodShape]] = {}
+        self._first: dict[Hashable, PodShape] = {}
+        self._anti_affinity = _anti_affinity(snapshot)
+        self._far = tuple(term for term in self._anti_affinity if term.key != names.HOSTNAME)
         self._loose: dict[int, tuple[PodShape, bool]] = {}
         self._index = {node.name: i for i, node in enumerate(self._nodes)}
         self._places: dict[int, tuple[PodShape, NDArray[np.int64], int]] = {}
@@ -64,8 +67,22 @@ class Targets:
         """Whether each node alone decides if pods of these shapes may run on it."""
         return all(self._is_loose(shape) for shape in shapes)
 
+    def are_selected(self, shapes: Iterable[PodShape], planned: Iterable[PodShape]) -> bool:
+        """Whether a term of a running pod or of these planned pods may select pods of the shapes by their labels."""
+        terms = (*self._anti_affinity, *(term for shape in planned for term in _terms(shape)))
+        return any(_selects(term, shape) for term in terms for shape in shapes)
+
+    def like(self, shape: PodShape) -> PodShape:
+        """The first shape that fits on the same nodes: pods of both use the same capacity."""
+        known = self._like.get(id(shape))
+        if known is None:
+            first = self._first.setdefault(capacity_key(shape), shape)
+            known = self._like[id(shape)] = shape, first
+        return known[1]
+
     def fitting(self, shape: PodShape) -> NDArray[np.intp]:
         """The nodes that have capacity for one pod of the shape and whose labels and taints allow it."""
+        shape = self.like(shape)
         known = self._found.get(id(shape))
         if known is None:
             fits = np.ones(len(self._nodes), dtype=bool)
@@ -91,13 +108,14 @@ class Targets:
         return any(self._nodes[int(i)].name in nodes for i in self.fitting(shape))
 
     def without_place(self, nodes: Sequence[NodeView]) -> list[tuple[PodShape, int]]:
-        """How many pods of each shape, at least, fit on no other node if these are consolidated. Each shape is counted
-        as if it had all free capacity, and constraints between pods are ignored, so no plan places more. Consolidation
-        moves no pods to starting, unsettled and avoided nodes."""
+        """How many pods, at least, fit on no other node if these are consolidated, with one shape for all that fit on
+        the same nodes. These are counted as if they had all free capacity, and constraints between pods are ignored, so
+        no plan places more. Consolidation moves no pods to starting, unsettled and avoided nodes."""
         wanted: dict[int, int] = {}
         shapes: dict[int, PodShape] = {}
         for node in nodes:
-            for shape, count in node.reschedulable_shapes:
+            for one, count in node.reschedulable_shapes:
+                shape = self.like(one)
                 wanted[id(shape)] = wanted.get(id(shape), 0) + count
                 shapes[id(shape)] = shape
         at = [self._index[node.name] for node in nodes if node.name in self._index]
@@ -111,6 +129,7 @@ class Targets:
 
     def _places_of(self, shape: PodShape) -> tuple[PodShape, NDArray[np.int64], int]:
         """[node] How many pods of the shape it has capacity for, and the sum."""
+        shape = self.like(shape)
         known = self._places.get(id(shape))
         if known is None:
             places = np.zeros(len(self._nodes), dtype=np.int64)
@@ -217,23 +236,41 @@ def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:
     anti_affinity = (*shape.anti_affinity, *(one.term for one in shape.preferred_anti_affinity))
     if any(term.key != names.HOSTNAME for term in anti_affinity):
         return False
-    labels = dict(shape.labels)
-    return not any(
-        shape.namespace in term.namespaces and term.selector is not None and term.selector.matches(labels)
-        for term in far
+    return not any(_selects(term, shape) for term in far)
+
+
+def _anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
+    """Anti-affinity terms of running pods."""
+    return tuple({term: None for node in snapshot.nodes for term in node.anti_affinity})
+
+
+def _terms(shape: PodShape) -> Iterator[PodTerm]:
+    """The constraints of a pod on other pods. A spread is like a term in its own namespace."""
+    for spread in shape.spreads:
+        yield PodTerm(spread.key, spread.selector, (shape.namespace,))
+    yield from shape.affinity
+    yield from shape.anti_affinity
+    for one in (*shape.preferred_affinity, *shape.preferred_anti_affinity):
+        yield one.term
+
+
+def _selects(term: PodTerm, shape: PodShape) -> bool:
+    return (
+        shape.namespace in term.namespaces
+        and term.selector is not None
+        and term.selector.matches(dict(shape.labels))
     )
 
 
-def _zonal_anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
-    """Anti-affinity terms of running pods with another topology key than the hostname."""
-    found = {
-        term: None
-        for node in snapshot.nodes
-        for shape in node.shapes
-        for term in shape.anti_affinity
-        if term.key != names.HOSTNAME
-    }
-    return tuple(found)
+def capacity_key(shape: PodShape) -> Hashable:
+    """Equal for shapes that fit on the same nodes, apart from constraints between pods."""
+    return (
+        shape.requests,
+        shape.node_selector,
+        shape.required_terms,
+        shape.tolerations,
+        shape.volumes.alternatives,
+    )
 
 
 def _suits(node: NodeView, shape: PodShape) -> bool:

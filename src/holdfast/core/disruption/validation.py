@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from holdfast.core.disruption import budgets, consolidation, emptiness
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
-from holdfast.core.disruption.candidates import Candidate, CandidateSet
+from holdfast.core.disruption.candidates import Candidate, CandidateCache, CandidateSet
 from holdfast.core.disruption.commands import Action, DisruptionCommand, Method
 from holdfast.core.disruption.consolidation import CommandBuilder
 from holdfast.core.disruption.cooldown import RecentMoves
@@ -35,9 +35,11 @@ def still_valid(
     cluster: DisruptionInput,
     settings: Settings,
     planner: columns.CatalogCache | None = None,
+    candidates: CandidateCache | None = None,
 ) -> DisruptionCommand | Invalid:
-    """The command to start; for emptiness, with the candidates that are still empty."""
-    candidate_set = CandidateSet(cluster)
+    """The command to start; for emptiness, with the candidates that are still empty. `planner` and `candidates` are
+    those of `decide`."""
+    candidate_set = CandidateSet(cluster, candidates)
     if command.method is Method.EMPTINESS:
         return _still_empty(command, candidate_set)
     gone = [name for name in command.candidates if name not in candidate_set.candidates]
