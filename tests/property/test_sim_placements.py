@@ -19,7 +19,7 @@ from holdfast.sim.cluster import amounts, filters, kinds, pods, scheduling_volum
 from holdfast.sim.cluster.filters import Candidate
 from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
 from holdfast.sim.cluster.node_infos import NodeInfo, NodeInfos, NodeUsage, PodInfo, with_one_pod
-from holdfast.sim.cluster.placements import Placement, Placements
+from holdfast.sim.cluster.placements import Placement, Placements, Refusal
 from holdfast.sim.cluster.topology import Neighbours
 from manual_ports import ManualClock
 
@@ -155,6 +155,7 @@ class Environment:
         self.node_infos = NodeInfos(self.caches)
         self.placements = Placements(self.node_infos)
         self.bound: dict[str, Pod] = {}  # pods with a node, by uid; the watch has not delivered all of them
+        self.refused: list[tuple[Pod, Refusal]] = []
         self.spaces = {"default": {"name": "default"}}
         self.put(Namespace(metadata=ObjectMeta(name="default", labels=self.spaces["default"])))
         self.volumes()
@@ -196,6 +197,9 @@ class Environment:
 
     def step(self, what: str, value: Any) -> None:
         getattr(self, what)(value)
+        for pod, refusal in self.refused:
+            if refusal.persists:
+                assert not self.plain(pod, scheduling_volumes.find(pod, self.caches)).node
 
     def node(self, node: Node) -> None:
         self.put(node)
@@ -218,6 +222,8 @@ class Environment:
             self.node_infos.add(pod, placement.node)
             spec = {**pod.spec, "nodeName": placement.node}
             self.bound[pod.metadata.uid] = msgspec.structs.replace(pod, spec=spec)
+        elif placement.refusal is not None:
+            self.refused.append((pod, placement.refusal))
 
     def deliver(self, number: int) -> None:
         if pod := self.bound.get(f"p{number}"):

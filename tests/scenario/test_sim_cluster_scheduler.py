@@ -153,6 +153,44 @@ def test_pod_with_the_higher_priority_is_bound_first() -> None:
     run(program, timings=QUICK)
 
 
+def team_taint(value: str) -> dict[str, Any]:
+    return {"spec": {"taints": [{"key": "team", "value": value, "effect": "NoSchedule"}]}}
+
+
+def test_a_node_that_the_same_filter_refuses_causes_no_attempt() -> None:
+    async def program(env: Environment) -> None:
+        await one_node_in_each(env, "a")
+        (node,) = await env.all(Node)
+        node = await env.kube.patch(node, team_taint("x"), only_if_unchanged=True)
+        await env.deploy(cpu="100m")
+        await env.sleep(5)
+        (first,) = await env.pods()
+        assert reason(first)[1] == "0/1 nodes are available: 1 node(s) had untolerated taint {team: x}."
+        node = await env.kube.patch(node, team_taint("y"), only_if_unchanged=True)
+        await env.sleep(5)
+        assert await env.pods() == [first]
+        await env.kube.patch(node, {"spec": {"taints": []}}, only_if_unchanged=True)
+        await env.until_running(1)
+
+    run(program, timings=QUICK)
+
+
+def test_pod_that_was_refused_is_tried_again_after_its_spec_changed() -> None:
+    async def program(env: Environment) -> None:
+        await one_node_in_each(env, "a")
+        (node,) = await env.all(Node)
+        await env.kube.patch(node, team_taint("x"), only_if_unchanged=True)
+        await env.deploy(cpu="100m")
+        await env.sleep(5)
+        (pod,) = await env.pods()
+        assert reason(pod)[1] == "0/1 nodes are available: 1 node(s) had untolerated taint {team: x}."
+        tolerations = [*pod.spec["tolerations"], {"key": "team", "operator": "Exists"}]
+        await env.kube.patch(pod, {"spec": {"tolerations": tolerations}}, only_if_unchanged=True)
+        await env.until_running(1)
+
+    run(program, timings=QUICK)
+
+
 def test_gated_pods_and_pods_of_another_scheduler_are_not_bound() -> None:
     async def program(env: Environment) -> None:
         await one_node_in_each(env, "a")

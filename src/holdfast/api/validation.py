@@ -3,7 +3,9 @@
 Everything comes from the CRDs; no field is named here.
 """
 
+import copy
 import difflib
+import operator
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
@@ -90,9 +92,11 @@ def validators() -> dict[tuple[str, str], Validator]:
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """The value with the API server's defaults: nulls of known fields are dropped first."""
+    """The value with the API server's defaults: nulls of known fields are dropped first. A part that has them already
+    is the same object."""
     if isinstance(value, list) and "items" in schema:
-        return [with_defaults(item, schema["items"]) for item in value]
+        items = [with_defaults(item, schema["items"]) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
     if not isinstance(value, dict):
         return value
     properties = schema.get("properties", {})
@@ -104,7 +108,9 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     }
     for name, child_schema in properties.items():
         if name not in filled and "default" in child_schema:
-            filled[name] = with_defaults(child_schema["default"], child_schema)
+            filled[name] = with_defaults(copy.deepcopy(child_schema["default"]), child_schema)
+    if filled.keys() == value.keys() and all(filled[name] is child for name, child in value.items()):
+        return value
     return filled
 
 

@@ -12,6 +12,7 @@ _SUBRESOURCES: Final[dict[type[Object], tuple[str, str]]] = {
     Binding: ("/api/v1", "pods/{name}/binding"),
     Eviction: ("/api/v1", "pods/{name}/eviction"),
 }
+_SEPARATORS: Final = frozenset("/%?#")
 
 
 def all_of(kind: type[Object]) -> str:
@@ -56,6 +57,6 @@ def service_proxy(namespace: str, service: str, port: str) -> str:
 
 def segment(name: str) -> str:
     """The name of an object, as one part of a path."""
-    if not name or name in {".", ".."} or any(c in "/%?#" or not c.isprintable() for c in name):
+    if not name or name in {".", ".."} or not name.isprintable() or _SEPARATORS.intersection(name):
         raise errors.InvalidInput(f"{name!r} cannot be the name of an object")
     return name

@@ -115,6 +115,13 @@ def _affinity(candidate: Candidate, node_info: NodeInfo) -> str:
     return ""
 
 
+def name_of(why: str) -> str:
+    """The filter that gives a reason: several reasons have one filter."""
+    if why.startswith("node(s) had untolerated taint"):
+        return "TaintToleration"
+    return "NodeResourcesFit" if why.startswith(("Insufficient", "Too many pods")) else why
+
+
 def explain(total: int, reasons: Iterable[list[str]]) -> str:
     """The message for a pod that fits on no node."""
     return summary(total, Counter(why for each in reasons for why in each))

@@ -7,7 +7,7 @@ changed. Filters that depend on volumes or on pods of other nodes come last, so 
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
@@ -38,10 +38,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node of a pod. Without one, `why` is the message of its condition."""
+    """The node of a pod. Without one, `why` is the message of its condition. If no node passes the filters that depend
+    on the node alone, `refusal` tells whether another attempt can have another result."""
 
     node: str = ""
     why: str = ""
+    refusal: "Refusal | None" = field(default=None, compare=False)
 
 
 class Placements:
@@ -59,7 +61,7 @@ class Placements:
         equal = self._equal(pod, shared=not only)
         equal.refresh()
         if not equal.passing:
-            return Placement(why=filters.summary(total, equal.refused))
+            return Placement(why=filters.summary(total, equal.refused), refusal=Refusal(equal, equal.filters))
         if not _has_neighbours(pod.spec) and not volumes.bound and not volumes.unbound:
             repelling = self._node_infos.repelling()
             if not repelling or not Neighbours(pod, repelling, spaces).refused_by_anti_affinity:
@@ -108,6 +110,20 @@ class Placements:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An attempt in which every node was refused by the first filters."""
+
+    _equal: "_Equal"
+    _filters: frozenset[str]
+
+    @property
+    def persists(self) -> bool:
+        """Whether still no node passes, and the same filters refuse the nodes as then."""
+        self._equal.refresh()
+        return not self._equal.passing and self._equal.filters == self._filters
+
+
 class _Group(NamedTuple):
     """Nodes that differ only in their names, for these pods."""
 
@@ -124,6 +140,7 @@ class _Equal:
         self.needs = needs
         self.refused: Counter[str] = Counter()  # how many nodes each reason excludes
         self.passing: dict[str, _Group] = {}
+        self.filters: frozenset[str] = frozenset()  # those that refuse a node
         self._owner = owner
         self._node_infos = node_infos
         self._reasons: dict[str, list[str]] = {}  # of each node that does not pass
@@ -135,6 +152,8 @@ class _Equal:
     def refresh(self) -> None:
         """Filters and scores the nodes that changed."""
         changed = self._node_infos.changed_since(self._position) if self._position >= 0 else None
+        if changed is not None and not changed:
+            return
         if changed is None:
             self.refused, self.passing, self._reasons, self._groups = Counter(), {}, {}, {}
             changed = {node_info.name for node_info in self._node_infos.all()}
@@ -150,6 +169,7 @@ class _Equal:
                     self.refused.update(why)
             else:
                 self._pass(node_info)
+        self.filters = frozenset(filters.name_of(why) for why, count in self.refused.items() if count)
 
     def best(self) -> str:
         """The best node, if only the node and the pods of the same owner matter; empty: a node lacks a label for

@@ -13,6 +13,9 @@ from holdfast.sim.cluster.kinds import Pod, ReplicaSet
 class ReplicaSets:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._active: Counter[str] = Counter()  # by the uid of their owner
+        self._ready: Counter[str] = Counter()  # those that are active, too
+        engine.caches.of(Pod).subscribe(self._count)
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(ReplicaSet, lambda one: [(one.metadata.namespace, one.metadata.name)])
         self.worker.watch(Pod, lambda pod: kinds.owner_key(pod, ReplicaSet))
@@ -21,31 +24,36 @@ class ReplicaSets:
         owner = self._engine.caches.of(ReplicaSet).get(key)
         if owner is None:
             return None
-        mine = [pod for pod in self._engine.pods_by_owner.get(owner.metadata.uid) if pods.active(pod)]
-        wanted = int(owner.spec.get("replicas", 1))
-        if owner.metadata.deletion_timestamp is None:
-            for _ in range(wanted - len(mine)):
-                pod = await self._engine.kube.create(kinds.from_template(owner.spec["template"], owner))
-                mine.append(pod)
-            extra = max(0, len(mine) - wanted)
-            if extra:
-                mine = unwanted_first(mine)
-            for pod in mine[:extra]:
+        uid, wanted = owner.metadata.uid, int(owner.spec.get("replicas", 1))
+        missing = wanted - self._active[uid] if owner.metadata.deletion_timestamp is None else 0
+        for _ in range(missing):
+            await self._engine.kube.create(kinds.from_template(owner.spec["template"], owner))
+        if missing < 0:
+            mine = [pod for pod in self._engine.pods_by_owner.get(uid) if pods.active(pod)]
+            for pod in unwanted_first(mine)[: len(mine) - wanted]:
                 await self._engine.kube.delete(pod)
-            mine = mine[extra:]
-        await self._report(owner, mine)
+        await self._report(owner)
         return None
 
-    async def _report(self, owner: ReplicaSet, mine: list[Pod]) -> None:
-        ready = sum(pods.ready(pod) for pod in mine)
+    async def _report(self, owner: ReplicaSet) -> None:
+        active, ready = self._active[owner.metadata.uid], self._ready[owner.metadata.uid]
         status = {
-            "replicas": len(mine),
-            "fullyLabeledReplicas": len(mine),
+            "replicas": active,
+            "fullyLabeledReplicas": active,
             "readyReplicas": ready,
             "availableReplicas": ready,
             "observedGeneration": owner.metadata.generation,
         }
         await report(self._engine, owner, status)
+
+    def _count(self, before: Pod | None, after: Pod | None) -> None:
+        for pod, by in ((before, -1), (after, 1)):
+            owner = kinds.controller_of(pod) if pod is not None and pods.active(pod) else None
+            if pod is not None and owner is not None and owner.kind == ReplicaSet.kind:
+                self._active[owner.uid] += by
+                self._ready[owner.uid] += by * pods.ready(pod)
+                if not self._active[owner.uid]:
+                    del self._active[owner.uid], self._ready[owner.uid]
 
 
 async def report(engine: Engine, owner: kinds.Whole, status: dict[str, Any]) -> None:

@@ -1,10 +1,13 @@
 """The kube-scheduler: binds each pod to the best node that it fits on, or reports why it fits on none.
 
 It schedules one pod at a time, by priority and age. New pods are tried at once. Pods that did not fit are tried again
-when something changed that may help, at most once per second. It does not preempt.
+when something changed that may help, at most once per second. A node that the same filter refuses does not help, as with
+the queueing hints of kube-scheduler: then the message in the pod's condition has the counts of its last attempt. It does
+not preempt.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast import errors
@@ -15,7 +18,7 @@ from holdfast.sim.cluster import pods, scheduling_volumes
 from holdfast.sim.cluster.engine import Engine
 from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
 from holdfast.sim.cluster.node_infos import NodeInfos, offer
-from holdfast.sim.cluster.placements import Placements
+from holdfast.sim.cluster.placements import Placements, Refusal
 
 NAME: Final = "default-scheduler"
 _AGAIN_S: Final = 1.0
@@ -33,7 +36,8 @@ class Scheduler:
         # The labels of each namespace.
         self._spaces = {space.metadata.name: space.metadata.labels for space in self._caches.of(Namespace)}
         self._new: dict[Key, None] = {}
-        self._waiting: dict[Key, None] = {}  # pods that did not fit
+        self._waiting: dict[Key, Refusal | None] = {}  # pods that did not fit
+        self._tried: dict[Key, Refusal | None] = {}  # those that are tried now
         self._helped = False  # whether a change since then may make them fit
         self._woken = asyncio.Event()
         self._caches.of(Pod).subscribe(self._pod_changed)
@@ -47,7 +51,8 @@ class Scheduler:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            await self._try(self._new)
+            self._tried, self._new = dict.fromkeys(self._new), {}
+            await self._try(self._tried)
             if not self._helped:
                 continue
             wait_s = tried_s + _AGAIN_S - self._engine.clock.monotonic_s()
@@ -55,15 +60,25 @@ class Scheduler:
                 await self._engine.clock.sleep(wait_s)
             tried_s = self._engine.clock.monotonic_s()
             self._helped = False
-            await self._try(self._waiting)
+            self._tried, self._waiting = self._waiting, {}
+            await self._try(self._tried)
 
-    async def _try(self, keys: dict[Key, None]) -> None:
-        found = [pod for key in keys if (pod := self._caches.of(Pod).get(key)) is not None]
-        for key in list(keys):
-            del keys[key]
+    async def _try(self, attempts: Mapping[Key, Refusal | None]) -> None:
+        """Schedules the pods. A pod whose last refusal persists is not tried."""
+        found = []
+        for key, refusal in attempts.items():
+            pod = self._caches.of(Pod).get(key)
+            if pod is not None and refusal is not None and refusal.persists and _is_mine(pod):
+                self._waiting[key] = refusal
+            elif pod is not None:
+                found.append(pod)
         for pod in sorted(found, key=_turn):
-            current = self._caches.of(Pod).get((pod.metadata.namespace, pod.metadata.name))
+            key = (pod.metadata.namespace, pod.metadata.name)
+            current, refusal = self._caches.of(Pod).get(key), attempts[key]
             if current is not None and _is_mine(current):
+                if refusal is not None and refusal.persists:  # the pods before it took what was free
+                    self._waiting[key] = refusal
+                    continue
                 try:
                     await self._schedule(current)
                 except errors.NotFound:
@@ -73,14 +88,14 @@ class Scheduler:
                     if isinstance(error, errors.Unreachable) and await self._is_bound(current):
                         continue  # the response was lost, and the pod is counted on its node
                     self._node_infos.remove(current)
-                    self._waiting[current.metadata.namespace, current.metadata.name] = None
+                    self._waiting[key] = None
                     self._help()
 
     async def _schedule(self, pod: Pod) -> None:
         volumes = scheduling_volumes.find(pod, self._caches)
         placement = self._placements.find(pod, volumes, self._spaces)
         if not placement.node:
-            self._waiting[pod.metadata.namespace, pod.metadata.name] = None
+            self._waiting[pod.metadata.namespace, pod.metadata.name] = placement.refusal
             await self._refuse(pod, placement.why)
         elif volumes.unbound:
             self._waiting[pod.metadata.namespace, pod.metadata.name] = None
@@ -139,6 +154,9 @@ class Scheduler:
                 self._new[key] = None
                 self._woken.set()
             elif before.metadata.labels != after.metadata.labels or before.spec != after.spec:
+                for waiting in (self._waiting, self._tried):
+                    if key in waiting:
+                        waiting[key] = None  # the refusal is one of the old spec
                 self._help()
         elif before is not None and pods.node_of(before):
             if after is None or pods.ended(after) or before.metadata.labels != after.metadata.labels:

@@ -92,11 +92,12 @@ class CustomKind:
             except ValueError as error:
                 yield f"{path}.x-kubernetes-validations.rule", str(error)[:_MAX_SHOWN]
 
-    def completed(self, value: Json) -> Json:
-        """The object with the CRD's defaults."""
-        metadata = value["metadata"]
-        filled: Json = validation.with_defaults({**value, "metadata": {}}, self.schema)
-        return {**filled, "metadata": metadata}
+    def completed(self, value: Json, old: Json | None) -> Json:
+        """The object with the CRD's defaults; parts that are the same objects as in the older one have them."""
+        complete = _shared(value, old)
+        others: Json = {**value, **{name: {} for name in complete}}
+        filled: Json = validation.with_defaults(others, self.schema)
+        return {**filled, **complete}
 
     def causes(self, value: Json, old: Json | None) -> list[Cause]:
         """The problems of an object, or of the change from an older one."""
@@ -111,7 +112,9 @@ class CustomKind:
             path: Path = tuple(error.instance_path)
             if old is None or not _same(value, old, path):
                 yield _schema_cause(error, path)
-        for finding in structure.findings({**value, "metadata": {}}, self.schema):
+        unchanged = _shared(value, old)
+        changed = {name: child for name, child in value.items() if name not in unchanged}
+        for finding in structure.findings(changed, self.schema):
             if old is None or not _same(value, old, finding.path[:-1]):
                 reason = "FieldValueDuplicate" if "twice" in finding.message else "FieldValueInvalid"
                 yield Cause(reason, _dotted(finding.path), finding.message)
@@ -239,6 +242,11 @@ def _schema_cause(error: jsonschema_rs.ValidationError, path: Path) -> Cause:
 
 def _dotted(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def _shared(value: Json, old: Json | None) -> Json:
+    """The metadata, and the fields that are the same objects as in the older object."""
+    return {n: child for n, child in value.items() if n == "metadata" or (old and child is old.get(n))}
 
 
 def _same(value: Any, old: Any, path: Path) -> bool:

@@ -37,7 +37,8 @@ def of(value: Any, shape: Shape) -> frozenset[Path]:
 def compare(old: Json, new: Json, shape: Shape) -> Difference:
     changed: set[Path] = set()
     removed: set[Path] = set()
-    _compare(old, new, shape, (), changed, removed)
+    if old != new:
+        _compare(old, new, shape, (), changed, removed)
     return Difference(frozenset(changed), frozenset(removed))
 
 
@@ -54,7 +55,7 @@ def to_fields(paths: frozenset[Path]) -> Json:
 
 
 def from_fields(fields: Any) -> frozenset[Path]:
-    return _from_text(_key_text(fields)) if isinstance(fields, dict) else frozenset()
+    return _from_text(msgspec.json.encode(fields)) if isinstance(fields, dict) else frozenset()
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -101,8 +102,7 @@ def _members(value: Any, shape: Shape, path: Path) -> Iterator[Path]:
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: Path, changed: set[Path], removed: set[Path]) -> None:
-    if old == new:
-        return
+    """Adds the differences of two values that are not equal."""
     if not (merges(old, shape) and merges(new, shape) and type(old) is type(new)):
         changed.add(path)
     elif isinstance(new, dict):
@@ -111,8 +111,9 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, changed: set[Path], r
                 continue
             at, below = (*path, f"f:{name}"), shape.child(name)
             there = name in old or below.always_there or name in shape.required
-            if there and merges(child, below):
-                _compare(old.get(name, type(child)()), child, below, at, changed, removed)
+            if name not in old and there and merges(child, below):
+                if child:
+                    _compare(type(child)(), child, below, at, changed, removed)
             elif name in old:
                 _compare(old[name], child, below, at, changed, removed)
             else:
@@ -131,6 +132,8 @@ def _compare_items(
     for step, item in after.items():
         at = (*path, step)
         if step in before:
+            if before[step] == item:
+                continue
             _compare(before[step], item, shape.items, at, changed, removed)
         else:
             changed.update(_whole(item, shape.items, at))

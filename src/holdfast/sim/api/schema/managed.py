@@ -119,13 +119,15 @@ def apply(
 
 
 def _difference(old: Json, new: Json, shape: Shape) -> tuple[frozenset[Path], frozenset[Path]]:
-    bare_old, bare_new = ({**value, "metadata": _bare(value)} for value in (old, new))
-    found = fieldsets.compare(bare_old, bare_new, shape)
+    found = fieldsets.compare(_bare(old), _bare(new), shape)
     return found.changed - _NOBODYS, found.removed - _NOBODYS
 
 
 def _bare(value: Json) -> Json:
-    return {name: child for name, child in (value.get("metadata") or {}).items() if name != _MANAGED}
+    """The object without managedFields."""
+    metadata = dict(value.get("metadata") or {})
+    metadata.pop(_MANAGED, None)
+    return {**value, "metadata": metadata}
 
 
 def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: bool) -> None:

@@ -32,13 +32,14 @@ def built_in(value: Any, shape: Shape, unknown: list[str], stored: Mapping[str, 
     return _Reader(unknown, typed=True).read(value, shape, "", known)
 
 
-def custom(value: Any, shape: Shape, unknown: list[str]) -> Any:
-    """The custom resource without fields that its CRD does not have; metadata is decoded as in built-in kinds."""
+def custom(value: Any, shape: Shape, unknown: list[str], stored: Mapping[str, Any] | None = None) -> Any:
+    """The custom resource without fields that its CRD does not have; metadata is decoded as in built-in kinds. Parts
+    that are the same objects as in `stored` are not read again."""
     reader = _Reader(unknown, typed=False)
-    pruned = reader.read(value, shape, "")
+    pruned = reader.read(value, shape, "", stored)
     if isinstance(pruned, dict) and "metadata" in pruned:
-        meta = shape.properties["metadata"]
-        pruned["metadata"] = _Reader([], typed=True).read(pruned["metadata"] or {}, meta, ".metadata")
+        meta, before = shape.properties["metadata"], (stored or {}).get("metadata")
+        pruned["metadata"] = _Reader([], typed=True).read(pruned["metadata"] or {}, meta, ".metadata", before)
     return pruned
 
 
@@ -71,7 +72,9 @@ class _Reader:
                 known_fields[name] = child
                 continue
             known = properties.get(name) or values
-            if known is None and not shape.open:
+            if known is not None and known.plain is type(child):
+                known_fields[name] = child
+            elif known is None and not shape.open:
                 self._unknown.append(f"{path}.{name}"[1:])
             elif child is not None or not self._typed:
                 known_fields[name] = (

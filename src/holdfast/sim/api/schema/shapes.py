@@ -15,6 +15,7 @@ _BY_NAME: Final = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "microtime",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
+_PLAIN: Final[dict[str, type]] = {"string": str, "boolean": bool}
 _OF_THE_PLACE: Final = frozenset({"description", "default"})
 
 
@@ -25,6 +26,8 @@ class Shape:
         self._schema = schema
         self.name = name  # of the published schema
         self.type: str = _BY_NAME.get(name) or _type(schema)
+        # The type of values that need no check but that of their type.
+        self.plain: type | None = _PLAIN.get(self.type)
         self.open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or self._is_unconstrained()
         self.list_type: str = schema.get("x-kubernetes-list-type", "atomic")
         self.list_keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))

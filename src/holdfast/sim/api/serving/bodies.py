@@ -90,7 +90,7 @@ class Reader:
         group, version, name = kind
         unknown: list[str] = []
         if custom:
-            read = reading.custom(value, shape, unknown)
+            read = reading.custom(value, shape, unknown, stored)
         else:
             read = reading.built_in(value, shape, unknown, stored)
         self._warn_of_unknown(unknown)

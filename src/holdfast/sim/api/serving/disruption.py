@@ -50,9 +50,9 @@ def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
 
         def allow_one_less(old: Json) -> Json:
             state = old["status"]
-            state["disruptionsAllowed"] -= 1
-            state["disruptedPods"] = {**(state.get("disruptedPods") or {}), pod.name: now}
-            return old
+            disrupted = {**(state.get("disruptedPods") or {}), pod.name: now}
+            left = state["disruptionsAllowed"] - 1
+            return {**old, "status": {**state, "disruptionsAllowed": left, "disruptedPods": disrupted}}
 
         registry.update(_status_of(registry, "policy", "poddisruptionbudgets"), budget.key, allow_one_less)
 
@@ -65,10 +65,9 @@ def record(budget: Stored | None, pod: Stored, registry: Registry) -> None:
             "lastProbeTime": None,
             "lastTransitionTime": now,
         }
-        state = old.setdefault("status", {})
+        state = old.get("status") or {}
         remaining = [c for c in state.get("conditions") or () if c.get("type") != "DisruptionTarget"]
-        state["conditions"] = [*remaining, condition]
-        return old
+        return {**old, "status": {**state, "conditions": [*remaining, condition]}}
 
     registry.update(_status_of(registry, "", "pods"), pod.key, target)
 

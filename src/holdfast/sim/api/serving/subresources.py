@@ -116,19 +116,21 @@ class Subresources:
         copied = {k: v for k, v in (node.labels if node else {}).items() if k in _TOPOLOGY}
 
         def bind(old: Json) -> Json:
-            meta = old["metadata"]
+            meta = dict(old["metadata"])
             meta["annotations"] = {**(meta.get("annotations") or {}), **(metadata.get("annotations") or {})}
             meta["labels"] = {**copied, **(meta.get("labels") or {}), **(metadata.get("labels") or {})}
             for empty in [field for field in ("annotations", "labels") if not meta[field]]:
                 del meta[empty]
-            old["spec"]["nodeName"] = target["name"]
             condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
             condition["lastTransitionTime"] = self._registry.time()
-            remaining = [
-                c for c in (old.get("status") or {}).get("conditions") or () if c["type"] != "PodScheduled"
-            ]
-            old.setdefault("status", {})["conditions"] = [*remaining, condition]
-            return old
+            state = old.get("status") or {}
+            remaining = [c for c in state.get("conditions") or () if c["type"] != "PodScheduled"]
+            return {
+                **old,
+                "metadata": meta,
+                "spec": {**old["spec"], "nodeName": target["name"]},
+                "status": {**state, "conditions": [*remaining, condition]},
+            }
 
         self._registry.update(self._binding_write(call), key, bind)
         return answers.plain({**status.success(), "code": 201}, 201)
@@ -172,8 +174,7 @@ class Subresources:
         finalizers = (value.get("spec") or {}).get("finalizers") or []
 
         def change(old: Json) -> Json:
-            old["spec"] = {**(old.get("spec") or {}), "finalizers": finalizers}
-            return old
+            return {**old, "spec": {**(old.get("spec") or {}), "finalizers": finalizers}}
 
         return answers.one(call, self._registry.update(self._verbs.write(call), call.key, change))
 
@@ -211,8 +212,8 @@ def _selector_text(selector: Json | None) -> str:
 
 
 def _with(value: Json, path: tuple[str, ...], replicas: int) -> Json:
-    parent = value
-    for step in path[:-1]:
-        parent = parent.setdefault(step, {})
-    parent[path[-1]] = replicas
-    return value
+    """The object with another number of replicas."""
+    step, *below = path
+    if not below:
+        return {**value, step: replicas}
+    return {**value, step: _with(value.get(step) or {}, tuple(below), replicas)}

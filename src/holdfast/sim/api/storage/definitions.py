@@ -109,7 +109,7 @@ def complete(definition: Json, now: str) -> None:
     if not metadata.get("deletionTimestamp"):
         finalizers = metadata.get("finalizers") or []
         metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
-    status = definition.setdefault("status", {})
+    status = definition["status"] = dict(definition.get("status") or {})
     status["acceptedNames"] = dict(spec["names"])
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     stored = status.get("storedVersions") or []

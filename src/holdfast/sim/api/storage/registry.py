@@ -1,7 +1,8 @@
 """All writes: each is validated, defaulted, checked for field ownership, versioned and stored, or rejected as a whole.
 
-`change` functions get the current object, may modify it, and return the new one. Values that a client may not set (uid,
-times, generation) are corrected afterwards. A write that changes nothing keeps the version.
+`change` functions get the current object and return the new one. They must not modify the current one; the new one may
+share parts with it, and parts that are the same object are not validated and compared again. Values that a client may
+not set (uid, times, generation) are corrected afterwards. A write that changes nothing keeps the version.
 """
 
 import hashlib
@@ -55,6 +56,9 @@ _SET_BY_SERVER: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_KEPT: Final = frozenset({*_SET_BY_SERVER, "generation"})
+# The fields of metadata that are validated and that a client may change.
+_CHECKED: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _MAX_GENERATED: Final = 63
@@ -111,7 +115,7 @@ class Registry:
             value.pop("status", None)
             if write.resource.custom is None:
                 value["status"] = {}
-        self._complete(write, value)
+        self._complete(write, value, None)
         if metadata.get("managedFields") is None:
             shape, mine = write.resource.shape, owned_by(write.resource)
             metadata["managedFields"] = managed.after_create(value, shape, write.writer, self.time(), mine)
@@ -135,11 +139,11 @@ class Registry:
         """Changes an object; raises Refused."""
         stored = self.get(write.resource, key)
         old = stored.value()
-        new = change(stored.value())
+        new = change(old)
         self._check_identity(write, new, stored, must_have_version=must_have_version)
         new = self._keep_the_rest(write, new, old)
-        self._complete(write, new)
-        if write.bucket == "/pods":
+        self._complete(write, new, old)
+        if write.bucket == "/pods" and new["spec"] is not old["spec"]:
             admission.tolerate(new)
         self._validate(write, new, old)
         if write.writer.operation == "Update":
@@ -225,10 +229,10 @@ class Registry:
         digest = hashlib.blake2b(self._ids.token().encode(), digest_size=16).digest()
         return str(uuid.UUID(bytes=digest, version=4))
 
-    def _complete(self, write: Write, value: Json) -> None:
+    def _complete(self, write: Write, value: Json, old: Json | None) -> None:
         custom = write.resource.custom
         if custom:
-            filled = custom.completed(value)
+            filled = custom.completed(value, old)
             value.clear()
             value.update(filled)
         else:
@@ -244,11 +248,14 @@ class Registry:
             definitions.complete(value, self.time())
 
     def _causes(self, write: Write, value: Json, old: Json | None) -> Iterator[Cause]:
-        yield from rules.of_metadata(write.bucket, value["metadata"])
+        if old is None or not _shares(value["metadata"], old["metadata"], _CHECKED):
+            yield from rules.of_metadata(write.bucket, value["metadata"])
         if old is not None:
             yield from _new_finalizers(value["metadata"], old["metadata"])
         if write.resource.custom:
             yield from write.resource.custom.causes(value, old)
+            return
+        if old is not None and write.subresource and value.get("spec") is old.get("spec"):
             return
         missing = list(rules.of_create(write.bucket, value))
         yield from missing
@@ -288,11 +295,7 @@ class Registry:
     def _keep_the_rest(write: Write, new: Json, old: Json) -> Json:
         """The new object, with the old values of fields that this request may not change."""
         resource, before = write.resource, old["metadata"]
-        metadata = {
-            name: child
-            for name, child in new["metadata"].items()
-            if name not in (*_SET_BY_SERVER, "generation")
-        }
+        metadata = {name: child for name, child in new["metadata"].items() if name not in _KEPT}
         if write.subresource == "status":
             new = {**old, "status": new.get("status")} if "status" in new else _without_status(old)
             if resource.custom:
@@ -328,6 +331,11 @@ def owned_by(resource: Resource, subresource: str = "") -> Callable[[Path], bool
 
 def _without_status(value: Json) -> Json:
     return {name: child for name, child in value.items() if name != "status"}
+
+
+def _shares(value: Json, old: Json, names: tuple[str, ...]) -> bool:
+    """Whether these fields are the same objects as before."""
+    return all(value.get(name) is old.get(name) for name in names)
 
 
 def _counted(value: Json, resource: Resource) -> Any:

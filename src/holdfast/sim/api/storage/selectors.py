@@ -75,7 +75,7 @@ def selectable(bucket: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
 
 def field_values(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """The values of an object's selectable fields, as strings."""
-    return {name: _field_text(value, name) for name in names}
+    return {name: _field_text(value, name, _steps(name)) for name in names}
 
 
 def parse(labels: str, fields: str, names: Iterable[str], rename: Callable[[str], str] = str) -> Selector:
@@ -188,10 +188,12 @@ def _steps(name: str) -> tuple[str, ...]:
     return tuple(name.split("."))
 
 
-def _field_text(value: Mapping[str, Any], name: str) -> str:
+def _field_text(value: Mapping[str, Any], name: str, steps: tuple[str, ...]) -> str:
     found: Any = value
-    for step in _steps(name):
+    for step in steps:
         found = found.get(step) if isinstance(found, dict) else None
+    if type(found) is str:
+        return found
     if name == "source":  # the component of an Event
         found = found.get("component") if isinstance(found, dict) else None
     if isinstance(found, bool) or (found is None and name in _FLAGS):
