@@ -3,16 +3,19 @@
     PYTHONPATH=tests:tests/support .venv/bin/python tests/bench/bench_simulate.py [--nodes 1000] [--hours 24] [--profile 1]
 
 Ten pods a node. Three of ten Deployments follow the day, down to a half; a Job of one pod for ten nodes runs every hour.
-A third of the nodes is in a reservation. Prints the CPU time and the memory after each simulated hour. With --profile it
-prints the functions with the most time after so many simulated hours: in the first one, all nodes are launched.
+A third of the nodes is in a reservation. Prints the CPU time and the memory after each simulated hour, and at the end how
+much the memory grew a day after the first day. With --profile it prints the functions with the most time after so many
+simulated hours: in the first one, all nodes are launched.
 """
 
 import argparse
 import cProfile
+import os
 import pstats
-import resource
+import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import studies
@@ -23,6 +26,7 @@ from holdfast.simulate.study import Study
 Json = dict[str, Any]
 
 HOUR_S = 3600
+DAY_H = 24
 PODS_PER_NODE = 10
 DEPLOYMENTS = 10
 FOLLOW_THE_DAY = 3
@@ -38,22 +42,23 @@ def main() -> None:
     study = large(options.nodes, options.hours)
     profiler = cProfile.Profile()
     began_s = time.process_time()
+    measured: list[tuple[int, float]] = []  # memory by hour
 
     def goes(simulated_s: int) -> bool:
         if (simulated_s - study.begins_s) % HOUR_S == 0:
             hours = (simulated_s - study.begins_s) // HOUR_S
             if hours == options.profile:
                 profiler.enable()
-            print(
-                f"{hours:4} h  {time.process_time() - began_s:7.1f} s CPU  {memory_mib():6.0f} MiB",
-                flush=True,
-            )
+            measured.append((hours, memory_mib()))
+            cpu_s = time.process_time() - began_s
+            print(f"{hours:4} h  {cpu_s:7.1f} s CPU  {measured[-1][1]:6.0f} MiB", flush=True)
         return True
 
     result = run.simulate(study, goes)
     took_s = time.process_time() - began_s
     profiler.disable()
     print(f"{options.hours} h of {options.nodes} nodes: {took_s:.1f} s of CPU time, {memory_mib():.0f} MiB")
+    print(f"memory after the first day: {growth(measured)}")
     print(result.nodes, result.pods, result.calls, len(result.unplaced), sep="\n")
     if options.profile is not None:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(45)
@@ -61,7 +66,17 @@ def main() -> None:
 
 
 def memory_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def growth(measured: list[tuple[int, float]]) -> str:
+    """The slope of the line through the hours after the first day."""
+    later = [(hours, mib) for hours, mib in measured if hours >= DAY_H]
+    if len(later) < DAY_H:
+        return "run at least 48 hours"
+    slope, _ = statistics.linear_regression(*zip(*later, strict=True))
+    return f"{slope * DAY_H:+.1f} MiB a day"
 
 
 def large(nodes: int, hours: int) -> Study:

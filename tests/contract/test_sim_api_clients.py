@@ -187,12 +187,11 @@ async def test_custom_kind_in_protobuf_is_refused(line: Line) -> None:
     assert b'no kind "NodePool" is registered for version "karpenter.sh/v1"' in text
 
 
-@each_front
-async def test_events_of_both_groups_are_the_same_events(line: Line) -> None:
-    event = {
+def event(name: str) -> dict[str, Any]:
+    return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": "e"},
+        "metadata": {"name": name},
         "regarding": {"kind": "Pod", "name": "a", "namespace": "default"},
         "note": "it fits",
         "reason": "Scheduled",
@@ -202,12 +201,31 @@ async def test_events_of_both_groups_are_the_same_events(line: Line) -> None:
         "reportingInstance": "s-1",
         "eventTime": "2027-01-15T08:00:00.000000Z",
     }
-    await line.create(EVENTS, event)
+
+
+@each_front
+async def test_events_of_both_groups_are_the_same_events(line: Line) -> None:
+    await line.create(EVENTS, event("e"))
     core = await line.get("/api/v1/events?fieldSelector=involvedObject.name=a,involvedObject.kind=Pod")
     assert [(e["message"], e["apiVersion"]) for e in core["items"]] == [("it fits", "v1")]
     await line.patch("/api/v1/namespaces/default/events/e", {"message": "it still fits"})
     again = (await line.get(f"{EVENTS}?fieldSelector=regarding.name=a"))["items"][0]
     assert (again["note"], again["apiVersion"]) == ("it still fits", "events.k8s.io/v1")
+
+
+@each_front
+async def test_event_is_deleted_an_hour_after_its_last_write(line: Line) -> None:
+    for name in ("old", "new"):
+        await line.create(EVENTS, event(name))
+    line.clock.now += 3000
+    await line.patch("/api/v1/namespaces/default/events/new", {"count": 2})
+    line.clock.now += 599
+    assert len((await line.get(EVENTS))["items"]) == 2
+    line.clock.now += 1
+    assert [found["metadata"]["name"] for found in (await line.get(EVENTS))["items"]] == ["new"]
+    await line.create(EVENTS, event("old"))
+    line.clock.now += 3600
+    assert (await line.get(EVENTS))["items"] == []
 
 
 @each_front

@@ -42,6 +42,13 @@ def test_decisions_of_yesterday_are_left_out() -> None:
     assert [one.text for one in log.newest(10)] == ["new"]
 
 
+def test_decisions_of_yesterday_use_no_memory() -> None:
+    log, clock = _log(3)
+    clock.advance(decision_log.AGE_S + 1)
+    log.add(DecisionType.REMOVAL, NODE, "new")
+    assert [one.text for one in log.of("Node", "general-1")] == ["new"]
+
+
 def test_texts_and_reasons_are_bounded() -> None:
     log, _ = _log(0)
     log.add(DecisionType.LAUNCH, NODE, "x" * 10_000, ["y" * 10_000] * 1_000)

@@ -36,6 +36,8 @@ class DecisionLog:
 
     def add(self, type_: str, about: Object, text: str, reasons: Iterable[str] = ()) -> None:
         self._last_id += 1
+        while self._kept and self._kept[0].at_s < self._clock.now_s() - AGE_S:
+            self._kept.popleft()
         meta = about.metadata
         kept = tuple(reason[:_TEXT_MAX] for _, reason in zip(range(_REASONS_MAX), reasons, strict=False))
         self._kept.append(

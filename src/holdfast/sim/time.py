@@ -45,12 +45,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        self._resolved_s = -1.0  # the time that `_clock_resolution` is for
 
     def time(self) -> float:
         """The clock resolution is one ulp: asyncio runs a timer that is due within the resolution at once. With a
         larger one, a caller that then reads the clock would be too early, again and again."""
-        self._clock_resolution = math.ulp(self._jumping.now_s)
-        return self._jumping.now_s
+        now_s = self._jumping.now_s
+        if now_s != self._resolved_s:
+            self._resolved_s, self._clock_resolution = now_s, math.ulp(now_s)
+        return now_s
 
 
 class VirtualClock:

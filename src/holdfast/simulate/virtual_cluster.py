@@ -40,6 +40,7 @@ from holdfast.sim.time import VirtualClock
 _UNLIMITED: Final = ClientSettings(per_second=1e6, burst=1_000_000)
 # A simulation of weeks must not need more memory than one of a day. A change takes about 4 KB.
 _CHANGES_KEPT: Final = 2_000  # of each resource, for watches, which are all in this process
+_HISTORY_S: Final = 300.0  # as long as etcd keeps changes
 _CALLS_KEPT: Final = 1_000  # nothing reads them but a debugger
 _EVICTION: Final = "/eviction"
 
@@ -96,7 +97,8 @@ async def running(
 ) -> AsyncIterator[VirtualCluster]:
     """The cluster with the CRDs and without any other object. The program starts with `start`."""
     clock = VirtualClock(datetime.fromtimestamp(begins_s, UTC))
-    server = ApiServer(clock=clock, ids=SeededIds(f"server {seed}"), window=_CHANGES_KEPT)
+    server_ids = SeededIds(f"server {seed}")
+    server = ApiServer(clock=clock, ids=server_ids, window=_CHANGES_KEPT, history_s=_HISTORY_S)
     transport, counts = InProcess(server), Counts()
     ids = SeededIds(f"cluster {seed}")
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_UNLIMITED)

@@ -3,6 +3,7 @@
 A request is handled in one step of the event loop, so two writes never interleave. Only a watch continues.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,9 +32,16 @@ class ApiServer:
     """A Kubernetes API server. Without tokens every client is accepted; with tokens, only clients that send one."""
 
     def __init__(
-        self, *, clock: Clock, ids: Ids, tokens: Mapping[str, User] | None = None, window: int = WINDOW
+        self,
+        *,
+        clock: Clock,
+        ids: Ids,
+        tokens: Mapping[str, User] | None = None,
+        window: int = WINDOW,
+        history_s: float = math.inf,
     ) -> None:
-        self.registry = Registry(clock=clock, ids=ids, window=window)
+        """Watches and lists can continue from changes that are at most so many, and so old."""
+        self.registry = Registry(clock=clock, ids=ids, window=window, history_s=history_s)
         self._clock = clock
         self._documents = Documents(self.registry.resources)
         self._guarded = bool(tokens)
@@ -82,6 +90,7 @@ class ApiServer:
         raise UnknownPathError
 
     def _resource(self, request: Request, user: User) -> Response:
+        self.registry.expire()
         call = routing.understand(request, user, self.registry.resources, self._clock.now_s())
         if call.resource.group in REVIEWS:
             return reviews.answer(call, self._tokens)

@@ -8,7 +8,7 @@ import bisect
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast import names
 from holdfast.runtime.cache import Caches
@@ -17,6 +17,7 @@ from holdfast.sim.cluster.amounts import Amounts
 from holdfast.sim.cluster.kinds import Json, Node, Pod
 
 Port = tuple[str, str, int]
+T = TypeVar("T")
 
 _CHANGES: Final = 4096  # how many changes of nodes are listed at least
 _NOWHERE: Final[Counter[str]] = Counter()
@@ -71,9 +72,10 @@ class NodeUsage:
     def remove(self, uid: str) -> None:
         pod_info = self.pods.pop(uid)
         self.with_anti_affinity.pop(uid, None)
-        self.owners[pod_info.owner] -= 1
+        _add(self.owners, pod_info.owner, -1)
         self.used.subtract(pod_info.requests)
-        self.ports.subtract(pod_info.ports)
+        for port in pod_info.ports:
+            _add(self.ports, port, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class NodeInfos:
             usage.remove(pod.metadata.uid)
             if not usage.with_anti_affinity:
                 self._repelling.pop(node, None)
+            self._drop_unused(node)
             self._changed(node)
 
     def _put(self, pod_info: PodInfo, node: str) -> None:
@@ -164,7 +167,7 @@ class NodeInfos:
             return
         self.remove(pod_info.pod)
         self._where[uid] = node
-        usage.add(pod_info)
+        self._usage_of(node).add(pod_info)
         self._count(node, pod_info.owner, 1)
         if pod_info.has_anti_affinity:
             self._repelling[node] = None
@@ -179,7 +182,15 @@ class NodeInfos:
     def _count(self, node: str, owner: str, by: int) -> None:
         info = self._infos.get(node)
         if info is not None:
-            self._zones.setdefault(owner, Counter())[info.zone] += by
+            zones = self._zones.setdefault(owner, Counter())
+            _add(zones, info.zone, by)
+            if not zones:
+                del self._zones[owner]
+
+    def _drop_unused(self, node: str) -> None:
+        """Drops the usage of a deleted node without pods."""
+        if node not in self._infos and not self._usage[node].pods:
+            del self._usage[node]
 
     def _changed(self, node: str) -> None:
         self._changes.append(node)
@@ -205,6 +216,7 @@ class NodeInfos:
             if known is None:
                 bisect.insort(self._names, name)
         self._count_all(name, usage, 1)
+        self._drop_unused(name)
         hostname = after.metadata.labels.get(names.HOSTNAME, name) if after is not None else name
         (self._misnamed.discard if hostname == name else self._misnamed.add)(name)
         self._changed(name)
@@ -222,11 +234,19 @@ class NodeInfos:
         if pods.ended(after):
             self.remove(after)
         elif node:
-            known = self._usage_of(node).pods.get(after.metadata.uid)
+            usage = self._usage.get(node)
+            known = usage.pods.get(after.metadata.uid) if usage is not None else None
             if known is not None and (known.pod.spec is after.spec or known.pod.spec == after.spec):
                 self._put(PodInfo(after, known.requests, known.ports), node)
             else:
                 self.add(after, node)
+
+
+def _add(counter: Counter[T], key: T, by: int) -> None:
+    """Changes a count; a counter has no zeros, so that it does not grow."""
+    counter[key] += by
+    if not counter[key]:
+        del counter[key]
 
 
 def offer(node: Node) -> tuple[object, ...]:

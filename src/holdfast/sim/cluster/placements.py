@@ -22,6 +22,8 @@ from holdfast.sim.cluster.scores import NodeScores
 from holdfast.sim.cluster.topology import Neighbours, Spaces
 
 _SHARED: Final = 512  # how many different pods are remembered
+_OBSOLETE: Final = 2  # how many times the names that pass are in the heaps at most
+_FEW: Final = 64
 # The fields of a pod's spec that `filters.of_node` and `scores.of_node` read.
 _FIELDS: Final = (
     "nodeSelector",
@@ -103,6 +105,8 @@ class Placements:
         found = self._shared.pop(key, None)
         if found is None:
             found = _Equal(filters.needs_of(spec), key[1], self._node_infos)
+            for other in [other for other, equal in self._shared.items() if equal.is_over]:
+                del self._shared[other]
             if len(self._shared) >= _SHARED:
                 del self._shared[next(iter(self._shared))]
         if shared:
@@ -147,7 +151,14 @@ class _Equal:
         self._groups: dict[
             _Group, list[str]
         ] = {}  # heaps; a name that is not in that group any more is obsolete
+        self._entries = 0  # in the heaps
+        self._placed = False  # whether a pod of the owner was placed
         self._position = -1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether their owner has no pods any more: a Job that was deleted, for example."""
+        return bool(self._placed and self._owner) and not self._node_infos.in_zones(self._owner)
 
     def refresh(self) -> None:
         """Filters and scores the nodes that changed."""
@@ -155,7 +166,8 @@ class _Equal:
         if changed is not None and not changed:
             return
         if changed is None:
-            self.refused, self.passing, self._reasons, self._groups = Counter(), {}, {}, {}
+            self.refused, self.passing, self._reasons = Counter(), {}, {}
+            self._groups, self._entries = {}, 0
             changed = {node_info.name for node_info in self._node_infos.all()}
         self._position = self._node_infos.end
         for name in changed:
@@ -174,6 +186,7 @@ class _Equal:
     def best(self) -> str:
         """The best node, if only the node and the pods of the same owner matter; empty: a node lacks a label for
         that."""
+        self._placed = True
         self._drop_obsolete()
         groups = list(self._groups)
         if not self._node_infos.hostnames_are_unique or not all(group.regular for group in groups):
@@ -198,11 +211,21 @@ class _Equal:
         if self.passing.get(node_info.name) != group:
             self.passing[node_info.name] = group
             heapq.heappush(self._groups.setdefault(group, []), node_info.name)
+            self._entries += 1
+            if self._entries > _OBSOLETE * len(self.passing) + _FEW:
+                self._build_heaps()
+
+    def _build_heaps(self) -> None:
+        """Without this, obsolete names below a valid one would stay for ever."""
+        self._groups, self._entries = {}, len(self.passing)
+        for name in sorted(self.passing):
+            self._groups.setdefault(self.passing[name], []).append(name)
 
     def _drop_obsolete(self) -> None:
         for group, heap in list(self._groups.items()):
             while heap and self.passing.get(heap[0]) != group:
                 heapq.heappop(heap)
+                self._entries -= 1
             if not heap:
                 del self._groups[group]
 

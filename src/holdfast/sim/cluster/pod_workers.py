@@ -24,6 +24,7 @@ class PodWorkers:
         self._addresses = 0  # number of addresses assigned so far
         self.worker: Worker = engine.worker(self.reconcile)
         self.worker.watch(Pod, lambda pod: [_key(pod)] if pods.node_of(pod) else ())
+        engine.caches.of(Pod).subscribe(self._forget)
         kubelets.on_start(self._wake)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -42,6 +43,11 @@ class PodWorkers:
     def _wake(self, node: str) -> None:
         for pod in self._engine.pods_by_node.get(node):
             self.worker.add(_key(pod))
+
+    def _forget(self, before: Pod | None, after: Pod | None) -> None:
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            self._first_seen_s.pop(before.metadata.uid, None)
+            self._ran_s.pop(before.metadata.uid, None)
 
     async def _start(self, pod: Pod, kubelet: Kubelet) -> float | None:
         left_s = self._left_s(self._first_seen_s, pod, self._timings.pod_start_s)
@@ -92,8 +98,6 @@ class PodWorkers:
         left_s = deleted_s + takes_s - self._engine.clock.now_s()
         if left_s > 0:
             return left_s
-        self._first_seen_s.pop(meta.uid, None)
-        self._ran_s.pop(meta.uid, None)
         if meta.finalizers and not pods.ended(pod):
             await self._end(pod, "Failed")
         if not meta.finalizers or grace_s:

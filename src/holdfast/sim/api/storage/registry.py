@@ -59,6 +59,8 @@ _SET_BY_SERVER: Final = (
 _KEPT: Final = frozenset({*_SET_BY_SERVER, "generation"})
 # The fields of metadata that are validated and that a client may change.
 _CHECKED: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_EVENTS: Final = "/events"
+_EVENTS_LAST_S: Final = 3600
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _MAX_GENERATED: Final = 63
@@ -85,11 +87,12 @@ class Write:
 class Registry:
     """The store with validation, defaults and field management."""
 
-    def __init__(self, *, clock: Clock, ids: Ids, window: int) -> None:
+    def __init__(self, *, clock: Clock, ids: Ids, window: int, history_s: float) -> None:
         self._clock = clock
         self._ids = ids
         self.resources = Resources()
-        self.store = Store(self._fields, window=window)
+        self.store = Store(self._fields, window=window, history_s=history_s, monotonic_s=clock.monotonic_s)
+        self._event_ends_s: dict[Key, int] = {}  # the next one first
         self.deletion = Deletion(store=self.store, resources=self.resources, now=self.time)
         for bucket, value in admission.beginnings():
             resource = self.resources.of_bucket(bucket)
@@ -97,6 +100,24 @@ class Registry:
 
     def time(self, from_now_s: int = 0) -> str:
         return _time_text(self._clock.now_s() + from_now_s)
+
+    def expire(self) -> None:
+        """Deletes Events that were not written for an hour, like the `--event-ttl` of kube-apiserver."""
+        now_s = self._clock.now_s()
+        while self._event_ends_s:
+            key, ends_s = next(iter(self._event_ends_s.items()))
+            if ends_s > now_s:
+                return
+            del self._event_ends_s[key]
+            if self.store.get(_EVENTS, key) is not None:
+                self.store.remove(_EVENTS, key)
+
+    def _put(self, bucket: str, value: Json) -> Stored:
+        stored = self.store.put(bucket, value)
+        if bucket == _EVENTS:
+            self._event_ends_s.pop(stored.key, None)
+            self._event_ends_s[stored.key] = self._clock.now_s() + _EVENTS_LAST_S
+        return stored
 
     def get(self, resource: Resource, key: Key) -> Stored:
         stored = self.store.get(resource.bucket, key)
@@ -129,7 +150,7 @@ class Registry:
             raise status.already_exists(write.resource.group, write.resource.plural, key[1])
         if write.dry_run:
             return self.store.shown(write.bucket, value, 0)
-        stored = self.store.put(write.bucket, value)
+        stored = self._put(write.bucket, value)
         if write.bucket == DEFINITIONS:
             definitions.serve(value, self.resources)
         self.deletion.adopt(write.bucket, stored)
@@ -159,7 +180,7 @@ class Registry:
         removed = self.deletion.finish(write.bucket, new)
         if removed:
             return removed
-        updated = self.store.put(write.bucket, new)
+        updated = self._put(write.bucket, new)
         if write.bucket == DEFINITIONS:
             definitions.serve(new, self.resources)
         return updated

@@ -6,8 +6,11 @@ behind the window, it gets an error and must list again.
 """
 
 import asyncio
+import bisect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -58,13 +61,23 @@ class TooOld(Exception):
     """The version is older than the history."""
 
 
+def _no_time() -> float:
+    return 0.0
+
+
 class Bucket:
     """The objects of one resource, and its recent changes."""
 
-    def __init__(self, *, window: int) -> None:
+    def __init__(
+        self, *, window: int, history_s: float = math.inf, monotonic_s: Callable[[], float] = _no_time
+    ) -> None:
+        """`window`: how many changes are kept; `history_s`: for how long."""
         self.objects: dict[Key, Stored] = {}
         self._window = window
+        self._history_s = history_s
+        self._monotonic_s = monotonic_s
         self._changes: list[Change] = []
+        self._times_s: list[float] = []  # of the changes
         self._first = 0  # the position of _changes[0]
         self._discarded_version = 0  # the version of the newest change that is no longer in _changes
         self._sorted: list[Key] | None = None
@@ -80,12 +93,21 @@ class Bucket:
             if change.before is None:
                 self._sorted = None
             self.objects[after.key] = after
+        now_s = self._monotonic_s()
         self._changes.append(change)
-        if len(self._changes) >= 2 * self._window:  # seldom, so that a change is cheap on average
-            self._discarded_version = self._changes[self._window - 1].after.version
-            del self._changes[: self._window]
-            self._first += self._window
+        self._times_s.append(now_s)
+        # Seldom, so that a change is cheap on average.
+        if len(self._changes) >= 2 * self._window:
+            self._discard(self._window)
+        if self._times_s[0] < now_s - 2 * self._history_s:
+            self._discard(bisect.bisect_left(self._times_s, now_s - self._history_s))
         self._wake()
+
+    def _discard(self, count: int) -> None:
+        """Discards the oldest changes."""
+        self._discarded_version = self._changes[count - 1].after.version
+        del self._changes[:count], self._times_s[:count]
+        self._first += count
 
     def close(self) -> None:
         self.closed = True
@@ -117,7 +139,7 @@ class Bucket:
 
     def changes(self, position: int) -> list[Change]:
         """The changes from a position on; raises TooOld if some were discarded."""
-        if self.end - position > self._window:
+        if self.end - position > self._window or position < self._first:
             raise TooOld
         return self._changes[position - self._first :]
 
@@ -156,17 +178,24 @@ def _no_fields(_bucket: str, _value: Json) -> Mapping[str, str]:
 class Store:
     """All buckets, with one version counter."""
 
-    def __init__(self, fields: Fields = _no_fields, *, window: int = WINDOW) -> None:
+    def __init__(
+        self,
+        fields: Fields = _no_fields,
+        *,
+        window: int = WINDOW,
+        history_s: float = math.inf,
+        monotonic_s: Callable[[], float] = _no_time,
+    ) -> None:
         self.version = 1
         self._fields = fields
-        self._window = window
+        self._new_bucket = partial(Bucket, window=window, history_s=history_s, monotonic_s=monotonic_s)
         self._buckets: dict[str, Bucket] = {}
         self._dependents: dict[str, dict[tuple[str, Key], None]] = {}  # by the uid of the owner
         self._uids: dict[str, tuple[str, Key]] = {}
 
     def bucket(self, name: str) -> Bucket:
         if name not in self._buckets:
-            self._buckets[name] = Bucket(window=self._window)
+            self._buckets[name] = self._new_bucket()
         return self._buckets[name]
 
     def buckets(self) -> Iterator[tuple[str, Bucket]]:
