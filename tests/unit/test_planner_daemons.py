@@ -60,6 +60,24 @@ def test_daemonsets_reduce_the_capacity_of_every_compatible_new_node() -> None:
     assert max_pods_per_node(daemon_sets=(daemon_set(), daemon_set(500))) == 4
 
 
+@pytest.mark.parametrize("on_amd", [1000, 500])
+def test_each_instance_type_has_the_requests_of_its_own_daemonsets(on_amd: int) -> None:
+    """With 1000, different DaemonSets request the same."""
+    on: dict[str, dict[str, Any]] = {
+        arch: {"node_selector": from_labels({names.ARCH: arch})} for arch in ("amd64", "arm64")
+    }
+    logs = (
+        daemon_set(on_amd, **on["amd64"]),
+        daemon(shape(1000, 0, app="arm", namespace="kube-system", **on["arm64"]), "arm"),
+    )
+    pending = (*pods(1, shape(500, 0, **on["amd64"]), "amd"), *pods(1, shape(500, 0, **on["arm64"]), "arm"))
+    plan = solve(request([pool("default", TWO_ARCHS)], pending, daemon_sets=logs))
+    assert {one.instance_type: one.requests["cpu"] for one in plan.claims} == {
+        "amd": 500 + on_amd,
+        "arm": 1500,
+    }
+
+
 @pytest.mark.fact("S-57")
 @pytest.mark.parametrize(
     ("taint", "tolerations", "left"), [(TEAM, (), 7), (TEAM, (TOLERATES,), 5), (SPARE, (), 5)]

@@ -1,15 +1,21 @@
 """The requests of DaemonSet pods on a node (S-56 to S-60)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from holdfast import names
+from holdfast.core.scheduling.input.columns import Columns, Mask
 from holdfast.model import requirement, requirements, resources
+from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import NOTHING, Resources
 from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
+
+ByType = list[list[DaemonSetView]]
 
 # Every node will have these; DaemonSets may select on them.
 _LABELS_OF_EVERY_NODE = requirements.of(
@@ -19,9 +25,14 @@ _LABELS_OF_EVERY_NODE = requirements.of(
 
 
 def by_type(
-    daemons: Sequence[DaemonSetView], pool: NodePoolView, well_known: frozenset[str], capacity_type: str
-) -> list[list[DaemonSetView]]:
-    """For each instance type of a NodePool, the DaemonSets that run on a node of this capacity type."""
+    daemons: Sequence[DaemonSetView],
+    pool: NodePoolView,
+    columns: Columns,
+    well_known: frozenset[str],
+    capacity_type: str,
+) -> ByType:
+    """For each instance type of a NodePool, the DaemonSets that run on a node of this capacity type. Types with the same
+    DaemonSets share one list, because there are few different ones."""
     of_capacity_type = requirements.of(requirement.of(names.CAPACITY_TYPE, Operator.IN, (capacity_type,)))
     template = pool.requirements.union(_LABELS_OF_EVERY_NODE).union(of_capacity_type)
     suiting = [
@@ -31,10 +42,48 @@ def by_type(
     ]
     if not suiting:
         return [[]] * len(pool.instance_types)
-    return [
-        [daemon for daemon, found in suiting if any(t.requirements.intersects(wanted) for wanted in found)]
-        for t in pool.instance_types
-    ]
+    runs = np.array([_runs_on(columns, found) for _, found in suiting], dtype=bool)
+    lists: dict[bytes, list[DaemonSetView]] = {}
+    of_types = []
+    for t, key in enumerate(map(bytes, np.packbits(runs, axis=0).T)):
+        if key not in lists:
+            lists[key] = [
+                daemon for (daemon, _), here in zip(suiting, runs[:, t].tolist(), strict=True) if here
+            ]
+        of_types.append(lists[key])
+    return of_types
+
+
+def _runs_on(columns: Columns, alternatives: Sequence[Requirements]) -> Mask:
+    """[type] whether its own labels allow one of the alternatives."""
+    found = np.zeros(len(columns.types), dtype=bool)
+    for wanted in alternatives:
+        allowed = np.ones(len(columns.types), dtype=bool)
+        for one in wanted.by_key.values():
+            codes = columns.codes(one.key)
+            allowed &= codes.types.compatible_with(one)[codes.of_type]
+        found |= allowed
+    return found
+
+
+def overhead(runs: Mapping[str, ByType]) -> dict[str, tuple[Resources, ...]]:
+    """What DaemonSets request, by capacity type and instance type. Types with the same DaemonSets share one object."""
+    known = {id(some): requests(some) for of_types in runs.values() for some in _different(of_types)}
+    return {kind: tuple(known[id(some)] for some in of_types) for kind, of_types in runs.items()}
+
+
+def _different(of_types: ByType) -> Iterable[list[DaemonSetView]]:
+    return {id(some): some for some in of_types}.values()
+
+
+def ports(runs: Mapping[str, ByType], types: int) -> tuple[tuple[HostPort, ...], ...]:
+    """By instance type, the host ports that DaemonSets use on its nodes."""
+    if not any(d.pod.host_ports for of_types in runs.values() for some in _different(of_types) for d in some):
+        return ((),) * types
+    return tuple(
+        tuple(dict.fromkeys(port for found in runs.values() for d in found[t] for port in d.pod.host_ports))
+        for t in range(types)
+    )
 
 
 def select_capacity_type(daemons: Sequence[DaemonSetView]) -> bool:

@@ -179,7 +179,9 @@ def _allocatable(
         copy_of[names.CAPACITY_TYPES.index(kind)] = found.setdefault(tuple(of_types), len(found))
     allocatable = []
     for of_types in found:
-        taken = np.array([bounded(one[name] for name in axis.names) for one in of_types], dtype=np.int64)
+        different = {id(one): one for one in of_types}
+        row_of = {key: bounded(one[name] for name in axis.names) for key, one in different.items()}
+        taken = np.array([row_of[id(one)] for one in of_types], dtype=np.int64)
         less = own.copy()
         less[:, : len(axis.names)] -= taken[columns.allocatable_type]
         allocatable.append(less)

@@ -26,7 +26,8 @@ from holdfast.core.scheduling.kernel.packing_state import RESERVED, UNRESERVED, 
 from holdfast.model import reservations, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.pods import PodShape
-from holdfast.model.snapshot import DaemonSetView, NodePoolView, NodeView, Snapshot
+from holdfast.model.resources import Resources
+from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
 from holdfast.model.taints import Effect
 
 WORD_BITS: Final = 64
@@ -205,42 +206,53 @@ def _templates(
         for kind, offering_index in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
             if len(offering_index):
                 runs = daemon_sets(snapshot, pool, columns, offering_index)
-                overhead = {name: tuple(map(daemons.requests, found)) for name, found in runs.items()}
+                overhead = daemons.overhead(runs)
                 rows = offers.rows(columns, offering_index, measures, overhead)
                 if kind == RESERVED:
                     rows.rank = _slot_rank(rows, ledger)
-                least = tuple(resources.minimum(*found) for found in zip(*overhead.values(), strict=True))
+                least = _least(overhead)
                 templates.append(
-                    Template(p, kind, pool.requirements, pool.taints, rows, least, _daemon_ports(pool, runs))
+                    Template(
+                        p,
+                        kind,
+                        pool.requirements,
+                        pool.taints,
+                        rows,
+                        least,
+                        daemons.ports(runs, len(pool.instance_types)),
+                    )
                 )
     return templates
 
 
-def _daemon_ports(
-    pool: NodePoolView, runs: dict[str, list[list[DaemonSetView]]]
-) -> tuple[tuple[HostPort, ...], ...]:
-    """By instance type, the host ports that DaemonSets use on its nodes."""
-    count = len(pool.instance_types)
-    if not runs:
-        return ((),) * count
-    return tuple(
-        tuple(dict.fromkeys(port for found in runs.values() for d in found[t] for port in d.pod.host_ports))
-        for t in range(count)
-    )
+def _least(overhead: Mapping[str, tuple[Resources, ...]]) -> tuple[Resources, ...]:
+    """By instance type, the least that DaemonSets request on a node of any capacity type."""
+    known: dict[tuple[int, ...], Resources] = {}
+    least = []
+    for found in zip(*overhead.values(), strict=True):
+        key = tuple(map(id, found))
+        if key not in known:
+            known[key] = resources.minimum(*found)
+        least.append(known[key])
+    return tuple(least)
 
 
 def daemon_sets(
     snapshot: Snapshot, pool: NodePoolView, columns: Columns, offering_index: Ints
-) -> dict[str, list[list[DaemonSetView]]]:
+) -> dict[str, daemons.ByType]:
     """By capacity type of these offerings and by instance type: the DaemonSets of its nodes. Empty if there are none."""
     if not snapshot.daemon_sets:
         return {}
     well_known = snapshot.cloud_labels.well_known
     kinds = [names.CAPACITY_TYPES[i] for i in axes.distinct(columns.capacity_type[offering_index]).tolist()]
     if not daemons.select_capacity_type(snapshot.daemon_sets):
-        found = dict.fromkeys(kinds, daemons.by_type(snapshot.daemon_sets, pool, well_known, kinds[0]))
+        found = dict.fromkeys(
+            kinds, daemons.by_type(snapshot.daemon_sets, pool, columns, well_known, kinds[0])
+        )
     else:
-        found = {kind: daemons.by_type(snapshot.daemon_sets, pool, well_known, kind) for kind in kinds}
+        found = {
+            kind: daemons.by_type(snapshot.daemon_sets, pool, columns, well_known, kind) for kind in kinds
+        }
     return found if any(any(some) for some in found.values()) else {}
 
 

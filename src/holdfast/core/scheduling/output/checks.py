@@ -223,7 +223,7 @@ def _offers(p: Problem, pool: int, known: dict[int, Rows]) -> Offers:
     of_pool, columns, labels = p.pools[pool], p.columns[pool], p.snapshot.cloud_labels
     every = np.arange(len(columns.offerings), dtype=np.int64)
     runs = problem.daemon_sets(p.snapshot, of_pool, columns, every)
-    overhead = {kind: tuple(map(daemons.requests, found)) for kind, found in runs.items()}
+    overhead = daemons.overhead(runs)
     rows = None if runs else known.get(id(columns))
     if rows is None:
         index = {id_: i for i, id_ in enumerate(p.ledger)}

@@ -135,7 +135,7 @@ class _Writer:
             _without_broken_min_values(wanted) if ids else wanted,
             type_names,
             ids,
-            resources.minimum(*(template.overhead[type_] for type_ in types))
+            resources.minimum(*{id(one): one for one in map(template.overhead.__getitem__, types)}.values())
             if template.overhead
             else NOTHING,
             _lowers_min_values(self._outcome.shapes.all[shape].requirements, template.requirements),
