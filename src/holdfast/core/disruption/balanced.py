@@ -29,7 +29,7 @@ class Balance:
         self.scores: list[Score] = []  # of the commands that were compared
         self._cost = dict.fromkeys(balanced, 0)
         self._trouble = dict.fromkeys(balanced, 0)
-        for node in candidate_set.cluster.snapshot.nodes:
+        for node in candidate_set.cluster.snapshot.nodes if balanced else ():
             if node.node_pool in balanced and node.claim is not None:
                 self._cost[node.node_pool] += candidate_set.cost(node).scaled
                 self._trouble[node.node_pool] += costs.rescheduling_cost(node)

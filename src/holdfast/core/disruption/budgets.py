@@ -4,6 +4,7 @@ Of the budgets that are active now, the smallest applies. Nodes that are not rea
 it. A budget that cannot be parsed allows no disruption (D-10 to D-12).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,30 +57,45 @@ class RemainingBudget:
         return True
 
 
-def allowances(cluster: DisruptionInput, reason: DisruptionReason) -> dict[str, Allowance]:
-    """By NodePool. Budgets restrict voluntary disruption only (D-14)."""
-    nodes = dict.fromkeys(cluster.pools, 0)
-    consumed = dict.fromkeys(cluster.pools, 0)
+@dataclass(slots=True)
+class PoolCount:
+    """The nodes of one NodePool that count for budgets."""
+
+    nodes: int = 0
+    disrupted: int = 0  # deleting, queued or rebooting
+    down: int = 0  # not ready, and not disrupted
+
+
+def counts(cluster: DisruptionInput) -> Mapping[str, PoolCount]:
+    """By NodePool."""
+    found = {pool: PoolCount() for pool in cluster.pools}
+    of_node = cluster.facts.get
     for node in cluster.snapshot.nodes:
-        pool = node.node_pool
-        facts = cluster.facts.get(node.name, DEFAULT_FACTS)
-        if pool not in nodes or node.claim is None or facts.ending:
+        count = found.get(node.node_pool or "")
+        facts = of_node(node.name, DEFAULT_FACTS)
+        if count is None or node.claim is None or facts.ending:
             continue
-        if not (node.initialized or facts.rebooting):
-            continue
-        nodes[pool] += 1
-        down = not facts.ready and reason is not DisruptionReason.UNHEALTHY
-        consumed[pool] += node.deleting or facts.queued or facts.rebooting or down
-    return {
-        pool: Allowance(
-            pool,
-            reason,
-            nodes[pool],
-            consumed[pool],
-            limit(rules.budgets, reason, nodes[pool], cluster.now_s),
-        )
-        for pool, rules in sorted(cluster.pools.items())
-    }
+        if node.initialized or facts.rebooting:
+            count.nodes += 1
+            if node.deleting or facts.queued or facts.rebooting:
+                count.disrupted += 1
+            elif not facts.ready:
+                count.down += 1
+    return found
+
+
+def allowances(
+    cluster: DisruptionInput, reason: DisruptionReason, counted: Mapping[str, PoolCount] | None = None
+) -> dict[str, Allowance]:
+    """By NodePool. Budgets restrict voluntary disruption only (D-14). `counted`: the result of `counts`, if known."""
+    counted = counts(cluster) if counted is None else counted
+    found = {}
+    for pool, rules in sorted(cluster.pools.items()):
+        of_pool = counted[pool]
+        down = of_pool.down if reason is not DisruptionReason.UNHEALTHY else 0
+        allowed = limit(rules.budgets, reason, of_pool.nodes, cluster.now_s)
+        found[pool] = Allowance(pool, reason, of_pool.nodes, of_pool.disrupted + down, allowed)
+    return found
 
 
 def limit(budgets: tuple[Budget, ...], reason: DisruptionReason, nodes: int, now_s: int) -> int | None:

@@ -4,20 +4,23 @@ As in Karpenter, a candidate is initialized, and not deleting, nominated or anno
 on it may be evicted (D-4 to D-6).
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from holdfast import names
-from holdfast.core.disruption import costs, targets
+from holdfast.core.disruption import costs, offers, targets
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
+from holdfast.core.disruption.node_columns import NodeColumns
+from holdfast.core.disruption.offers import Offers
 from holdfast.core.scheduling.input import displaced
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason
-from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView
+from holdfast.model.snapshot import BudgetView, NodePoolView, NodeView, Snapshot
 
 _NUMBERS_MIN: Final = 1000
 _NUMBERS_EACH: Final = 20  # of each candidate; a new candidate has up to four
@@ -33,7 +36,8 @@ class Alike(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that may be disrupted. Some methods also require that `pods_block` is None."""
+    """A node that may be disrupted, with what follows from the node alone. Some methods also require that `pods_block`
+    is None."""
 
     node: NodeView
     facts: NodeFacts
@@ -43,6 +47,10 @@ class Candidate:
     pods_block: (
         Reason | None
     )  # a pod that must not be evicted; a drain with a bound is possible all the same (D-5)
+    unpriced: Reason | None  # why consolidation does not know its price
+    is_reserved: bool
+    newest_pod_s: int  # when the newest of the pods that would be evicted was created
+    order: tuple[int, int, str]  # sorts by saving per eviction cost, the highest first (D-22)
     alike: Alike
 
     @property
@@ -56,15 +64,6 @@ class Candidate:
     @property
     def is_empty(self) -> bool:
         return self.rescheduling <= costs.POD
-
-    @property
-    def is_reserved(self) -> bool:
-        return self.labels.get(names.CAPACITY_TYPE) == names.RESERVED
-
-    @property
-    def order(self) -> tuple[int, int, str]:
-        """Sorts by saving per eviction cost, the highest first (D-22)."""
-        return (*costs.order_key(self.cost, self.rescheduling), self.name)
 
 
 class Budgets:
@@ -112,14 +111,17 @@ class Budgets:
 
 
 class CandidateCache:
-    """The candidates of the last pass. A node that did not change is the same candidate, unless a PodDisruptionBudget or
-    the instance types of its NodePool changed."""
+    """The nodes of the last pass: candidates, the reasons of the others, and columns. A node that did not change is the
+    same candidate, unless a PodDisruptionBudget or the instance types of its NodePool changed."""
 
     def __init__(self) -> None:
         self._depends_on: tuple[object, ...] = ()
-        self._known: dict[str, Candidate] = {}
+        self._known: dict[str, _Known] = {}
         self._numbers: dict[Hashable, int] = {}
         self._shapes: dict[int, tuple[PodShape, int, int]] = {}
+        self._columns: NodeColumns | None = None
+        self._offers: tuple[tuple[object, ...], Offers] | None = None
+        self.types: dict[str, dict[str, InstanceType]] = {}  # by NodePool and name
 
     def use(self, budgets: tuple[BudgetView, ...], pools: Mapping[str, NodePoolView]) -> None:
         """Forgets all candidates if they depend on other values than these, or if most of their values are outdated."""
@@ -127,13 +129,24 @@ class CandidateCache:
         outdated = len(self._numbers) > _NUMBERS_MIN + _NUMBERS_EACH * len(self._known)
         if outdated or depends_on != self._depends_on:
             self._depends_on, self._known, self._numbers, self._shapes = depends_on, {}, {}, {}
+            self.types = {name: {t.name: t for t in pool.instance_types} for name, pool in pools.items()}
 
-    def get(self, node: NodeView, facts: NodeFacts) -> Candidate | None:
+    def get(self, node: NodeView, facts: NodeFacts) -> "_Known | None":
         found = self._known.get(node.name)
         return found if found is not None and found.node is node and found.facts is facts else None
 
-    def keep(self, candidates: Mapping[str, Candidate]) -> None:
-        self._known = dict(candidates)
+    def keep(self, known: "dict[str, _Known]") -> None:
+        self._known = known
+
+    def offers(self, pools: Mapping[str, NodePoolView]) -> Offers:
+        depends_on = tuple((pool.requirements, pool.instance_types) for pool in pools.values())
+        if self._offers is None or self._offers[0] != depends_on:
+            self._offers = depends_on, offers.of(pools.values())
+        return self._offers[1]
+
+    def columns(self, snapshot: Snapshot) -> NodeColumns:
+        self._columns = NodeColumns(snapshot.nodes, self._columns)
+        return self._columns
 
     def alike(self, node: NodeView, pool: str, cost: Cost, rescheduling: int) -> Alike:
         """Numbers are compared faster than the labels and shapes of a node."""
@@ -173,6 +186,12 @@ class CandidateCache:
         return self._numbers.setdefault(value, len(self._numbers))
 
 
+class _Known(NamedTuple):
+    node: NodeView
+    facts: NodeFacts
+    answer: Candidate | Reason
+
+
 def _is_constrained(shape: PodShape) -> bool:
     """Whether the pods of a shape have constraints on other pods, or use something that no two pods of a node can."""
     return bool(
@@ -193,27 +212,37 @@ class CandidateSet:
         self.cluster = cluster
         self.budgets = Budgets(cluster.snapshot.budgets)
         self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in cluster.snapshot.node_pools}
-        self._types = {name: {t.name: t for t in pool.instance_types} for name, pool in self.pools.items()}
         self.candidates: dict[str, Candidate] = {}
         self.refused: dict[str, Reason] = {}
         self._cache = cache = cache or CandidateCache()
         cache.use(cluster.snapshot.budgets, self.pools)
+        known = {}
         for node in cluster.snapshot.nodes:
-            why = self.why_never(node)
-            if why is None:
-                self.candidates[node.name] = cache.get(node, self.facts(node)) or self.candidate(node)
+            facts = self.facts(node)
+            found = cache.get(node, facts) or _Known(
+                node, facts, self.why_never(node) or self.candidate(node)
+            )
+            known[node.name] = found
+            if isinstance(found.answer, Candidate):
+                self.candidates[node.name] = found.answer
             else:
-                self.refused[node.name] = why
-        cache.keep(self.candidates)
+                self.refused[node.name] = found.answer
+        cache.keep(known)
+
+    @property
+    def offers(self) -> Offers:
+        """What consolidation could launch on demand or on spot."""
+        return self._cache.offers(self.pools)
+
+    @functools.cached_property
+    def columns(self) -> NodeColumns:
+        return self._cache.columns(self.cluster.snapshot)
 
     def facts(self, node: NodeView) -> NodeFacts:
         return self.cluster.facts.get(node.name, DEFAULT_FACTS)
 
-    def type_of(self, node: NodeView) -> InstanceType | None:
-        return self._types.get(node.node_pool or "", {}).get(node.label_map.get(names.INSTANCE_TYPE, ""))
-
     def cost(self, node: NodeView) -> Cost:
-        types = self._types.get(node.node_pool or "", {})
+        types = self._cache.types.get(node.node_pool or "", {})
         return costs.node_cost(node, types, self.cluster.snapshot.cloud_labels)
 
     def candidate(self, node: NodeView) -> Candidate:
@@ -225,8 +254,21 @@ class CandidateSet:
             cost=cost,
             rescheduling=rescheduling,
             pods_block=next(self._blocked_by(node), None),
+            unpriced=self._why_unpriced(node),
+            is_reserved=node.label_map.get(names.CAPACITY_TYPE) == names.RESERVED,
+            newest_pod_s=max((pod.created_s for pod in node.pods if pod.reschedulable), default=0),
+            order=(*costs.order_key(cost, rescheduling), node.name),
             alike=self._cache.alike(node, pool, cost, rescheduling),
         )
+
+    def _why_unpriced(self, node: NodeView) -> Reason | None:
+        type_ = node.label_map.get(names.INSTANCE_TYPE, "")
+        if type_ not in self._cache.types.get(node.node_pool or "", {}):
+            return Reason(BlockedCode.UNKNOWN_TYPE, f'Instance Type "{type_}" not found')
+        for key in (names.CAPACITY_TYPE, names.ZONE):
+            if key not in node.label_map:
+                return Reason(BlockedCode.NO_LABELS, f'Node does not have label "{key}"', subjects=(key,))
+        return None
 
     def why_never(self, node: NodeView, *, repair: bool = False) -> Reason | None:
         """Why no method may disrupt the node. A repair has fewer conditions (D-4, NC-38a)."""

@@ -82,14 +82,21 @@ class Blockers:
     """Collects why the methods of one pass do not disrupt nodes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[Blocker, None]] = {}
+        self._found: dict[str, tuple[Blocker, ...]] = {}
+        self._made: dict[tuple[int, Method | None], Blocker] = {}  # many nodes have the same reason
 
     def add(self, node: str, reason: Reason, method: Method | None = None) -> None:
-        self._found.setdefault(node, {})[Blocker(reason, method)] = None
+        key = id(reason), method
+        blocker = self._made.get(key)
+        if blocker is None:
+            blocker = self._made[key] = Blocker(reason, method)
+        found = self._found.get(node, ())
+        if blocker not in found:
+            self._found[node] = (*found, blocker)
 
     def of(self, node: str) -> tuple[Blocker, ...]:
         """All blockers of a node; NOTHING_TO_DO is left out if there are others."""
-        found = tuple(self._found.get(node, ()))
+        found = self._found.get(node, ())
         return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found
 
 

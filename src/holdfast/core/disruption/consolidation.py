@@ -13,10 +13,11 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Final
 
 from holdfast import names
-from holdfast.core.disruption import budgets, costs, prefilter, replacement_prices
+from holdfast.core.disruption import budgets, costs, replacement_prices
 from holdfast.core.disruption import candidates as candidates_
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
@@ -61,8 +62,9 @@ class ConsolidationPass:
     def eligible(self) -> list[Candidate]:
         """The candidates of consolidation, highest saving per eviction cost first; other nodes get their reasons."""
         found = []
+        pools = PoolReasons(self.candidate_set)
         for one in self.candidate_set.candidates.values():
-            why = why_not(self.candidate_set, one, self.recently, self.release)
+            why = why_not(pools, one, self.recently, self.release)
             if why is None and self.balance.never_worth_it(one):
                 why = Reason(
                     BlockedCode.BALANCE,
@@ -72,7 +74,7 @@ class ConsolidationPass:
                 found.append(one)
             else:
                 self.blockers.add(one.name, why)
-        return sorted(found, key=lambda one: one.order)
+        return sorted(found, key=attrgetter("order"))
 
     def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
         """The candidates of multi-node consolidation."""
@@ -130,7 +132,7 @@ def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionComma
     some = [one for one in some if not c.release.needs_waiting_pod(one)]
     into_slots = [one for one in some if one.cost.paid_nano]
     if into_slots:
-        slots = prefilter.FreeSlots(c.candidate_set, c.settings)
+        slots = c.filter.slots
         into_slots = [one for one in into_slots if slots.could_hold(one, c.simulator.targets)]
     command = largest(into_slots, attempt)
     if command is not None and command.replacements:
@@ -335,35 +337,44 @@ class CommandBuilder:
         return Cost(0, replacement_prices.slot_nano(claim, self.candidate_set.pools[claim.node_pool]))
 
 
-def why_not(
-    candidate_set: CandidateSet, one: Candidate, moved: RecentMoves, release: SlotRelease
-) -> Reason | None:
+class PoolReasons:
+    """Why consolidation disrupts no node of a NodePool, and the reasons that all nodes of one share."""
+
+    def __init__(self, candidate_set: CandidateSet) -> None:
+        self.now_s = candidate_set.cluster.now_s
+        self.static = {
+            name: Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
+            for name in candidate_set.pools
+            if (rules := candidate_set.cluster.pools.get(name)) is None or rules.static
+        }
+        self.off: dict[str, Reason] = {}
+        self.unsettled: dict[str, Reason] = {}
+        self.after_s: dict[str, int] = {}
+        for name, pool in candidate_set.pools.items():
+            after_s, rules = pool.consolidate_after_s, candidate_set.cluster.pools.get(name)
+            if after_s is None:
+                text = f'NodePool "{name}" has consolidation disabled'
+                self.off[name] = Reason(BlockedCode.CONSOLIDATION_OFF, text)
+                continue
+            if rules is not None and rules.policy is Policy.WHEN_EMPTY:
+                text = f'NodePool "{name}" has non-empty consolidation disabled'
+                self.off[name] = Reason(BlockedCode.WHEN_EMPTY, text)
+            text = f"a pod was added or removed less than {after_s} s ago"
+            self.unsettled[name], self.after_s[name] = Reason(BlockedCode.UNSETTLED, text), after_s
+
+
+_EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
+
+
+def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: SlotRelease) -> Reason | None:
     """Why a node is no candidate of consolidation (D-21); None: it is."""
-    rules = candidate_set.cluster.pools.get(one.pool)
-    pool = candidate_set.pools[one.pool]
-    if rules is None or rules.static:
-        return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
-    if one.pods_block is not None:
-        return one.pods_block
-    if candidate_set.type_of(one.node) is None:
-        return Reason(
-            BlockedCode.UNKNOWN_TYPE, f'Instance Type "{one.labels.get(names.INSTANCE_TYPE, "")}" not found'
-        )
-    missing = [key for key in (names.CAPACITY_TYPE, names.ZONE) if key not in one.labels]
-    if missing:
-        return Reason(
-            BlockedCode.NO_LABELS, f'Node does not have label "{missing[0]}"', subjects=(missing[0],)
-        )
-    if pool.consolidate_after_s is None:
-        return Reason(BlockedCode.CONSOLIDATION_OFF, f'NodePool "{one.pool}" has consolidation disabled')
-    if rules.policy is Policy.WHEN_EMPTY:
-        return Reason(BlockedCode.WHEN_EMPTY, f'NodePool "{one.pool}" has non-empty consolidation disabled')
+    why = pools.static.get(one.pool) or one.pods_block or one.unpriced or pools.off.get(one.pool)
+    if why is not None:
+        return why
     if one.is_empty:
-        return Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
-    if not candidates_.is_settled(one.node, one.facts, pool.consolidate_after_s, candidate_set.cluster.now_s):
-        return Reason(
-            BlockedCode.UNSETTLED, f"a pod was added or removed less than {pool.consolidate_after_s} s ago"
-        )
+        return _EMPTY
+    if not candidates_.is_settled(one.node, one.facts, pools.after_s[one.pool], pools.now_s):
+        return pools.unsettled[one.pool]
     return release.why_never(one) or moved.why_not(one)
 
 

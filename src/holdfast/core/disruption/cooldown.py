@@ -30,6 +30,8 @@ class RecentMoves:
     now_s: int
 
     def why_not(self, one: Candidate) -> Reason | None:
+        if not self.moves or one.newest_pod_s + self.cooldown_s <= self.now_s:
+            return None
         for pod in one.node.pods:
             if pod.reschedulable and pod.created_s + self.cooldown_s > self.now_s:
                 for move in self.moves:
@@ -60,10 +62,12 @@ class RecentMoves:
 
 def still_moving(moves: Sequence[Move], cluster: DisruptionInput) -> tuple[Move, ...]:
     """Extends moves whose nodes still drain: a drain may take hours."""
+    moved = frozenset[str]().union(*(move.nodes for move in moves))
     deleting = {
         node.name
         for node in cluster.snapshot.nodes
-        if node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued)
+        if node.name in moved
+        and (node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued))
     }
     return tuple(replace(move, until_s=cluster.now_s) if move.nodes & deleting else move for move in moves)
 

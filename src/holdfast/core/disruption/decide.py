@@ -5,10 +5,11 @@ ends the pass (D-2). The decision has the reasons of every node that is not disr
 """
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, slot_reuse, targets
+from holdfast.core.disruption import budgets, consolidation, cooldown, emptiness, slot_reuse
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import Allowance, RemainingBudget
 from holdfast.core.disruption.candidates import CandidateCache, CandidateSet
@@ -77,7 +78,7 @@ class _Pass:
 
     def __post_init__(self) -> None:
         self.candidate_set = CandidateSet(self.cluster, self.candidates)
-        self.simulator = Simulator(self.cluster, self.settings, self.planner)
+        self.simulator = Simulator(self.cluster, self.settings, self.planner, self.candidate_set.columns)
         moves = self.cache.moves
         if moves is None:
             moves = cooldown.moves_before(self.cluster, self.settings.cooldown_s)
@@ -121,7 +122,7 @@ class _Pass:
         )
 
     def _emptied(self) -> DisruptionCommand | None:
-        allowances = budgets.allowances(self.cluster, DisruptionReason.UNDERUTILIZED)
+        allowances = budgets.allowances(self.cluster, DisruptionReason.UNDERUTILIZED, self._counts)
         kept = dict.fromkeys(slot_reuse.reused(self._consolidation, allowances), slot_reuse.REUSED)
         command = emptiness.command(
             self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers, kept
@@ -164,20 +165,26 @@ class _Pass:
         if command is not None:
             text = f"{command.method} disrupts other nodes first: {', '.join(command.candidates)}"
             idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
+        refused, of_node = self.candidate_set.refused, self.blockers.of
         found = []
         for node in self.cluster.snapshot.nodes:
-            if node.name not in candidates:
-                refused = self.candidate_set.refused.get(node.name)
-                blockers = self.blockers.of(node.name)
-                if refused is not None and all(one.reason != refused for one in blockers):
-                    blockers = (Blocker(refused), *blockers)
-                if all(one.reason.code is BlockedCode.NOTHING_TO_DO for one in blockers):
-                    blockers = (idle,) if command is not None or not blockers else blockers
-                found.append(Undisrupted(node.name, blockers))
+            name = node.name
+            if name in candidates:
+                continue
+            blockers, why = of_node(name), refused.get(name)
+            if why is not None and all(one.reason != why for one in blockers):
+                blockers = (Blocker(why), *blockers)
+            if not blockers or (command is not None and _have_nothing_to_do(blockers)):
+                blockers = (idle,)
+            found.append(Undisrupted(name, blockers))
         return tuple(found)
 
+    @functools.cached_property
+    def _counts(self) -> Mapping[str, budgets.PoolCount]:
+        return budgets.counts(self.cluster)
+
     def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:
-        found = budgets.allowances(self.cluster, reason)
+        found = budgets.allowances(self.cluster, reason, self._counts)
         self.allowances += found.values()
         return found
 
@@ -203,4 +210,8 @@ class _Pass:
         snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())
-        return self.cluster.changed, *free, *sorted(targets.unsettled(snapshot))
+        return self.cluster.changed, *free, *sorted(self.simulator.targets.unsettled)
+
+
+def _have_nothing_to_do(blockers: tuple[Blocker, ...]) -> bool:
+    return all(one.reason.code is BlockedCode.NOTHING_TO_DO for one in blockers)

@@ -5,6 +5,8 @@ Their price does not matter: an empty node in a slot is deleted like any other (
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
 
 from holdfast.core.disruption import budgets, candidates
 from holdfast.core.disruption.budgets import RemainingBudget
@@ -14,13 +16,16 @@ from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.model import prices
 from holdfast.model.reasons import BlockedCode, Reason
 
+_NOT_EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is not empty")
+
 
 def command(
     candidate_set: CandidateSet, remaining: RemainingBudget, blockers: Blockers, kept: Mapping[str, Reason]
 ) -> DisruptionCommand | None:
     """The command that deletes all empty nodes except the `kept` ones, which have the reasons."""
     found = []
-    for one in sorted(candidate_set.candidates.values(), key=lambda one: one.order):
+    empty = [one for one in candidate_set.candidates.values() if one.is_empty]
+    for one in sorted(empty, key=attrgetter("order")):
         why = why_not(candidate_set, one) or kept.get(one.name)
         if why is None and not remaining.spend(one.pool):
             why = budgets.blocked(one.pool)
@@ -44,10 +49,10 @@ def command(
 
 def why_not(candidate_set: CandidateSet, one: Candidate) -> Reason | None:
     """Why emptiness does not delete a node; None: it does."""
+    if not one.is_empty:
+        return _NOT_EMPTY
     rules = candidate_set.cluster.pools.get(one.pool)
     after_s = candidate_set.pools[one.pool].consolidate_after_s
-    if not one.is_empty:
-        return Reason(BlockedCode.NOTHING_TO_DO, "Node is not empty")
     if rules is None or rules.static:
         return Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
     if after_s is None:

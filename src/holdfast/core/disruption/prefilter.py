@@ -4,19 +4,17 @@ Most nodes have a pod that fits on no other node and on no cheaper instance. A n
 save anything. The planner simulates the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import names
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.costs import FREE, Cost
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
-from holdfast.core.scheduling.input.axes import bounded
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape, PodView
@@ -85,12 +83,8 @@ class Prefilter:
     # Computed for the first node: in most passes nothing has changed, and no node is examined.
 
     @cached_property
-    def _slots(self) -> FreeSlots:
+    def slots(self) -> FreeSlots:
         return FreeSlots(self._candidate_set, self._settings)
-
-    @cached_property
-    def _offerings(self) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-        return _columns(self._candidate_set)
 
     def why_not(self, found: Sequence[Candidate]) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
@@ -145,44 +139,14 @@ class Prefilter:
         """Free slots that are worth less than the nodes; all of them, if the nodes cost money."""
         return [
             (type_, offering)
-            for _, type_, offering in self._slots.free
+            for _, type_, offering in self.slots.free
             if cost.paid_nano or (offering.price_nano_usd_per_hour or 0) < cost.slots_nano
         ]
 
     def _is_offered_cheaper(self, load: Resources, limit_nano: int) -> bool:
-        costs, allocatable = self._offerings
-        fits: NDArray[np.bool_] = (costs > 0) & (costs < limit_nano)
+        offers = self._candidate_set.offers
+        fits: NDArray[np.bool_] = (offers.cost > 0) & (offers.cost < limit_nano)
         for name, amount in load.amounts:
-            fits = fits & (allocatable[name] >= amount) if name in allocatable else fits & (amount <= 0)
+            known = offers.allocatable.get(name)
+            fits = fits & (known >= amount) if known is not None else fits & (amount <= 0)
         return bool(fits.any())
-
-
-def _columns(candidate_set: CandidateSet) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-    """[offering] the price of every offering on demand and on spot, and how much of each resource it has."""
-    found = list(_launchable(candidate_set))
-    cost = np.array([o.cost_nano_usd_per_hour or 0 for _, o in found], dtype=np.int64)
-    known = {name for t, _ in found for name in t.allocatable}
-    allocatable = {
-        name: np.array(bounded(t.allocatable_of(o)[name] for t, o in found), dtype=np.int64)
-        for name in sorted(known)
-    }
-    return cost, allocatable
-
-
-def _launchable(candidate_set: CandidateSet) -> Iterator[tuple[InstanceType, Offering]]:
-    for pool in candidate_set.pools.values():
-        kinds, zones = pool.requirements.get(names.CAPACITY_TYPE), pool.requirements.get(names.ZONE)
-        for known in pool.instance_types:
-            if not pool.requirements.intersects(known.requirements):
-                continue
-            # Of offerings with the same allocatable resources, only the cheapest can matter.
-            cheapest: dict[tuple[Resources, Resources], Offering] = {}
-            for one in known.offerings:
-                cost = one.cost_nano_usd_per_hour
-                if not cost or not one.launchable or one.capacity_type == names.RESERVED:
-                    continue
-                if kinds.has(one.capacity_type) and zones.has(one.zone):
-                    best = cheapest.setdefault((one.capacity_override, one.overhead_override), one)
-                    if cost < (best.cost_nano_usd_per_hour or 0):
-                        cheapest[one.capacity_override, one.overhead_override] = one
-            yield from ((known, one) for one in cheapest.values())

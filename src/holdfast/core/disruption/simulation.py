@@ -17,6 +17,7 @@ from typing import Final
 from holdfast.core.disruption import targets
 from holdfast.core.disruption.commands import Replacement
 from holdfast.core.disruption.inputs import DisruptionInput, Settings
+from holdfast.core.disruption.node_columns import NodeColumns
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input import columns, displaced
@@ -67,14 +68,19 @@ class SimulationOptions:
 
 class Simulator:
     def __init__(
-        self, cluster: DisruptionInput, settings: Settings, cache: columns.CatalogCache | None = None
+        self,
+        cluster: DisruptionInput,
+        settings: Settings,
+        cache: columns.CatalogCache | None = None,
+        nodes: NodeColumns | None = None,
     ) -> None:
         self.snapshot = snapshot = cluster.snapshot
         self._drifted = frozenset(name for name, facts in cluster.facts.items() if facts.drifted is not None)
-        self.targets = Targets(snapshot, self._drifted)
+        self.targets = Targets(snapshot, self._drifted, nodes)
         self.nodes_simulated = 0
         self._settings = settings
         self._cache = cache or columns.CatalogCache()
+        self._deleting = [node for node in snapshot.nodes if node.deleting]
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
 
@@ -151,10 +157,8 @@ class Simulator:
         found = self.targets.of(shapes if alone else shapes + self._others)
         if found is None:
             return self.snapshot
-        remaining = found | {node.name for node in nodes}
-        return replace(
-            self.snapshot, nodes=tuple(n for n in self.snapshot.nodes if n.deleting or n.name in remaining)
-        )
+        remaining = {node.name: node for node in (*self._deleting, *found, *nodes)}
+        return replace(self.snapshot, nodes=tuple(remaining[name] for name in sorted(remaining)))
 
     def _stuck(self, plan: Plan, movers: frozenset[str]) -> Reason | None:
         for one in plan.unplaced:

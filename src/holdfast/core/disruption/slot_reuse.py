@@ -44,6 +44,7 @@ def reused(c: ConsolidationPass, allowances: Mapping[str, Allowance]) -> frozens
 def _is_idle_slot(c: ConsolidationPass, one: Candidate) -> bool:
     return (
         one.is_reserved
+        and one.is_empty
         and one.facts.drifted is None
         and emptiness.why_not(c.candidate_set, one) is None
         and c.release.why_never(one) is not None

@@ -5,8 +5,7 @@ pods cannot depend on it. If a pod has spread constraints, pod affinity or anti-
 left out.
 """
 
-import functools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -14,41 +13,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import names
-from holdfast.core.scheduling.input.axes import bounded
+from holdfast.core.disruption.node_columns import Mask, NodeColumns
+from holdfast.core.scheduling.input.axes import distinct
 from holdfast.model.pods import PodShape, PodTerm, PodView, eviction_order
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.resources import CPU, MEMORY, Resources, add
 from holdfast.model.snapshot import NodeView, Snapshot
-from holdfast.model.taints import TOLERATE_PREFERENCES, Taint, first_untolerated
+from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
 
 _UNLIMITED: Final = 2**31  # pods without requests
 SPARE: Final = 64  # nodes in addition to the number of pods of a shape: other pods may use some
-
-_Kind = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 class Targets:
     """The nodes of one snapshot that accept pods, in the planner's order; unsettled and avoided nodes come last."""
 
-    def __init__(self, snapshot: Snapshot, avoided: AbstractSet[str] = frozenset()) -> None:
-        there = [node for node in snapshot.nodes if not node.deleting]
-        self._fresh = fresh = unsettled(snapshot) | avoided
-        self._nodes = sorted(there, key=lambda node: (node.name in fresh, *_order(node)))
-        self._free: dict[str, NDArray[np.int64]] = {}
-        self._size: dict[str, NDArray[np.int64]] = {}
-        self._kinds: dict[_Kind, int] = {}
-        self._kind_of = np.array([self._kind(node) for node in self._nodes], dtype=np.int64)
-        self._sample = {int(k): i for i, k in reversed(list(enumerate(self._kind_of)))}
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        avoided: AbstractSet[str] = frozenset(),
+        columns: NodeColumns | None = None,
+    ) -> None:
+        self._columns = c = columns or NodeColumns(snapshot.nodes)
+        fresh = c.unsettled(snapshot.node_pools, snapshot.taken_s)
+        self.unsettled = frozenset(c.nodes[i].name for i in np.flatnonzero(fresh).tolist())
+        fresh[[c.rows[name] for name in avoided if name in c.rows]] = True
+        order = np.lexsort((~c.reserved, ~c.initialized, fresh))
+        self._order = order = order[~c.deleting[order]]
+        self._nodes = [c.nodes[i] for i in order.tolist()]
+        self._kind_of = c.kind[order]
+        self._receiving: Mask = (c.initialized & ~fresh)[order]  # whether consolidation may move pods to it
+        self._position = np.full(len(c.nodes), -1, dtype=np.int64)
+        self._position[order] = np.arange(len(order))
         self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
         self._like: dict[int, tuple[PodShape, PodShape]] = {}
         self._first: dict[Hashable, PodShape] = {}
         self._anti_affinity = _anti_affinity(snapshot)
         self._far = tuple(term for term in self._anti_affinity if term.key != names.HOSTNAME)
         self._loose: dict[int, tuple[PodShape, bool]] = {}
-        self._index = {node.name: i for i, node in enumerate(self._nodes)}
         self._places: dict[int, tuple[PodShape, NDArray[np.int64], int]] = {}
 
-    def of(self, shapes: Sequence[PodShape]) -> set[str] | None:
+    def of(self, shapes: Sequence[PodShape]) -> list[NodeView] | None:
         """Nodes for pods of these shapes, one shape for each pod; None: all nodes are needed."""
         counts: dict[int, int] = {}
         by_id: dict[int, PodShape] = {}
@@ -57,11 +62,12 @@ class Targets:
             by_id[id(shape)] = shape
         if not self.are_loose(by_id.values()):
             return None
-        return {
-            self._nodes[i].name
+        found = {
+            i
             for key, shape in by_id.items()
             for i in self.fitting(shape)[: _enough(shape, counts[key])].tolist()
         }
+        return [self._nodes[i] for i in found]
 
     def are_loose(self, shapes: Iterable[PodShape]) -> bool:
         """Whether each node alone decides if pods of these shapes may run on it."""
@@ -88,10 +94,11 @@ class Targets:
             fits = np.ones(len(self._nodes), dtype=bool)
             for name, amount in shape.requests.amounts:
                 fits &= self._column(name) >= amount
-            suited = np.array(
-                [_suits(self._nodes[self._sample[k]], shape) for k in range(len(self._kinds))], dtype=bool
-            )
-            found = np.flatnonzero(fits & suited[self._kind_of]) if len(self._nodes) else np.flatnonzero(fits)
+            samples = self._columns.samples
+            suited = np.zeros(len(samples), dtype=bool)
+            for kind in distinct(self._kind_of).tolist():
+                suited[kind] = _suits(samples[kind], shape)
+            found = np.flatnonzero(fits & suited[self._kind_of])
             known = self._found[id(shape)] = shape, found
         return known[1]
 
@@ -118,7 +125,8 @@ class Targets:
                 shape = self.like(one)
                 wanted[id(shape)] = wanted.get(id(shape), 0) + count
                 shapes[id(shape)] = shape
-        at = [self._index[node.name] for node in nodes if node.name in self._index]
+        rows = [self._columns.rows[node.name] for node in nodes]
+        at = [i for i in self._position[rows].tolist() if i >= 0]
         found = []
         for key, shape in shapes.items():
             _, places, total = self._places_of(shape)
@@ -141,13 +149,6 @@ class Targets:
                 places[fitting] = np.min(each, axis=0) if each else _UNLIMITED
             known = self._places[id(shape)] = shape, places, int(places.sum())
         return known
-
-    @functools.cached_property
-    def _receiving(self) -> NDArray[np.bool_]:
-        """[node] Whether consolidation may move pods to it."""
-        return np.array(
-            [node.initialized and node.name not in self._fresh for node in self._nodes], dtype=bool
-        )
 
     def left_over(self, node: NodeView) -> list[PodView]:
         """Pods of a node that do not fit on other nodes when it is consolidated, the largest placed first as in the
@@ -173,7 +174,9 @@ class Targets:
     def crowded_out(self, removed: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
         """A pod that does not fit if kube-scheduler binds the pods without the plan: the largest first, each to the
         node with the largest share of free cpu and memory (LeastAllocated)."""
-        usable = np.array([node.initialized and node.name not in removed for node in self._nodes], dtype=bool)
+        usable = self._columns.initialized[self._order]
+        at = self._position[[self._columns.rows[name] for name in removed]]
+        usable[at[at >= 0]] = False
         free: dict[str, NDArray[np.int64]] = {}
         for pod in sorted(pods, key=lambda pod: eviction_order(pod.shape.requests)):
             amounts = pod.shape.requests.amounts
@@ -195,21 +198,10 @@ class Targets:
         return None
 
     def _sizes(self, name: str) -> NDArray[np.int64]:
-        return self._cached(self._size, name, lambda node: node.allocatable)
+        return self._columns.size(name)[self._order]
 
     def _column(self, name: str) -> NDArray[np.int64]:
-        return self._cached(self._free, name, lambda node: node.free)
-
-    def _cached(
-        self, known: dict[str, NDArray[np.int64]], name: str, of: Callable[[NodeView], Resources]
-    ) -> NDArray[np.int64]:
-        if name not in known:
-            known[name] = np.array(bounded(of(node)[name] for node in self._nodes), dtype=np.int64)
-        return known[name]
-
-    def _kind(self, node: NodeView) -> int:
-        labels = tuple(one for one in node.labels if one[0] != names.HOSTNAME)
-        return self._kinds.setdefault((labels, node.taints), len(self._kinds))
+        return self._columns.free(name)[self._order]
 
     def _is_loose(self, shape: PodShape) -> bool:
         known = self._loose.get(id(shape))
@@ -223,11 +215,6 @@ def _enough(shape: PodShape, count: int) -> int | None:
     if shape.anti_affinity or shape.preferred_anti_affinity or shape.host_ports or shape.volumes.claims:
         return None
     return count + SPARE
-
-
-def _order(node: NodeView) -> tuple[bool, bool, str]:
-    reserved = (names.CAPACITY_TYPE, names.RESERVED) in node.labels
-    return not node.initialized, not reserved, node.name
 
 
 def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:

@@ -56,7 +56,8 @@ def still_valid(
         return lost
     if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
         found = [candidate_set.candidates[name] for name in command.candidates]
-        return _still_pays(command, found, candidate_set, Simulator(cluster, settings, planner), settings)
+        simulator = Simulator(cluster, settings, planner, candidate_set.columns)
+        return _still_pays(command, found, candidate_set, simulator, settings)
     return command
 
 
@@ -104,8 +105,9 @@ def _still_pays(
 ) -> DisruptionCommand | Invalid:
     release = SlotRelease(candidate_set, simulator, settings)
     no_moves = RecentMoves((), settings.cooldown_s, candidate_set.cluster.now_s)
+    pools = consolidation.PoolReasons(candidate_set)
     for one in found:
-        why = consolidation.why_not(candidate_set, one, no_moves, release)
+        why = consolidation.why_not(pools, one, no_moves, release)
         if why is not None:
             return Invalid("churn", f"{one.name}: {why.text}")
     result = simulator.simulate([one.node for one in found], release.simulation_options(found))
