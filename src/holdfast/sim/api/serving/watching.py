@@ -49,28 +49,32 @@ class Watch:
                 yield self._bookmark(ends_initial=True)
         ends = None if self.timeout_s is None else self.clock.monotonic_s() + self.timeout_s
         changed: asyncio.Future[None] | None = None
-        while not self.bucket.closed:
-            try:
-                changes = self.bucket.changes(position)[:_BATCH]
-            except TooOld:
-                yield _error(
-                    status.expired("too old resource version: the watch fell behind what is remembered")
-                )
-                return
-            if changes:
-                position += len(changes)
-                chunk = b"".join(self._events(changes))
-                if chunk:
-                    yield chunk
-                await asyncio.sleep(0)
-                continue
-            if changed is None or changed.done():
-                changed = self.bucket.changed()
-            left = None if ends is None else ends - self.clock.monotonic_s()
-            if left is not None and left <= 0:
-                return
-            if not await self._happens(changed, left) and self.bookmarks:
-                yield self._bookmark()
+        try:
+            while not self.bucket.closed:
+                try:
+                    changes = self.bucket.changes(position)[:_BATCH]
+                except TooOld:
+                    yield _error(
+                        status.expired("too old resource version: the watch fell behind what is remembered")
+                    )
+                    return
+                if changes:
+                    position += len(changes)
+                    chunk = b"".join(self._events(changes))
+                    if chunk:
+                        yield chunk
+                    await asyncio.sleep(0)
+                    continue
+                if changed is None or changed.done():
+                    changed = self.bucket.changed()
+                left = None if ends is None else ends - self.clock.monotonic_s()
+                if left is not None and left <= 0:
+                    return
+                if not await self._happens(changed, left) and self.bookmarks:
+                    yield self._bookmark()
+        finally:
+            if changed is not None:
+                changed.cancel()  # the bucket would keep it until the next change, which may never come
 
     async def _happens(self, changed: "asyncio.Future[None]", left: float | None) -> bool:
         """Waits for a change, the next bookmark or the end. Returns whether it was a change or the end."""
