@@ -22,6 +22,7 @@ from holdfast.ports import Change
 from holdfast.sim import time
 from holdfast.state.cluster.cluster_state import ClusterState
 from holdfast.state.conversion import disruption_commands, nodes, volumes
+from holdfast.state.conversion.nodes import NodeAndClaim
 
 STEPS = 60
 NODES = tuple(f"n-{number}" for number in range(4))
@@ -143,11 +144,15 @@ class Cluster:
 
 def nodes_and_claims(app: App) -> set[tuple[str, str | None]]:
     """All nodes with their NodeClaims, computed from the complete caches."""
-    claims = tuple(app.caches.of(NodeClaim))
-    known = filter(nodes.is_known, app.caches.of(Node))
-    pairs = {(h.name, h.claim.metadata.name if h.claim else None) for h in nodes.pairs(known, claims)}
+    pairs = {(h.name, h.claim.metadata.name if h.claim else None) for h in launched(app)}
+    claims = app.caches.of(NodeClaim)
     not_launched = [c.metadata.name for c in claims if not c.status.provider_id]
     return pairs | {(name, name) for name in not_launched}
+
+
+def launched(app: App) -> tuple[NodeAndClaim, ...]:
+    """Computed from the complete caches."""
+    return nodes.pairs(filter(nodes.is_known, app.caches.of(Node)), tuple(app.caches.of(NodeClaim)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -174,5 +179,6 @@ def test_incremental_snapshot_equals_snapshot_from_scratch(seed: int) -> None:
             incremental = await app.cluster_state.snapshot()
             assert incremental == await from_scratch.snapshot()
             assert {(node.name, node.claim) for node in incremental.snapshot.nodes} == nodes_and_claims(app)
+            assert app.cluster_state.node_objects() == {pair.name: pair for pair in launched(app)}
 
     time.run(program())

@@ -10,6 +10,7 @@ from holdfast import names
 from holdfast.api.nodepool import Disruption, NodePool
 from holdfast.core.disruption.inputs import Budget, Drifted, NodeCondition, Policy, PoolRules
 from holdfast.state.conversion import disruption_input, pod_states
+from holdfast.state.conversion.disruption_input import FactsCache, Objects
 from holdfast.state.conversion.nodes import NodeAndClaim
 from objects import AN_HOUR_AGO, NOW_S, node, nodeclaim, pod
 
@@ -79,6 +80,23 @@ def test_a_condition_that_is_not_true_is_ignored() -> None:
     assert found.drifted is None
     assert not found.rebooting
     assert not found.ready
+
+
+def test_facts_of_unchanged_objects_and_equal_facts_are_the_same_object() -> None:
+    cache, same, other = FactsCache(), NodeAndClaim(node("n"), claim()), NodeAndClaim(node("m"), claim())
+    first = cache.of(Objects((), {"n": same, "m": other}))
+    labelled = NodeAndClaim(node("m", {"labels": {"a": "b"}}), other.claim)
+    drifted = NodeAndClaim(node("d"), claim(condition("Drifted")))
+    second = cache.of(Objects((), {"n": same, "m": labelled, "d": drifted}))
+    assert second["n"] is first["n"]
+    assert second["m"] is first["m"]
+    assert second == {name: disruption_input.facts(pair) for name, pair in _pairs(same, labelled, drifted)}
+    third = cache.of(Objects((), {"d": drifted}, unreadable=None))
+    assert third == {"d": disruption_input.facts(drifted, None)}
+
+
+def _pairs(*pairs: NodeAndClaim) -> list[tuple[str, NodeAndClaim]]:
+    return [(pair.name, pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("key", [names.DO_NOT_DISRUPT, names.DO_NOT_REPAIR])

@@ -30,7 +30,7 @@ from holdfast.ports import Ports
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import claim_explanations, disruption_commands, disruption_input
+from holdfast.state.conversion import claim_explanations, disruption_commands, disruption_input, nodes
 from holdfast.state.conversion.disruption_input import Objects
 
 _SUFFIX: Final = 8
@@ -91,8 +91,9 @@ class SlotHolds:
 
     async def _input(self, claims: Sequence[NodeClaim]) -> DisruptionInput:
         result = await self._cluster_state.snapshot()
-        nodes = [node for claim in claims for node in self._nodes.get(claim.status.provider_id or "")]
-        return disruption_input.disruption_input(result.snapshot, Objects((), claims, nodes), 0)
+        found = (node for claim in claims for node in self._nodes.get(claim.status.provider_id or ""))
+        pairs = {pair.name: pair for pair in nodes.pairs(filter(nodes.is_known, found), claims)}
+        return disruption_input.disruption_input(result.snapshot, Objects((), pairs), 0)
 
     async def _write(self, one: Replacement) -> str | None:
         pool = self._pools.get(("", one.claim.node_pool))

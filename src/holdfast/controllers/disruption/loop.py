@@ -143,8 +143,7 @@ class Disruption:
                 for pool in self._pools
                 if self._cluster_state.is_ours(pool.spec.template.spec.node_class_ref)
             ],
-            [claim for claim in self._claims if self._cluster_state.is_ours(claim.spec.node_class_ref)],
-            tuple(self._nodes),
+            self._cluster_state.node_objects(),
             self._unreadable(),
         )
         convert = functools.partial(

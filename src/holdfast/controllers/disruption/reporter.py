@@ -123,12 +123,15 @@ class DisruptionReporter:
         self.still_decided()
         now_s, before, self._reported = self._clock.monotonic_s(), self._reported, {}
         for one in decision.undisrupted:
-            reported = self._reported[one.node] = before.get(one.node, {})
-            for blocker in filter(_is_reported, one.blockers):
-                key = blocker.method, blocker.reason.code
-                if now_s >= reported.get(key, -_SILENCE_S) + _SILENCE_S:
-                    self._report(one.node, blocker)
-                reported[key] = now_s
+            node = one.node
+            reported = self._reported[node] = before.get(node) or {}
+            for blocker in one.blockers:
+                code = blocker.reason.code
+                if code not in commands.SILENT:
+                    key = blocker.method, code
+                    if now_s >= reported.get(key, -_SILENCE_S) + _SILENCE_S:
+                        self._report(node, blocker)
+                    reported[key] = now_s
 
     def still_decided(self) -> None:
         """Repeats what is reported as long as it is so: budgets that allow no disruption, invalid annotations."""
@@ -210,10 +213,6 @@ class DisruptionReporter:
             about.append(self._pools.get(("", blocker.reason.subject)))
         for obj in filter(None, about):
             self._recorder.event(obj, _event(blocker), blocker.reason.text)
-
-
-def _is_reported(blocker: Blocker) -> bool:
-    return blocker.reason.code not in commands.SILENT
 
 
 def _event(blocker: Blocker) -> str:

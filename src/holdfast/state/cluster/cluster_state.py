@@ -42,6 +42,7 @@ from holdfast.state.cluster.watched_pod_context import WatchedPodContext
 from holdfast.state.cluster.watched_pods import WatchedPods
 from holdfast.state.conversion import claims, nodepools, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
+from holdfast.state.conversion.nodes import NodeAndClaim
 from holdfast.state.conversion.snapshot import Cluster, Supply
 
 K = TypeVar("K", bound=Object)
@@ -149,6 +150,11 @@ class ClusterState:
         await self._claims.see_changed()
         await self._nominated_pods.refresh(self._nodes.all().nodes, self._pods.sorted_out().pending)
         return self._build(counted, instances)
+
+    def node_objects(self) -> Mapping[str, NodeAndClaim]:
+        """The objects of the nodes of the last snapshot, by name, without nodes that are not launched. Read it before the
+        event loop runs again. The same mapping is returned until one changes."""
+        return self._nodes.pairs()
 
     async def counts(self, max_age_s: float | None = None) -> ReservationCounts:
         """The newest counts; the last ones if they cannot be read now."""

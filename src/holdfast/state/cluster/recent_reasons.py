@@ -68,6 +68,8 @@ class RecentReasons:
 
 def _known(blockers: tuple[Blocker, ...], before: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
     """A pass does not simulate a node again if nothing changed. Then the reasons of the last simulation still hold."""
+    if all(one.reason.code not in _NOT_SIMULATED for one in blockers):
+        return blockers
     found: dict[Blocker, None] = {}
     for one in blockers:
         same = (

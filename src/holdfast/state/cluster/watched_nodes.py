@@ -60,6 +60,9 @@ class WatchedNodes:
         self._full: frozenset[str] = frozenset()
         self._views: Views[NodeView] = Views()
         self._lone: Views[NodeView] = Views()  # of NodeClaims without a Node, by name of the NodeClaim
+        self._pairs: dict[str, NodeAndClaim] = {}  # of `_views` and of `_lone`, by the same names
+        self._lone_pairs: dict[str, NodeAndClaim] = {}
+        self._all_pairs: Mapping[str, NodeAndClaim] | None = None  # None: a pair changed
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
         self._all = Nodes()
@@ -97,6 +100,13 @@ class WatchedNodes:
             there = tuple(sorted((*views, *lone), key=lambda node: node.name))
             self._all, self._sources = Nodes(there, nodepools.used(there)), (views, lone)
         return self._all
+
+    def pairs(self) -> Mapping[str, NodeAndClaim]:
+        """The objects of the nodes of the last `all`, by name, without nodes that are not launched. The same mapping is
+        returned until one changes."""
+        if self._all_pairs is None:
+            self._all_pairs = {**self._pairs, **self._lone_pairs}
+        return self._all_pairs
 
     # --- What changed ---------------------------------------------------------------------------------
 
@@ -137,6 +147,8 @@ class WatchedNodes:
 
     def _see_node(self, name: str) -> None:
         node, before = self._nodes.get(("", name)), self._views.get(name)
+        self._pairs.pop(name, None)
+        self._all_pairs = None
         after = self._view_of(node) if node is not None and nodes.is_known(node) else None
         self._views.put(name, after)
         had, has = before and before.claim, after and after.claim
@@ -150,6 +162,8 @@ class WatchedNodes:
     def _see_claim(self, name: str) -> None:
         claim = self._claims.get(("", name))
         ours = claim is not None and self._is_ours(claim.spec.node_class_ref)
+        self._lone_pairs.pop(name, None)
+        self._all_pairs = None
         self._lone.put(name, self._alone(claim) if claim is not None and ours else None)
 
     def _claim_of(self, node: Node) -> NodeClaim | None:
@@ -179,6 +193,7 @@ class WatchedNodes:
     def _view(self, node: Node | None, claim: NodeClaim | None) -> NodeView:
         pair = NodeAndClaim(node, claim)
         name = pair.name
+        (self._lone_pairs if node is None else self._pairs)[name] = pair
         return nodes.view(
             pair,
             self._pods.on_node(name) if node is not None else (),

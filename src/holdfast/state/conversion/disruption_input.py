@@ -4,7 +4,7 @@ Everything is read from objects, so a restart gives the same input. A value that
 Budgets are passed on as strings: `core/disruption` allows no disruption for a budget that it cannot parse.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -39,39 +39,42 @@ K = TypeVar("K", bound=Object)
 @dataclass(frozen=True, slots=True)
 class Objects:
     node_pools: Iterable[NodePool]
-    node_claims: Iterable[NodeClaim]
-    nodes: Iterable[Node]
+    pairs: Mapping[str, NodeAndClaim]  # by name of the node
     unreadable: frozenset[str] | None = frozenset()  # nodes and NodeClaims; None: all of them
 
 
 class FactsCache:
-    """The facts of the last input. Objects that did not change have the same facts."""
+    """The facts of the last input. Equal facts are the same object, so that what follows from them is not computed
+    again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[NodeAndClaim, frozenset[str] | None, NodeFacts]] = {}
+        self._of: Objects | None = None
+        self._facts: dict[str, NodeFacts] = {}
 
-    def of(self, pairs: Iterable[NodeAndClaim], unreadable: frozenset[str] | None) -> dict[str, NodeFacts]:
-        known, self._known = self._known, {}
-        for pair in pairs:
-            before = known.get(pair.name)
-            if before is None or not _are_same(before[0], pair) or before[1] != unreadable:
-                before = pair, unreadable, facts(pair, unreadable)
-            self._known[pair.name] = before
-        return {name: found for name, (_, _, found) in self._known.items()}
-
-
-def _are_same(one: NodeAndClaim, other: NodeAndClaim) -> bool:
-    return one.node is other.node and one.claim is other.claim
+    def of(self, objects: Objects) -> dict[str, NodeFacts]:
+        last, before, unreadable = self._of, self._facts, objects.unreadable
+        if last is None or last.unreadable != unreadable:
+            self._facts = {name: facts(pair, unreadable) for name, pair in objects.pairs.items()}
+        elif last.pairs is not objects.pairs:
+            found, known = {}, last.pairs.get
+            for name, pair in objects.pairs.items():
+                if known(name) is pair:
+                    found[name] = before[name]
+                else:
+                    new, old = facts(pair, unreadable), before.get(name)
+                    found[name] = old if old == new else new
+            self._facts = found
+        self._of = objects
+        return self._facts
 
 
 def disruption_input(
     snapshot: Snapshot, objects: Objects, changed: int, cache: FactsCache | None = None
 ) -> DisruptionInput:
-    pairs = nodes.pairs(filter(nodes.is_known, objects.nodes), objects.node_claims)
     return DisruptionInput(
         snapshot=snapshot,
         pools={pool.metadata.name: rules(pool) for pool in objects.node_pools},
-        facts=(cache or FactsCache()).of(pairs, objects.unreadable),
+        facts=(cache or FactsCache()).of(objects),
         changed=changed,
     )
 
