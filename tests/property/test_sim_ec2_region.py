@@ -5,7 +5,9 @@ Each seed gives one sequence of steps; the seed is in the id of the test.
 
 import contextlib
 import copy
+import gc
 import random
+import weakref
 from typing import Any
 
 import pytest
@@ -252,6 +254,29 @@ def test_statuses_from_the_cache_are_those_from_scratch(seed: int) -> None:
         cached, state.statuses = state.statuses, Descriptions(state.instances)
         assert answer == codec.strict_result(model, status_calls.describe(state, request))
         state.statuses = cached
+
+
+def test_parsed_group_is_used_again_and_ends_with_its_group() -> None:
+    region = Region()
+    region.fleet(config(region.template(), "m5.large/a"), count=2)
+    codec = protocols.codec("ec2")
+    model, parsed = codec.operation_model("DescribeInstances"), ParsedGroups(CLASS_TAG)
+    request = Request("DescribeInstances", {}, ACCOUNT)
+
+    def groups() -> list[Any]:
+        found: list[Any] = codec.strict_result(model, instance_calls.describe(region.state, request))[
+            "Reservations"
+        ]
+        return found
+
+    parse = parsed.parser(lambda _: frozenset[str](), 0)
+    instances = parse(groups()[0])
+    gc.collect()
+    assert parse(groups()[0]) is instances
+    group = weakref.ref(groups()[0])
+    region.state.descriptions = Descriptions(region.state.instances)
+    gc.collect()
+    assert group() is None
 
 
 def test_an_unchanged_instance_is_the_same_read_only_document() -> None:

@@ -6,20 +6,19 @@ select the same reservations.
 """
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.cloud.aws.client import answers
 from holdfast.cloud.aws.instances import ec2_instances
 from holdfast.cloud.aws.instances.ec2_instances import EC2Instance, Selected
 
-_GROUPS_MAX: Final = 50_000
-
 Parse = Callable[[Mapping[str, Any]], tuple[EC2Instance, ...]]
 
 
 class _Parsed(NamedTuple):
-    group: Mapping[str, Any]
+    group: "weakref.ref[Any]"  # entries last as long as their group
     ahead_s: int
     selected: tuple[Any, ...]  # the reservations that the class of each instance selects
     instances: tuple[EC2Instance, ...]
@@ -41,7 +40,7 @@ class ParsedGroups:
             before = self._parsed.get(id(group))
             if (
                 before is not None
-                and before.group is group
+                and before.group() is group
                 and before.ahead_s == ahead_s
                 and before.selected == classes(before.instances)
             ):
@@ -50,12 +49,14 @@ class ParsedGroups:
                 [ec2_instances.read(raw, selected_by, ahead_s, self._class_tag) for raw in group["Instances"]]
             )
             if answers.is_hashable(group):
-                self._remember(_Parsed(group, ahead_s, classes(found), found))
+                self._remember(group, ahead_s, classes(found), found)
             return found
 
         return parse
 
-    def _remember(self, parsed: _Parsed) -> None:
-        if len(self._parsed) >= _GROUPS_MAX:
-            self._parsed.clear()
-        self._parsed[id(parsed.group)] = parsed
+    def _remember(
+        self, group: Any, ahead_s: int, selected: tuple[Any, ...], found: tuple[EC2Instance, ...]
+    ) -> None:
+        """Until the group ends: its identity may then be that of another one."""
+        key, parsed = id(group), self._parsed
+        parsed[key] = _Parsed(weakref.ref(group, lambda _: parsed.pop(key, None)), ahead_s, selected, found)
