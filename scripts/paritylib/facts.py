@@ -119,4 +119,5 @@ READERS: Final[dict[str, Callable[[str, list[Line]], Iterator[Fact]]]] = {
     "seed-requirements.md": _requirements,
     "karpenter-core.md": _items,
     "karpenter-aws.md": _numbers,
+    "provisioning-requests.md": _items,
 }

@@ -17,6 +17,7 @@ TITLES: Final = {
     "seed-requirements.md": "The design documents",
     "karpenter-core.md": "Karpenter's core",
     "karpenter-aws.md": "Karpenter's AWS provider",
+    "provisioning-requests.md": "Batch requests",
 }
 HEADER: Final = """\
 <!-- Written by scripts/generate_parity.py from docs/spec, docs/parity.toml and the tests: run `make generate`. -->
@@ -27,6 +28,8 @@ For users who come from Karpenter: what Holdfast does as Karpenter does it, what
 - *shown*: a test of this project names the fact and passes.
 - *different*: Holdfast does something else on purpose; the tests show what it does instead.
 - *missing*: Karpenter does it and Holdfast does not, in whole or in the part that the reason names. Tests, if any, show how it is refused.
+
+The facts of the last page are about ProvisioningRequests, gangs and lengths of jobs, which Karpenter does not read: *missing* there means that Holdfast does not read or use it yet.
 
 Ids that begin with `W-` or `AW-` are weaknesses of Karpenter: a test that shows one shows that Holdfast does better.
 """

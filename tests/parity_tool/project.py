@@ -1,4 +1,4 @@
-"""A small project to try the parity tool on: three pages, a parity.toml and tests, under a temporary folder.
+"""A small project to try the parity tool on: four pages, a parity.toml and tests, under a temporary folder.
 
 Built by the tests of `scripts/generate_parity.py`. By default it is valid and has one fact of each kind.
 """
@@ -23,7 +23,11 @@ AWS: Final = """\
     ### 1.1 Spec
     1.1.1 Exactly one of `role` and `instanceProfile`.
     """
-OTHERS: Final = {"Q-1": "not there", "aws-1.1.1": "not there"}
+BATCH: Final = """\
+    ## 6 Gangs
+    - PG-1 The least number of pods.
+    """
+OTHERS: Final = {"Q-1": "not there", "aws-1.1.1": "not there", "PG-1": "not there"}
 
 
 def toml(**of_c1: str) -> str:
@@ -46,6 +50,7 @@ def write(
     seeds: str = SEEDS,
     core: str = CORE,
     aws: str = AWS,
+    batch: str = BATCH,
     toml: str = ALL_BUT_C1,
     tests: str = "",
 ) -> Path:
@@ -53,6 +58,7 @@ def write(
         "docs/spec/seed-requirements.md": seeds,
         "docs/spec/karpenter-core.md": core,
         "docs/spec/karpenter-aws.md": aws,
+        "docs/spec/provisioning-requests.md": batch,
         "docs/parity.toml": toml,
         "tests/unit/test_it.py": tests,
     }

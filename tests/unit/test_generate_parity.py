@@ -29,7 +29,7 @@ def test_page_lists_the_test_of_a_fact(tmp_path: Path) -> None:
     page = generated(project.write(tmp_path, tests=SHOWS_C1))
     assert "| C-1 | The first sentence. | `tests/unit/test_it.py::test_one` |" in page
     assert "| Karpenter's core: 7. CRDs | 1 | 1 | 0 | 0 |" in page
-    assert "| **all** | 3 | 1 | 0 | 2 |" in page
+    assert "| **all** | 4 | 1 | 0 | 3 |" in page
 
 
 def test_page_lists_reason_and_test_of_a_different_fact(tmp_path: Path) -> None:
