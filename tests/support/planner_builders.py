@@ -8,6 +8,7 @@ from holdfast import names
 from holdfast.core.scheduling.input.request import Packing, Settings, SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
 from holdfast.model import requirement, requirements, resources
+from holdfast.model.gangs import POD_GROUP, Gang
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import PodShape, PodTerm, PodView, TopologySpread
 from holdfast.model.requirement import Expression, Operator, Requirement
@@ -107,6 +108,14 @@ def one_per_node(app: str = "web") -> dict[str, Any]:
 
 def pods(count: int, of: PodShape, prefix: str = "pod") -> tuple[PodView, ...]:
     return tuple(PodView(f"{prefix}-{i:06d}", f"{prefix}-{i}", i, of) for i in range(count))
+
+
+def gang(name: str, members: Iterable[PodView], least: int | None, **more: Any) -> Gang:
+    """A PodGroup with these pods. Pods with a node name count as bound."""
+    members = tuple(members)
+    bound = frozenset(pod.uid for pod in members if pod.node_name)
+    unbound = frozenset(pod.uid for pod in members) - bound
+    return Gang(f"{POD_GROUP}/default/{name}", f"default/{name}", POD_GROUP, least, bound, unbound, **more)
 
 
 def pool(

@@ -16,6 +16,7 @@ from holdfast.model.pods import TopologySpread
 from holdfast.model.snapshot import NodeView, Snapshot
 from planner_builders import (
     fake_types,
+    gang,
     instance_type,
     node,
     placed,
@@ -143,3 +144,21 @@ def test_pod_that_fits_on_no_other_node_blocks_the_deletion_of_its_node() -> Non
     assert [one.pod for one in result.plan.unplaced] == ["old-000000"]
     assert result.stuck is not None
     assert result.stuck.subject == "default/old-0"
+
+
+@pytest.mark.parametrize(("least", "is_stuck"), [(1, False), (2, True)])
+def test_a_member_of_a_gang_moves_only_if_enough_members_have_a_node(least: int, *, is_stuck: bool) -> None:
+    """The other member of the gang is pending and fits nowhere."""
+    lost = pods(1, shape(99_000), "lost")
+    group = gang("train", (*OLD.pods, *lost), least)
+    result = result_of(request_with(OLD, node("other"), pending=lost, gangs=(group,)))
+    assert (result.stuck is not None) == is_stuck
+    if result.stuck is not None:
+        assert "PodGroup default/train: only 1 of the 2 pods that it needs" in result.stuck.text
+
+
+def test_members_of_a_running_gang_move_one_by_one() -> None:
+    others = running(2, shape(1000), "others")
+    group = gang("train", (*OLD.pods, *others), 3)
+    result = result_of(request_with(OLD, node("other"), node("full", pods=others), gangs=(group,)))
+    assert (result.stuck, placed(result.plan)) == (None, {"other": ("old-000000",)})

@@ -44,6 +44,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 DAY_S = 86_400
 RESERVED, ON_DEMAND = is_in(names.CAPACITY_TYPE, "reserved"), is_in(names.CAPACITY_TYPE, "on-demand")
 GPU = Taint("gpu", Effect.NO_SCHEDULE)
+GANG_CODES = (ReasonCode.GANG_INCOMPLETE, ReasonCode.GANG_DOES_NOT_FIT, ReasonCode.BEHIND_GANG)
 WEB_PORT = (HostPort(80),)
 GPUS: dict[str, Any] = {"nvidia.com/gpu": 8}
 
@@ -517,6 +518,7 @@ def test_every_reason_code_is_tested_here_and_documented() -> None:
         ReasonCode.EXCLUDES_NODE_POOLS,
         ReasonCode.SHARED_NODE,
         ReasonCode.NOT_COMPARED,
+        *GANG_CODES,  # test_planner_gangs.py shows them
     }
     # No known plan has Packing, and only the controllers set NotBound.
     assert shown == set(ReasonCode) - {ReasonCode.PACKING, ReasonCode.NOT_BOUND}

@@ -13,6 +13,7 @@ consolidationCooldown: CONSOLIDATION_COOLDOWN
 consolidationSavingPerPod: CONSOLIDATION_SAVING_PER_POD
 disableDryRun: DISABLE_DRY_RUN
 disableLeaderElection: DISABLE_LEADER_ELECTION
+gangCandidates: GANG_CANDIDATES
 interruptionQueue: INTERRUPTION_QUEUE
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST

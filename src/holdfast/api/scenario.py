@@ -48,6 +48,9 @@ class Settings(Wire, frozen=True, kw_only=True):
     packing_candidates: Annotated[
         int | None, about("How many other packings are tried.", minimum=0, maximum=1000)
     ] = None
+    gang_candidates: Annotated[
+        int | None, about("How many sets of gangs are tried if not all gangs fit.", minimum=0, maximum=1000)
+    ] = None
     node_cost: Annotated[
         str | None, about("USD an hour that each node costs beside its instance.", pattern=patterns.PRICE)
     ] = None

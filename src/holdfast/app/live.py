@@ -27,10 +27,10 @@ from holdfast.app import production
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Program, Settings
 from holdfast.cloud.aws.provider import Aws
+from holdfast.core.scheduling.gangs import solve
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Plan, Unplaced
-from holdfast.core.scheduling.solve import solve
 from holdfast.kube.client import Client
 from holdfast.model import resources
 from holdfast.model.snapshot import Snapshot

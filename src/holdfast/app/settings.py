@@ -285,6 +285,7 @@ TABLE: Final = (
     Setting("feature-gates", "ReservedCapacity=true", "Feature gates: Name=true,Other=false.", gates),
     Setting("packing", "cost", "cost tries several packings and keeps the cheapest plan; karpenter is first fit alone.", _words(Packing)),
     Setting("packing-candidates", "16", "Number of alternative packings to try.", _number(0, _CANDIDATES_MAX)),
+    Setting("gang-candidates", "16", "Number of sets of gangs to try if not all gangs fit.", _number(0, _CANDIDATES_MAX)),
     Setting("node-cost", "0.02", "USD per hour that a node costs in addition to its instance.", _price),
     Setting("burstable-cpu-percent", "100", "Part of a burstable type's vCPUs that pods can use.", _number(0, 100)),
     Setting("reserved-before-weight", "true", "Prefer a free reserved slot to a NodePool with more weight.", _flag),
@@ -403,6 +404,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         planning=PlanSettings(
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
+            gang_candidates=found["gang-candidates"],
             node_cost_nano=found["node-cost"],
             reserved_capacity=reserved,
             reserved_before_weight=found["reserved-before-weight"],

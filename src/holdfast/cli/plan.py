@@ -63,6 +63,7 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
     "--packing", type=_words(Packing), help="Keep the cheapest of several packings, or first fit alone."
 )
 @click.option("--packing-candidates", type=click.IntRange(0, 1000), help="Alternative packings to try.")
+@click.option("--gang-candidates", type=click.IntRange(0, 1000), help="Sets of gangs to try if not all fit.")
 @click.option(
     "--node-cost",
     callback=_price,
@@ -177,7 +178,7 @@ def plan_documents(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _plan(found: Scenario) -> dict[str, Any]:
     # Imported here: the planner is slow to import, and a mistake in the scenario should be reported first.
-    from holdfast.core.scheduling.solve import solve  # noqa: PLC0415
+    from holdfast.core.scheduling.gangs import solve  # noqa: PLC0415
 
     plan = solve(dataclasses.replace(found.request, explain_slots=True))
     return plan_document.document_of_uids(plan, found.rejected, found.pod_names)

@@ -27,6 +27,9 @@ class ReasonCode(enum.StrEnum):
     WAITS_FOR_SLOT = "WaitsForSlot"
     NOT_BOUND = "NotBound"
     EXCLUDES_NODE_POOLS = "ExcludesNodePools"
+    GANG_INCOMPLETE = "GangIncomplete"
+    GANG_DOES_NOT_FIT = "GangDoesNotFit"
+    BEHIND_GANG = "BehindGang"
     # of pods that did not get a reserved slot
     EXCLUDES_RESERVED = "ExcludesReserved"
     NO_RESERVATION_SELECTED = "NoReservationSelected"

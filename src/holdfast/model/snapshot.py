@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from holdfast import names
 from holdfast.model import prices, requirements, resources
+from holdfast.model.gangs import Gang
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.pods import Labels, PodShape, PodTerm, PodView
@@ -265,6 +266,7 @@ class Snapshot:
     nodes: tuple[NodeView, ...] = ()
     claims: tuple[ClaimView, ...] = ()
     pending: tuple[PodView, ...] = ()
+    gangs: tuple[Gang, ...] = ()
     daemon_sets: tuple[DaemonSetView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     reservations: tuple[Reservation, ...] = ()

@@ -59,6 +59,7 @@ def _settings(settings: Settings) -> Json:
     return {
         "packing": settings.packing.value,
         "packingCandidates": settings.packing_candidates,
+        "gangCandidates": settings.gang_candidates,
         "nodeCost": prices.text(settings.node_cost_nano),
         "reservedCapacity": settings.reserved_capacity,
         "reservedBeforeWeight": settings.reserved_before_weight,

@@ -25,11 +25,11 @@ from holdfast.controllers import claim_writing, recount
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.recount import Recount
 from holdfast.controllers.slot_holds import SlotHolds
+from holdfast.core.scheduling import gangs
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output import admission, report, usable_types
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
-from holdfast.core.scheduling.solve import solve
 from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.ports import Ports
@@ -97,7 +97,7 @@ class _Decided:
 
 def _decided(request: SolveRequest, catalogs: CatalogCache) -> _Decided:
     return _Decided(
-        solve(request, catalogs),
+        gangs.solve(request, catalogs),
         report.pending_by_zone(request.snapshot, catalogs),
         report.unusable_pools(request, catalogs),
     )
@@ -282,7 +282,7 @@ class Provisioner:
         with self._cluster_state.holding(
             Counter(claim.reservation_id for claim in allowed if claim.reservation_id), lag_s
         ) as held:
-            writable = tuple(self._with_slots(allowed, held))
+            writable = self._of_whole_gangs(tuple(self._with_slots(allowed, held)), plan, result)
             done = await asyncio.gather(*(self._write(claim) for claim in writable))
             return [claim for claim, is_written in zip(writable, done, strict=True) if is_written]
 
@@ -313,6 +313,25 @@ class Provisioner:
                 self._log.info("claim not written", nodepool=claim.node_pool, why=why)
                 for pod in claim.pods:
                     self._add(pod)
+
+    def _of_whole_gangs(
+        self, claims: tuple[PlannedClaim, ...], plan: Plan, result: SnapshotResult
+    ) -> tuple[PlannedClaim, ...]:
+        """The claims without those of gangs of which another claim cannot be written. Their pods are planned again with
+        the next batch."""
+        if not result.snapshot.gangs:
+            return claims
+        uids = [pod for claim in plan.claims for pod in claim.pods]
+        uids += [pod for placed in plan.placed for pod in placed.pods]
+        present = frozenset(pod.metadata.uid for pod in self._pods_by_uid(uids))
+        whole = gangs.whole_claims(result.snapshot, plan, claims, present)
+        for claim in claims:
+            if claim not in whole:
+                why = "another node of its gang cannot be launched now"
+                self._log.info("claim not written", nodepool=claim.node_pool, why=why)
+                for pod in claim.pods:
+                    self._add(pod)
+        return whole
 
     def _refused(self, pools: Iterable[str]) -> set[str]:
         """NodePools that were deleted or exceeded a limit during the plan (S-73)."""

@@ -4,7 +4,7 @@ A candidate is planned as a deleting node: its pods are planned, it receives no 
 although it runs until its replacement is ready (S-74). Its pods wait for no slot, since they run now. Consolidation
 places no pods on a node whose pods changed recently (S-25).
 
-Only the candidates' own pods must be placed. Other pending pods and pods of draining nodes block nothing (D-19c). A pod
+Only the candidates' own pods must be placed. If they are members of a gang, enough members of the gang must be placed. Other pending pods and pods of draining nodes block nothing (D-19c). A pod
 that is planned onto a node which is not initialized counts as not placed (D-23).
 """
 
@@ -20,11 +20,11 @@ from holdfast.core.disruption.inputs import DisruptionInput, Settings
 from holdfast.core.disruption.node_columns import NodeColumns
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
+from holdfast.core.scheduling.gangs import solve
 from holdfast.core.scheduling.input import columns, displaced
 from holdfast.core.scheduling.input.displaced import needs_new_node
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Placed, Plan, PlannedClaim
-from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, requirements, resources
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason, sentences
@@ -126,7 +126,8 @@ class Simulator:
             remaining = _alone(remaining, names)
         if options.credited is None:
             ledger.reuse(self.snapshot, remaining, self._settings.solving.ledger_lag_s)
-        request = SolveRequest(remaining, self._settings.solving)
+        # Pending gangs need not be placed, so no solves are spent on the question which of them fit.
+        request = SolveRequest(remaining, replace(self._settings.solving, gang_candidates=0))
         plan = solve(request, self._cache)
         return SimulationResult(request, plan, movers, self._stuck(plan, movers))
 

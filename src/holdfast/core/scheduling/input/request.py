@@ -32,6 +32,7 @@ class Settings:
 
     packing: Packing = Packing.COST
     packing_candidates: int = 16
+    gang_candidates: int = 16  # sets of gangs that are tried if not all gangs fit
     reserved_capacity: bool = True  # the feature gate: if false, the planner uses no reserved offerings
     reserved_before_weight: bool = True  # a free slot comes before a heavier NodePool
     reserved_mode: ReservedMode = ReservedMode.FALLBACK

@@ -1,0 +1,286 @@
+"""solve(request) -> plan, for requests with gangs: of each gang enough members have a node in the plan, or none.
+
+Provisioning, disruption simulations and `holdfast plan` call it. `solve.solve` knows no gangs. This module chooses the
+gangs that it gets, and adds the reasons of the others. Without gangs it returns the plan of `solve.solve`.
+
+Gangs that do not fit together are tried in the order of their ranks: a gang is left out only if it does not fit together
+with gangs of higher rank and pods of higher priority alone. So smaller gangs and single pods never take the capacity
+that a gang of higher rank needs in the same plan. The number of solves is bounded by `Settings.gang_candidates`; gangs
+that were not tried by then are placed if they fit into what is left.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Final
+
+from holdfast.core.scheduling import solve as single
+from holdfast.core.scheduling.input import displaced
+from holdfast.core.scheduling.input.columns import CatalogCache
+from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
+from holdfast.model import wording
+from holdfast.model.gangs import Gang
+from holdfast.model.pods import PodView
+from holdfast.model.reasons import Reason, ReasonCode
+from holdfast.model.snapshot import NodeView, Snapshot
+
+_LAST: Final = 2**63  # a time after that of every gang
+
+
+def solve(request: SolveRequest, catalogs: CatalogCache | None = None) -> Plan:
+    """The plan for a request. The arguments are those of `solve.solve`."""
+    if not request.snapshot.gangs:
+        return single.solve(request, catalogs)
+    return _Planning(request, catalogs or CatalogCache()).plan()
+
+
+def whole_claims(
+    snapshot: Snapshot, plan: Plan, allowed: Sequence[PlannedClaim], present: frozenset[str]
+) -> tuple[PlannedClaim, ...]:
+    """The allowed claims of the plan, without those with members of gangs that would lack nodes if only these claims are
+    created. `present`: the pods of the plan that still exist."""
+    planned = _with_node(plan, plan.claims)
+    forming = tuple(_forming(snapshot.gangs, planned))
+    allowed = tuple(allowed)
+    while True:
+        unplaced = planned - (_with_node(plan, allowed) & present)
+        lacking = {pod for one in forming if not one.is_whole(unplaced) for pod in one.pods}
+        remaining = tuple(claim for claim in allowed if lacking.isdisjoint(claim.pods))
+        if remaining == allowed:
+            return allowed
+        allowed = remaining
+
+
+def _with_node(plan: Plan, claims: Iterable[PlannedClaim]) -> AbstractSet[str]:
+    """The pods of these claims, and those on existing nodes."""
+    on_nodes = {pod for one in plan.placed for pod in one.pods}
+    return on_nodes.union(*(claim.pods for claim in claims))
+
+
+@dataclass(frozen=True, slots=True)
+class _Forming:
+    """A gang with members to place."""
+
+    gang: Gang
+    pods: frozenset[str]  # members to place
+    located: int  # members with a node
+    needed: int  # how many of `pods` need a node, at least
+
+    def is_whole(self, unplaced: AbstractSet[str]) -> bool:
+        return len(self.pods - unplaced) >= self.needed
+
+
+_Gangs = tuple[_Forming, ...]
+
+
+class _Planning:
+    """One plan. Every trial is a `solve` with some of the gangs."""
+
+    def __init__(self, request: SolveRequest, catalogs: CatalogCache) -> None:
+        self._request = request
+        self._catalogs = catalogs
+        self._tries_left = request.settings.gang_candidates
+        snapshot = request.snapshot
+        self._pods = {pod.uid: pod for pod in (*snapshot.pending, *displaced.displaced(snapshot))}
+        self._why: dict[str, tuple[Reason, ...]] = {}  # by key of a gang, why it is left out
+        self._waits: dict[str, Unplaced] = {}  # members of these gangs that wait for a slot
+        found = sorted(_forming(snapshot.gangs, self._pods.keys()), key=lambda one: one.gang.rank)
+        self._gangs = tuple(found)
+        self._priorities: dict[str, int] | None = None  # by uid, once ranks decide
+
+    def plan(self) -> Plan:
+        complete = tuple(one for one in self._gangs if len(one.pods) >= one.needed)
+        for one in self._gangs:
+            if one not in complete:
+                self._why[one.gang.key] = (_incomplete(one),)
+        plan = self._solve(complete, explain=True)
+        if self._are_whole(complete, plan):
+            return self._finished(plan, complete)
+        self._priorities = _ranked(complete, self._pods.values())
+        accepted = self._admit((), complete)
+        untried = tuple(one for one in complete if one not in accepted and one.gang.key not in self._why)
+        return self._with_single_pods(accepted, untried)
+
+    def _admit(self, accepted: _Gangs, ranked: _Gangs) -> _Gangs:
+        """The accepted gangs, and those of `ranked` that fit together with them and with gangs of higher rank."""
+        if not ranked or not self._tries_left:
+            return accepted
+        self._tries_left -= 1
+        plan = self._solve((*accepted, *ranked), above=ranked[-1].gang.priority)
+        if self._are_whole((*accepted, *ranked), plan):
+            return (*accepted, *ranked)
+        if len(ranked) == 1:
+            self._leave_out(ranked[0], plan)
+            return accepted
+        unplaced = _unplaced(plan)
+        fitting = sum(1 for _ in takewhile(lambda one: one.is_whole(unplaced), ranked))
+        first = max(1, min(fitting, len(ranked) - 1))
+        return self._admit(self._admit(accepted, ranked[:first]), ranked[first:])
+
+    def _with_single_pods(self, accepted: _Gangs, untried: _Gangs) -> Plan:
+        """The plan of the accepted gangs with all pods that are in no gang, and with those of the untried gangs that fit
+        into what is left."""
+        chosen = (*accepted, *untried)
+        plan = self._solve(chosen, explain=True)
+        unplaced = _unplaced(plan)
+        for one in untried:
+            if not one.is_whole(unplaced):
+                self._leave_out(one, plan)
+        fitting = tuple(one for one in untried if one.gang.key not in self._why)
+        if (*accepted, *fitting) != chosen:
+            plan = self._solve((*accepted, *fitting), explain=True)
+        if self._are_whole((*accepted, *fitting), plan):
+            return self._finished(plan, (*accepted, *fitting))
+        if fitting:
+            for one in fitting:
+                self._leave_out(one, plan)
+            plan = self._solve(accepted, explain=True)
+            if self._are_whole(accepted, plan):
+                return self._finished(plan, accepted)
+        # Single pods use capacity that an accepted gang needs. They are planned again once the gang has its nodes.
+        lowest = min(one.gang.priority for one in accepted)
+        plan = self._solve(accepted, above=lowest, explain=True)
+        assert self._are_whole(accepted, plan), "the last gangs were accepted by the same solve"
+        return self._finished(plan, accepted, above=lowest)
+
+    # --- One trial ------------------------------------------------------------------------------------
+
+    def _solve(self, chosen: _Gangs, *, above: int | None = None, explain: bool = False) -> Plan:
+        """The plan with these gangs, and with pods in no gang; `above`: only those of a higher priority."""
+        excluded = self._excluded(chosen, above)
+        snapshot = _without(self._request.snapshot, excluded, self._priorities)
+        request = replace(
+            self._request,
+            snapshot=snapshot,
+            explain_slots=explain and self._request.explain_slots,
+            explain_claims=explain and self._request.explain_claims,
+        )
+        return single.solve(request, self._catalogs)
+
+    def _excluded(self, chosen: _Gangs, above: int | None) -> set[str]:
+        excluded = {uid for one in self._gangs if one not in chosen for uid in one.pods}
+        if above is not None:
+            members = {uid for one in self._gangs for uid in one.pods}
+            excluded |= {
+                uid for uid, pod in self._pods.items() if uid not in members and pod.priority <= above
+            }
+        return excluded
+
+    def _are_whole(self, gangs: Iterable[_Forming], plan: Plan) -> bool:
+        unplaced = _unplaced(plan)
+        return all(one.is_whole(unplaced) for one in gangs)
+
+    # --- Reasons --------------------------------------------------------------------------------------
+
+    def _leave_out(self, one: _Forming, plan: Plan) -> None:
+        missing = [found for found in plan.unplaced if found.pod in one.pods]
+        details = dict.fromkeys(reason for found in missing for reason in found.reasons)
+        self._why[one.gang.key] = (_does_not_fit(one, len(missing), plan), *details)
+        self._waits |= {found.pod: found for found in missing if found.waits_for is not None}
+
+    def _finished(self, plan: Plan, chosen: _Gangs, above: int | None = None) -> Plan:
+        """The plan with the pods that are not in it, and the reasons."""
+        reasons = {
+            uid: self._why[one.gang.key] for one in self._gangs if one not in chosen for uid in one.pods
+        }
+        behind = self._excluded(chosen, above) - reasons.keys()
+        if behind:
+            names = tuple(sorted(one.gang.name for one in chosen))
+            text = "its pods are placed first; this pod is planned again once they have nodes"
+            first = Reason(ReasonCode.BEHIND_GANG, text, names, chosen[0].gang.source)
+            reasons |= dict.fromkeys(behind, (first,))
+        left_out = [
+            replace(self._waits[uid], reasons=why) if uid in self._waits else Unplaced(uid, why)
+            for uid, why in reasons.items()
+        ]
+        return replace(
+            plan,
+            unplaced=tuple(sorted((*plan.unplaced, *left_out), key=lambda one: one.pod)),
+            baseline_unplaced=plan.baseline_unplaced + len(left_out),
+        )
+
+
+def _forming(gangs: Iterable[Gang], to_place: AbstractSet[str]) -> Iterator[_Forming]:
+    """The gangs that need nodes for some of their members. A gang with enough members on nodes places no condition on
+    the others: kube-scheduler binds them one by one (PG-8)."""
+    for gang in gangs:
+        pods = frozenset((gang.unbound | gang.bound) & to_place)
+        located = len(gang.bound - pods)
+        if not pods:
+            continue
+        if gang.least is None:
+            yield _Forming(gang, pods, located, len(pods) + 1)
+        elif located < gang.least:
+            yield _Forming(gang, pods, located, gang.least - located)
+
+
+def _unplaced(plan: Plan) -> AbstractSet[str]:
+    return {one.pod for one in plan.unplaced}
+
+
+def _ranked(gangs: Sequence[_Forming], pods: Iterable[PodView]) -> dict[str, int]:
+    """Priorities that rank members by their gang, and before other pods of equal priority. The planner keeps the packing
+    that places the most pods of the highest priority."""
+    ranks = {uid: one.gang.rank for one in gangs for uid in one.pods}
+    keys = {pod.uid: (*ranks.get(pod.uid, (-pod.priority, _LAST, "")),) for pod in pods}
+    order = {key: -number for number, key in enumerate(sorted(set(keys.values())))}
+    return {uid: order[key] for uid, key in keys.items()}
+
+
+def _without(snapshot: Snapshot, excluded: AbstractSet[str], priorities: dict[str, int] | None) -> Snapshot:
+    """The snapshot without these pods. Those on nodes that are being deleted stay on them."""
+    if not excluded and priorities is None:
+        return snapshot
+
+    def pod(one: PodView) -> PodView:
+        return (
+            one
+            if priorities is None or one.uid not in priorities
+            else one._replace(priority=priorities[one.uid])
+        )
+
+    def node(one: NodeView) -> NodeView:
+        if not one.deleting or not one.pods:
+            return one
+        stays = (
+            found._replace(reschedulable=False) if found.uid in excluded else found for found in one.pods
+        )
+        return replace(one, pods=tuple(map(pod, stays)))
+
+    return replace(
+        snapshot,
+        pending=tuple(pod(one) for one in snapshot.pending if one.uid not in excluded),
+        nodes=tuple(map(node, snapshot.nodes)),
+    )
+
+
+def _incomplete(one: _Forming) -> Reason:
+    gang = one.gang
+    if gang.least is None:
+        text = "does not exist; its pods are planned once it does"
+    elif len(gang.bound | gang.unbound) < gang.least:
+        text = f"has {len(gang.bound | gang.unbound)} of the {gang.least} pods that it needs"
+    else:
+        ready = one.located + len(one.pods)
+        text = f"only {ready} of the {gang.least} pods that it needs have a node or can be planned now"
+    return Reason(ReasonCode.GANG_INCOMPLETE, text, (gang.name,), gang.source)
+
+
+def _does_not_fit(one: _Forming, missing: int, plan: Plan) -> Reason:
+    """How many members would have a node, with those in slots by reservation."""
+    in_slots: Counter[str] = Counter()
+    for claim in plan.claims:
+        if claim.reservation_id is not None:
+            in_slots[claim.reservation_id] += len(one.pods.intersection(claim.pods))
+    placed = one.located + len(one.pods) - missing
+    if missing <= len(one.pods) - one.needed:
+        text = "does not fit together with gangs that were tried before it"
+        return Reason(ReasonCode.GANG_DOES_NOT_FIT, text, (one.gang.name,), one.gang.source)
+    text = f"only {placed} of the {one.gang.least} pods that it needs would have a node"
+    slots = [f"{count} in {id_}" for id_, count in sorted(in_slots.items()) if count]
+    if slots:
+        text += f" ({wording.listed(slots)})"
+    return Reason(ReasonCode.GANG_DOES_NOT_FIT, text, (one.gang.name,), one.gang.source)

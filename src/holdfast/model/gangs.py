@@ -1,0 +1,27 @@
+"""A gang: pods that start together. The planner places enough of its members, or none of them.
+
+`state` builds gangs from the objects of the API server; the planner and disruption do not depend on their source.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+POD_GROUP: Final = "PodGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    key: str  # unique in the cluster
+    name: str  # of its object, with the namespace
+    source: str  # the kind of its object
+    least: int | None  # how many members must have a node; None: unknown, because the object does not exist
+    bound: frozenset[str] = frozenset()  # uids of members with a node
+    unbound: frozenset[str] = frozenset()  # uids of the other members
+    priority: int = 0
+    since_s: int = 0
+    together: str | None = None  # the node label of which all members need the same value
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Sorts the gang that is placed first to the front: the highest priority, then the oldest."""
+        return -self.priority, self.since_s, self.key
