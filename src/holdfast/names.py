@@ -75,6 +75,7 @@ HELD_FOR: Final = "holdfast.dev/held-for"
 PREFERRED_ZONE: Final = (
     "holdfast.dev/preferred-zone"  # of a NodeClaim: the zone to launch in among zones of equal cost
 )
+GANG: Final = "holdfast.dev/gang"  # a label of pods, in snapshots only: the gang that they are in
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
 DISRUPTION_COMMAND: Final = "holdfast.dev/disruption-command"  # of a claim: the command that disrupts it

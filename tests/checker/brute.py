@@ -1,6 +1,6 @@
 """Rules that search: did the plan overlook capacity for a pod, a slot that was paid for, or a preference?
 
-Each rule moves one pod and leaves all others where the plan has them. Capacity only shrinks while pods are placed, and so
+Each rule moves one pod and leaves all others where the plan has them, so pods that a gang ties to others are left out. Capacity only shrinks while pods are placed, and so
 does what anti-affinity and hostname spreads allow: a node that fits the pod in the end did so when the pod was placed.
 Affinity and spreads over zones depend on the order. Findings about such pods have their own names: `placeable-topology`,
 and `...-by-order`, which are remarks and not violations.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from checker import node_options, openings, preferences, rules_waiting, writing
+from checker import node_options, openings, preferences, rules_gangs, rules_waiting, writing
 from checker.case import Case, Target, Violation, build
 from checker.labels import Expression
 from checker.node_options import NodeOption
@@ -37,6 +37,8 @@ def placeable(case: Case) -> Iterator[Violation]:
     for one in case.plan["unplaced"] + case.plan["waiting"]:
         pod, waits = case.scenario.pods.get(one["pod"]), "until" in one
         if pod is None or (pod.shape, waits) in checked_shapes:
+            continue
+        if rules_gangs.may_be_left_out(case, pod, {reason["code"] for reason in one["reasons"]}):
             continue
         checked_shapes.add((pod.shape, waits))
         where = next(found_targets(case, preferences.required(case, pod.shape), slots_only=waits), None)
@@ -117,6 +119,7 @@ def _fits_option(case: Case, target: Target, option: NodeOption) -> bool:
     shapes = [pod.shape for pod in target.planned]
     moved = replace(target, options=[option], chosen=option)
     keys = {key for shape in shapes for key in _keys(case, shape)}
+    keys |= rules_gangs.tied_keys(case, target.planned)
     anything = openings.Way((), ())
     return (
         all(moved.domain(key) == target.domain(key) for key in keys)
@@ -147,6 +150,8 @@ def _beside(case: Case, claims: list[Target], find: Find) -> Iterator[tuple[Targ
     on the order in which pods were placed."""
     known: dict[tuple[Any, ...], tuple[str, bool] | None] = {}
     for target in claims:
+        if any(rules_gangs.is_tied(case, pod) for pod in target.planned):
+            continue
         instead = []
         for pod in target.planned:
             level = preferences.level(case, pod, target)
@@ -208,7 +213,7 @@ def preferences_satisfied(case: Case) -> Iterator[Violation]:
     for target in case.targets:
         for pod in target.planned:
             level = preferences.level(case, pod, target)
-            if level == 0 or (pod.shape, level) in known:
+            if level == 0 or (pod.shape, level) in known or rules_gangs.is_tied(case, pod):
                 continue
             known.add((pod.shape, level))
             others = case.without(pod)
@@ -239,6 +244,8 @@ def exhaustive(case: Case, check: Check) -> Iterator[Violation]:
     for one in case.plan["unplaced"]:
         pod = scenario.pods.get(one["pod"])
         if pod is None or pod.shape.spreads or pod.shape.affinity or pod.shape.invalid:
+            continue
+        if rules_gangs.may_be_left_out(case, pod, {reason["code"] for reason in one["reasons"]}):
             continue
         for plan, where in _variants(case, pod.name):
             if not set(check(scenario, plan)) - before:

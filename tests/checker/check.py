@@ -12,6 +12,7 @@ from checker import (
     case,
     preferences,
     rules_claims,
+    rules_gangs,
     rules_limits,
     rules_pods,
     rules_slots,
@@ -55,6 +56,8 @@ RULES: Final[tuple[Rule, ...]] = (
     rules_topology.pinned,
     rules_topology.affinity,
     rules_topology.anti_affinity,
+    rules_gangs.whole,
+    rules_gangs.together,
     rules_limits.limits,
     rules_limits.cost,
 )
@@ -65,6 +68,7 @@ PROMISES: Final[tuple[Rule, ...]] = (
     brute.whole_claims,
     brute.free_nodes,
     brute.preferences_satisfied,
+    rules_gangs.left_out,
 )
 
 

@@ -59,6 +59,9 @@ def _document(one: Document) -> Iterator[str]:
             yield from (f"{where} being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
             yield from (f"{where} not to be disrupted" for _ in one["metadata"].get("annotations", {}))
             yield from (f"{where} {feature}" for feature in _pod(spec))
+        case "PodGroup":
+            yield from ("PodGroup with a topology" for _ in [spec.get("schedulingConstraints")] if _)
+            yield f"PodGroup {next(iter(spec['schedulingPolicy']))}"
         case _ if kind in REPLICATED:
             yield from (f"pod {feature}" for feature in _pod(spec["template"]["spec"]))
             yield from ("pod claim template" for _ in spec.get("volumeClaimTemplates", []))
@@ -103,6 +106,7 @@ def _pool(spec: Document) -> Iterator[str]:
 
 
 def _pod(spec: Document) -> Iterator[str]:
+    yield from ("in a PodGroup" for _ in [spec.get("schedulingGroup")] if _)
     for key in ("nodeSelector", "tolerations", "volumes", "initContainers", "schedulingGates", "priority"):
         yield from (key for _ in [spec.get(key)] if _)
     yield from ("pod-level resources" for _ in [spec.get("resources")] if _)

@@ -4,6 +4,7 @@ So the plain scenario of a seed, which the comparison with Karpenter uses (`gene
 is added here.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,7 +40,7 @@ def add(dice: Dice, documents: list[Document]) -> list[Document]:
     for spec in _templates(documents):
         _template(dice, spec)
     _claim_templates(dice, documents)
-    return list(_budgets(dice))
+    return [*_budgets(dice), *_pod_groups(dice, documents)]
 
 
 def _catalog(dice: Dice, spec: Document) -> None:
@@ -164,3 +165,35 @@ def _budgets(dice: Dice) -> Iterator[Document]:
         metadata = {"name": f"budget-{index}", "namespace": dice.pick(generate_storage.NAMESPACES)}
         kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
         yield kind | {"metadata": metadata, "spec": spec}
+
+
+def _pod_groups(dice: Dice, documents: list[Document]) -> Iterator[Document]:
+    """PodGroups of some workloads and pods. Some need more pods than there are, and some do not exist."""
+    if not dice.chance(0.35):
+        return
+    sizes: Counter[tuple[str, str]] = Counter()
+    of_spec: dict[int, tuple[str, str]] = {}  # pods of one workload share their spec
+    for one in documents:
+        if one["kind"] not in (*REPLICATED, "Pod") or any(o["kind"] == "DaemonSet" for o in _owners(one)):
+            continue
+        template = one["spec"] if one["kind"] == "Pod" else one["spec"]["template"]["spec"]
+        where = one["metadata"].get("namespace", "default")
+        if id(template) not in of_spec and dice.chance(0.15 if "nodeName" in template else 0.5):
+            of_spec[id(template)] = where, f"group-{dice.number(0, 2)}"
+            template["schedulingGroup"] = {"podGroupName": of_spec[id(template)][1]}
+        if id(template) in of_spec:
+            spec = one["spec"]
+            sizes[of_spec[id(template)]] += int(spec.get("replicas", spec.get("parallelism", 1)))
+    for (where, name), size in sorted(sizes.items()):
+        least = max(1, dice.pick((1, size // 2, size - 1, size, size, size + 1)))
+        policy: Document = {"gang": {"minCount": least}}
+        spec = {"schedulingPolicy": {"basic": {}} if dice.chance(0.08) else policy}
+        if dice.chance(0.3):
+            spec["schedulingConstraints"] = {"topology": [{"key": names.ZONE}]}
+        if dice.chance(0.2):
+            spec["priority"] = dice.pick((-10, 100, 1000))
+        created = f"2026-11-15T09:0{dice.number(0, 9)}:00Z"
+        metadata = {"name": name, "namespace": where, "creationTimestamp": created}
+        if not dice.chance(0.06):
+            kind = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+            yield kind | {"metadata": metadata, "spec": spec}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from checker import case, openings, preferences, scenario, writing
+from checker import case, openings, preferences, rules_gangs, scenario, writing
 from checker.case import Case, Target
 from checker.preferences import Rung
 from checker.scenario import Documents, Pool
@@ -19,13 +19,24 @@ from checker.workloads import Pod
 
 def plan_documents(documents: Documents) -> dict[str, Any]:
     """The plan of a scenario; the order of the documents does not matter."""
-    built_case = case.build(scenario.read(documents), {})
-    unplaced = sorted(built_case.scenario.pending(), key=lambda pod: pod.name)
+    known, left_out = scenario.read(documents), set[str]()  # gangs that do not fit, one after another
     while True:
-        left = _one_round(built_case, unplaced)
-        if len(left) == len(unplaced):
-            return _document(built_case, left)
-        unplaced = left
+        built_case = case.build(known, {})
+        pending = sorted(known.pending(), key=lambda pod: pod.name)
+        left = _placed(built_case, [pod for pod in pending if pod.group not in left_out])
+        broken = next(rules_gangs.broken(built_case), None)
+        if broken is None:
+            return _document(built_case, [*left, *(pod for pod in pending if pod.group in left_out)])
+        left_out.add(broken)
+
+
+def _placed(built_case: Case, pods: list[Pod]) -> list[Pod]:
+    """Places the pods, and returns those that do not fit."""
+    while True:
+        left = _one_round(built_case, pods)
+        if len(left) == len(pods):
+            return left
+        pods = left
 
 
 def _one_round(built_case: Case, pods: list[Pod]) -> list[Pod]:

@@ -53,6 +53,14 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """A PodGroup whose pods start together."""
+
+    least: int | None  # None: the PodGroup does not exist
+    together: str | None  # the node label of which all pods need the same value
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     now: dt.datetime
     settings: Mapping[str, Any]
@@ -65,6 +73,7 @@ class Scenario:
     storage: Storage
     held: Mapping[str, int]  # slots of launches that the counts do not include yet
     mentioned: Mapping[str, frozenset[str]]  # every value that the scenario names, by label key
+    gangs: Mapping[str, Gang] = field(default_factory=dict)  # by namespace and name
 
     def reservations(self) -> dict[str, Reservation]:
         return {found.id: found for one in self.types.values() for _, found in one.reserved()}
@@ -108,11 +117,26 @@ def read(documents: Documents) -> Scenario:
         daemons=daemons,
         namespaces=_namespaces(by_kind),
         storage=storage,
+        gangs=_gangs(by_kind.get("PodGroup", ()), pods.values()),
         held=_held(by_kind.get("NodeClaim", ()), now, settings),
         mentioned=_mentioned(
             pools.values(), [pod.shape for pod in pods.values()] + [d.shape for d in daemons]
         ),
     )
+
+
+def _gangs(groups: Iterable[Document], pods: Iterable[Pod]) -> dict[str, Gang]:
+    """Those that pods name, without PodGroups whose pods are scheduled one by one."""
+    known = {f"{workloads.namespace(one)}/{one['metadata']['name']}": one["spec"] for one in groups}
+    found = {}
+    for name in {pod.group for pod in pods if pod.group}:
+        spec = known.get(name)
+        if spec is None:
+            found[name] = Gang(None, None)
+        elif "gang" in spec["schedulingPolicy"]:
+            keys = [one["key"] for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
+            found[name] = Gang(spec["schedulingPolicy"]["gang"]["minCount"], keys[0] if keys else None)
+    return found
 
 
 # --- pools and the reservations they may use --------------------------------------------------------

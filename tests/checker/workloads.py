@@ -27,6 +27,7 @@ class Pod:
     terminating: bool = (
         False  # being deleted: it uses its node and does not count for constraints of other pods
     )
+    group: str = ""  # the PodGroup that it names, with its namespace
 
 
 def read(documents: Iterable[Document], deleting_nodes: Container[str], now: dt.datetime) -> list[Pod]:
@@ -129,18 +130,26 @@ def _pod(document: Document, shapes_by_document: dict[str, Shape]) -> Pod:
         node=spec.get("nodeName") or None,
         daemon=daemons[0] if daemons else None,
         terminating=_is_terminating(document),
+        group=_group(spec, where),
     )
+
+
+def _group(spec: Document, where: str) -> str:
+    named = (spec.get("schedulingGroup") or {}).get("podGroupName")
+    return f"{where}/{named}" if named else ""
 
 
 def _implied(workload: Document, present: int, used_names: set[str]) -> list[Pod]:
     """The missing replicas, with the lowest unused numbers."""
     name, shape = f"{namespace(workload)}/{workload['metadata']['name']}", template_shape(workload)
+    group = _group(workload["spec"]["template"]["spec"], namespace(workload))
     if workload["kind"] == "StatefulSet":  # its pods have fixed ordinals
         ordinals = (f"{name}-{index}" for index in range(_replicas(workload)))
-        return [Pod(one, _own(workload, one, shape)) for one in ordinals if one not in used_names]
+        free = (one for one in ordinals if one not in used_names)
+        return [Pod(one, _own(workload, one, shape), group=group) for one in free]
     missing = max(0, _replicas(workload) - present)
-    free = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in used_names)
-    return [Pod(one, shape) for one in islice(free, missing)]
+    unused = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in used_names)
+    return [Pod(one, shape, group=group) for one in islice(unused, missing)]
 
 
 def _own(workload: Document, pod: str, shape: Shape) -> Shape:

@@ -68,6 +68,9 @@ def test_same_seed_gives_the_same_scenario() -> None:
 def test_generated_scenarios_cover_every_feature() -> None:
     counted = features.count([generate.scenario(seed) for seed in range(300)])
     wanted = {
+        "PodGroup basic",
+        "PodGroup gang",
+        "PodGroup with a topology",
         "claim holds a slot",
         "class selects by id",
         "class selects by tags",

@@ -26,6 +26,8 @@ SECTIONS = {"claims", "nodes", "unplaced", "waiting", "notReserved", "slotsLeft"
 
 # The facts that each scenario shows.
 CASES = [
+    pytest.param("gangs-are-placed-whole-by-rank"),
+    pytest.param("gangs-in-one-zone"),
     pytest.param("q-06-many-reservations-serve-one-nodepool", marks=pytest.mark.fact("Q-6", "R-18")),
     pytest.param("q-08-reserved-before-spot-and-on-demand", marks=pytest.mark.fact("Q-8")),
     pytest.param("q-11-reserved-only-never-buys", marks=pytest.mark.fact("Q-11")),

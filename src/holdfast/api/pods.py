@@ -135,6 +135,10 @@ class PodSchedulingGate(Wire, frozen=True):
     name: str
 
 
+class PodSchedulingGroup(Wire, frozen=True, kw_only=True):
+    pod_group_name: str = ""
+
+
 class PodSpec(Wire, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -148,6 +152,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
     scheduler_name: str = "default-scheduler"
     priority: int | None = None
     priority_class_name: str = ""

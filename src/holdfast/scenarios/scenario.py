@@ -23,6 +23,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import SchedulerConfig
+from holdfast.api.scheduling import PodGroup
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output.plan import Unplaced
@@ -31,7 +32,7 @@ from holdfast.model.offerings import InstanceType
 from holdfast.scenarios import catalog, catalog_documents, checks, workloads
 from holdfast.scenarios.catalog import CatalogValues, CloudTerms, RegionTypes
 from holdfast.scenarios.checks import Objects, Wrong, full_name
-from holdfast.state.cluster import held_capacity
+from holdfast.state.cluster import gang_topology, held_capacity
 from holdfast.state.conversion import (
     default_spreads,
     nodepools,
@@ -132,6 +133,7 @@ def build(
             daemon_sets=reading.of(DaemonSet),
             budgets=reading.of(cluster.PodDisruptionBudget),
             csi_nodes=reading.of(storage.CSINode),
+            pod_groups=reading.of(PodGroup),
         ),
         supply,
         converter,
@@ -140,7 +142,7 @@ def build(
         uid_of=_uid,
     )
     return Scenario(
-        SolveRequest(held_capacity.tainted(built.snapshot), how),
+        SolveRequest(gang_topology.tied(held_capacity.tainted(built.snapshot)), how),
         built.rejected,
         (*notes, *_passed_over(pods)),
         {_uid(pod): full_name(pod) for pod in pods},

@@ -280,6 +280,8 @@ def _does_not_fit(one: _Forming, missing: int, plan: Plan) -> Reason:
         text = "does not fit together with gangs that were tried before it"
         return Reason(ReasonCode.GANG_DOES_NOT_FIT, text, (one.gang.name,), one.gang.source)
     text = f"only {placed} of the {one.gang.least} pods that it needs would have a node"
+    if one.gang.together is not None:
+        text += f" with the same {one.gang.together}"
     slots = [f"{count} in {id_}" for id_, count in sorted(in_slots.items()) if count]
     if slots:
         text += f" ({wording.listed(slots)})"

@@ -17,16 +17,18 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.scheduling import PodGroup
 from holdfast.api.storage import CSINode
 from holdfast.api.workloads import DaemonSet
 from holdfast.core.scheduling.output.plan import Unplaced
+from holdfast.model.gangs import Gang
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state.conversion import budgets, claims, daemonsets, nodepools, nodes, pod_states
+from holdfast.state.conversion import budgets, claims, daemonsets, gangs, nodepools, nodes, pod_states
 from holdfast.state.conversion.pods import PodConverter
 
 
@@ -41,6 +43,7 @@ class Cluster:
     daemon_sets: tuple[DaemonSet, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     csi_nodes: tuple[CSINode, ...] = ()
+    pod_groups: tuple[PodGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Pods:
     pending: tuple[PodView, ...]
     rejected: tuple[Unplaced, ...]
     newest: Callable[[DaemonSet], Pod | None]  # of a DaemonSet
+    gangs: tuple[Gang, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ def build(
         pending,
         rejected,
         newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
+        gangs=gangs.gangs(cluster.pod_groups, gangs.by_group(cluster.pods), uid_of),
     )
     views = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
@@ -143,6 +148,7 @@ def assemble(
         nodes=there.nodes,
         claims=claimed,
         pending=pods.pending,
+        gangs=pods.gangs,
         daemon_sets=tuple(sorted(daemon_sets, key=lambda d: (d.namespace, d.name))),
         budgets=tuple(sorted(map(budgets.view, cluster.budgets), key=lambda b: (b.namespace, b.name))),
         reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
