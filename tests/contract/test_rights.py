@@ -30,7 +30,7 @@ from process_environment import ProcessEnvironment
 
 NAMESPACE = "kube-system"  # of the Lease, because the process in this test does not run in a pod
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
-OPEN = ("/version",)  # allowed for every authenticated user
+OPEN = ("/version", "/apis")  # allowed for every authenticated user
 
 
 @dataclass(frozen=True, order=True)
@@ -42,20 +42,29 @@ class Right:
     namespace: str = ""  # empty: all namespaces
 
 
-NOT_USED_IN_THIS_RUN = {
-    Right("", "events", "patch"): "an equal event after two minutes",
-    Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
-    Right("", "pods", "delete"): "the grace period of a node is over",
-    Right("karpenter.sh", "nodeclaims", "delete"): "a launch failed, a node never came, or a claim expired",
-} | {
-    Right(group, resource, verb): "only with a scheduler-config: who made a pod, and what selects it"
-    for group, resources in {
-        "": ("services", "replicationcontrollers"),
-        "apps": ("deployments", "replicasets", "statefulsets"),
-    }.items()
-    for resource in resources
-    for verb in ("list", "watch")
-}
+NOT_USED_IN_THIS_RUN = (
+    {
+        Right("", "events", "patch"): "an equal event after two minutes",
+        Right("", "pods", "get"): "a conflict over a uid: is it still that pod?",
+        Right("", "pods", "delete"): "the grace period of a node is over",
+        Right(
+            "karpenter.sh", "nodeclaims", "delete"
+        ): "a launch failed, a node never came, or a claim expired",
+    }
+    | {
+        Right("scheduling.k8s.io", "podgroups", verb): "only if the API server serves PodGroups"
+        for verb in ("list", "watch")
+    }
+    | {
+        Right(group, resource, verb): "only with a scheduler-config: who made a pod, and what selects it"
+        for group, resources in {
+            "": ("services", "replicationcontrollers"),
+            "apps": ("deployments", "replicasets", "statefulsets"),
+        }.items()
+        for resource in resources
+        for verb in ("list", "watch")
+    }
+)
 # After a conflict the controller reads the object again; whether a run has a conflict depends on timing.
 AFTER_A_CONFLICT = {
     Right("karpenter.sh", "nodeclaims", "get"),

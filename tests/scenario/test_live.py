@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import app_environment
+import pod_groups
 from app_environment import AppEnvironment, capacity_types, instance_types
 from disruption_environment import drift_all
 from holdfast import names
@@ -137,6 +138,26 @@ def test_snapshot_file_is_the_cluster_while_nodes_are_replaced() -> None:
             await env.sleep(5)
 
     app_environment.run(program)
+
+
+def test_gangs_are_in_the_file() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=3)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[instance_types("m5.large"), capacity_types("reserved")])
+        in_one_zone = {"topology": [{"key": names.ZONE}]}
+        for name, least in (("small", 2), ("large", 4)):
+            document = pod_groups.document(name, least, schedulingConstraints=in_one_zone, priority=least)
+            await env.create(pod_groups.PATH, document)
+            await env.deploy(name, least, cpu="1500m", **pod_groups.member(name))
+        for _ in range(10):
+            await check(env)
+            await env.sleep(2)
+        await env.until_running(2, "small")
+        plan = await check(env)
+        assert [len(one["pods"]) for one in plan["unplaced"]] == [4]
+
+    app_environment.run(program, gangs=True)
 
 
 def test_pods_that_wait_for_nodeclaims_in_flight_are_not_planned_twice() -> None:

@@ -16,6 +16,7 @@ import aws_environment
 import builders
 import cluster_environment
 import kube_servers
+import pod_groups
 from api_lines import Line
 from crashing import CrashingTransport
 from holdfast import errors
@@ -96,13 +97,14 @@ class AppEnvironment(cluster_environment.Environment):
         behind_s: int = 0,
         ec2_ahead_s: int = 0,
         plans_take_s: float = 0,
+        gangs: bool = False,
     ) -> None:
         """`beside`: an environment with which this one shares the AWS account. `behind_s`: how far the controller's clock
         is behind the clocks of the API server and AWS. `ec2_ahead_s`: how far the clock of AWS is ahead of the API
-        server's. `plans_take_s`: the time from a snapshot to its plan."""
+        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups."""
         self.plans_take_s = plans_take_s
         self.seed = seed
-        self.settings = settings
+        self.settings = dataclasses.replace(settings, pod_groups=gangs)
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
         self.own_clock = VirtualClock(kube_servers.START - timedelta(seconds=behind_s))
         ahead = timedelta(seconds=ec2_ahead_s)
@@ -130,6 +132,7 @@ class AppEnvironment(cluster_environment.Environment):
                 endpoint=aws_environment.CLUSTER_ENDPOINT,
                 ca_bundle=aws_environment.CA_BUNDLE,
             ),
+            pod_groups=gangs,
         )
         self._app_count = 0
         self._standbys: list[App] = []
@@ -207,6 +210,8 @@ class AppEnvironment(cluster_environment.Environment):
 
     async def start(self) -> None:
         await kube_servers.install_crds(self.transport, self.clock)
+        if self.settings.pod_groups:
+            await self.create(pod_groups.CRDS, pod_groups.DEFINITION)
         await self.cluster.start()
         self.app.start()
 

@@ -297,7 +297,7 @@ def test_rights_in_the_docs_are_the_kinds_that_are_listed() -> None:
     spreads = SchedulerConfig(pod_topology_spread=PodTopologySpread(default_constraints=(constraint,)))
     listed = set()
     for ownership in (ALONE, BESIDE_KARPENTER):
-        one = dataclasses.replace(Settings(cluster_name="c", scheduler=spreads), ownership=ownership)
+        one = Settings(cluster_name="c", scheduler=spreads, ownership=ownership, pod_groups=True)
         for kind in program.watched_kinds(one):
             group = kind.api_version.rpartition("/")[0]
             listed.add((group, kind.plural))

@@ -35,6 +35,20 @@ def test_a_nomination_to_a_claim_ends_one_window_after_its_node_is_ready() -> No
     assert nominated_nodes(nominations, "a", coming={"claim": False}) == [None]
 
 
+@pytest.mark.parametrize("ready", [True, False])
+def test_the_window_of_a_pod_starts_when_all_nodes_of_its_gang_are_ready(*, ready: bool) -> None:
+    clock = ManualClock()
+    nominations = Nominations(clock)
+    nominations.nominate(["a"], "node", ready=ready)
+    for _ in range(5):
+        clock.advance(WINDOW_S)
+        nominations.keep(["a"], {"node": False}.get, {"a"})
+        assert nominations.target_of("a") == "node"
+    assert nominated_nodes(nominations, "a", coming={"node": False}) == ["node"]
+    clock.advance(WINDOW_S)
+    assert nominated_nodes(nominations, "a", coming={"node": False}) == [None]
+
+
 def test_a_nomination_to_a_deleted_claim_ends() -> None:
     nominations = Nominations(ManualClock())
     nominations.nominate(["a", "b"], "claim", ready=False)

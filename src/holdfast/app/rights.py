@@ -4,7 +4,7 @@ Called by `doctor.cluster_reading`. `tests/contract/test_rights.py` compares the
 and those with the requests of a run, so no right is missing and none is too many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,10 @@ from holdfast.runtime import lease
 SYSTEM_NAMESPACE: Final = "kube-system"
 DNS_SERVICE: Final = "kube-dns"
 
+Rule = tuple[str, tuple[str, ...], tuple[str, ...]]  # API group, resources, verbs
+
 _READ: Final = ("list", "watch")
-_CLUSTER: Final = (  # API group, resources, verbs
+_CLUSTER: Final[tuple[Rule, ...]] = (
     ("", ("namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods"), _READ),
     ("apps", ("daemonsets",), _READ),
     ("policy", ("poddisruptionbudgets",), _READ),
@@ -34,6 +36,7 @@ _SPREADS: Final = (  # only with a scheduler-config: the owners of pods, and wha
     ("", ("replicationcontrollers", "services"), _READ),
     ("apps", ("deployments", "replicasets", "statefulsets"), _READ),
 )
+_GANGS: Final = (("scheduling.k8s.io", ("podgroups",), _READ),)  # only if the API server serves them
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,10 +54,12 @@ def needed(
     lease_name: str = lease.NAME,
     node_class: type[Object] = EC2NodeClass,
     has_spreads: bool = True,
+    has_gangs: bool = True,
     reads_dns: bool = True,
 ) -> tuple[Right, ...]:
     """The rights of a run with these settings. `lease_namespace` None: without leader election."""
-    found = _needed(lease_namespace, lease_name, has_spreads=has_spreads, reads_dns=reads_dns)
+    optional = (*(_SPREADS if has_spreads else ()), *(_GANGS if has_gangs else ()))
+    found = _needed(lease_namespace, lease_name, optional, reads_dns=reads_dns)
     return tuple(sorted((*found, *_of_class(node_class))))
 
 
@@ -66,9 +71,9 @@ def _of_class(kind: type[Object]) -> Iterator[Right]:
 
 
 def _needed(
-    lease_namespace: str | None, lease_name: str, *, has_spreads: bool, reads_dns: bool
+    lease_namespace: str | None, lease_name: str, optional: Iterable[Rule], *, reads_dns: bool
 ) -> Iterator[Right]:
-    for group, resources, verbs in (*_CLUSTER, *(_SPREADS if has_spreads else ())):
+    for group, resources, verbs in (*_CLUSTER, *optional):
         for resource in resources:
             for verb in verbs:
                 yield Right(group, resource, verb)

@@ -75,6 +75,7 @@ class Settings:
     service_cidr: str | None = None
     dns_ip: str | None = None
     kubernetes_version: str = ""  # the minor version, such as 1.34
+    pod_groups: bool = False  # whether the API server serves PodGroups that this process may read
     isolated_vpc: bool = False
     interruption_queue: str = ""  # name; empty: no queue
     dry_runs: bool = True  # of EC2 calls, before an EC2NodeClass is Ready

@@ -3,7 +3,8 @@
 `state` builds gangs from the objects of the API server; the planner and disruption do not depend on their source.
 """
 
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Final
 
 POD_GROUP: Final = "PodGroup"
@@ -25,3 +26,12 @@ class Gang:
     def rank(self) -> tuple[int, int, str]:
         """Sorts the gang that is placed first to the front: the highest priority, then the oldest."""
         return -self.priority, self.since_s, self.key
+
+    def with_nominated(self, pods: AbstractSet[str]) -> "Gang":
+        """The gang if these pods were bound."""
+        nominated = self.unbound & pods
+        return (
+            replace(self, bound=self.bound | nominated, unbound=self.unbound - nominated)
+            if nominated
+            else self
+        )

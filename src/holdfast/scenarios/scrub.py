@@ -198,6 +198,8 @@ class _Scrub:
             "claimName": self.volume_claim,
             "volumeName": self.object_name,
             "storageClassName": self.object_name,
+            "podGroupName": self.object_name,
+            "topology": lambda found: [one | {"key": self.key(one["key"])} for one in found],
             "providerID": self.provider_id,
             "nodeClassRef": lambda ref: ref | {"name": self.node_class(ref["name"])},
             "nodeClasses": lambda found: [self.node_class(one) for one in found],

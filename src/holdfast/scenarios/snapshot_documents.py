@@ -20,6 +20,7 @@ from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import SchedulerConfig
+from holdfast.api.scheduling import PodGroup
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.input.request import Settings
@@ -100,6 +101,7 @@ class _Writer:
         yield from self._storage()
         if self._source.scheduler.pod_topology_spread.default_constraints:
             yield from self._makers()
+        yield from map(_object, self._of(PodGroup))
         yield from map(_pod, self._pods)
 
     # --- Which objects ----------------------------------------------------------------------------------

@@ -40,9 +40,9 @@ class Program(Protocol):
 class Cluster:
     """`joined`: values that the user data of an instance must have for its node to join; by default every instance
     joins. Without `control_plane` only the kubelets and the cloud controller run, for a cluster with a real scheduler
-    and real controllers."""
+    and real controllers. `pod_groups`: the API server serves PodGroups, and kube-scheduler schedules gangs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by keyword
         self,
         *,
         api: Kube,
@@ -52,9 +52,10 @@ class Cluster:
         timings: Timings | None = None,
         joined: Joined | None = None,
         control_plane: bool = True,
+        pod_groups: bool = False,
     ) -> None:
         times = timings or Timings()
-        self._engine = engine = Engine(kube=api, clock=clock, ids=ids)
+        self._engine = engine = Engine(kube=api, clock=clock, ids=ids, pod_groups=pod_groups)
         self.caches = engine.caches
         self.kubelets = KubeletStarter(engine=engine, cloud=cloud, timings=times, cluster=joined or Joined())
         zones = tuple(sorted(account_zone for account_zone in cloud.region.setup.accounts[0].zone_ids))

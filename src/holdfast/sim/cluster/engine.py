@@ -29,10 +29,12 @@ _BACKOFF: Final = Backoff(base_s=0.1, cap_s=30)
 
 
 class Engine:
-    def __init__(self, *, kube: Kube, clock: Clock, ids: Ids) -> None:
+    def __init__(self, *, kube: Kube, clock: Clock, ids: Ids, pod_groups: bool = False) -> None:
+        """`pod_groups`: the API server serves PodGroups."""
         self.clock = clock
         self.ids = ids
-        self.caches = Caches(kinds.WATCHED, clock=clock)
+        more: tuple[type[Object], ...] = (kinds.PodGroup,) if pod_groups else ()
+        self.caches = Caches((*kinds.WATCHED, *more), clock=clock)
         self.kube = Writer(kube, self.caches)
         self.pods_by_node: Index[Pod] = self.caches.of(Pod).index(_by_node)
         self.pods_by_owner: Index[Pod] = self.caches.of(Pod).index(_by_controller)

@@ -123,6 +123,12 @@ class StorageClass(Object, frozen=True, kw_only=True, rename="camel"):
     allowed_topologies: list[Json] = msgspec.field(default_factory=list)
 
 
+class PodGroup(Whole, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "scheduling.k8s.io/v1alpha2"
+    kind: ClassVar[str] = "PodGroup"
+    plural: ClassVar[str] = "podgroups"
+
+
 WATCHED: Final[tuple[type[Object], ...]] = (
     Namespace,
     Node,

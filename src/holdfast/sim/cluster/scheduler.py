@@ -7,15 +7,17 @@ not preempt.
 """
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from holdfast import errors
 from holdfast.api.meta import ObjectMeta
 from holdfast.api.pods import Binding, ObjectReference
 from holdfast.runtime.results import Key
-from holdfast.sim.cluster import pods, scheduling_volumes
+from holdfast.sim.cluster import gang_scheduling, pods, scheduling_volumes
 from holdfast.sim.cluster.engine import Engine
+from holdfast.sim.cluster.gang_scheduling import Gang, Gangs
 from holdfast.sim.cluster.kinds import Claim, CSINode, Namespace, Node, Pod, StorageClass, Volume
 from holdfast.sim.cluster.node_infos import NodeInfos, offer
 from holdfast.sim.cluster.placements import Placements, Refusal
@@ -43,6 +45,8 @@ class Scheduler:
         self._caches.of(Pod).subscribe(self._pod_changed)
         self._caches.of(Node).subscribe(self._node_changed)
         self._caches.of(Namespace).subscribe(self._namespace_changed)
+        self._gangs = Gangs(engine.caches)
+        self._gangs.subscribe(self._help)
         for kind in _HELPS:
             self._caches.of(kind).subscribe(lambda _before, _after: self._help())
 
@@ -72,10 +76,18 @@ class Scheduler:
                 self._waiting[key] = refusal
             elif pod is not None:
                 found.append(pod)
+        tried: set[tuple[str, str]] = set()  # gangs
         for pod in sorted(found, key=_turn):
             key = (pod.metadata.namespace, pod.metadata.name)
             current, refusal = self._caches.of(Pod).get(key), attempts[key]
             if current is not None and _is_mine(current):
+                gang = self._gangs.of(current)
+                if gang is not None:
+                    self._waiting[key] = None
+                    if gang.name not in tried:
+                        tried.add(gang.name)
+                        await self._schedule_gang(gang)
+                    continue
                 if refusal is not None and refusal.persists:  # the pods before it took what was free
                     self._waiting[key] = refusal
                     continue
@@ -102,6 +114,47 @@ class Scheduler:
             await self._select(volumes, placement.node)
         else:
             await self._bind(pod, placement.node)
+
+    async def _schedule_gang(self, gang: Gang) -> None:
+        """Binds all members that fit if these are enough. Members with unbound volumes are not supported."""
+        if not gang.is_complete:
+            return
+        placed: list[tuple[Pod, str]] = []
+        refused: list[tuple[Pod, str]] = []
+        for pod in sorted(filter(_is_mine, gang.unbound), key=_turn):
+            volumes = scheduling_volumes.find(pod, self._caches)
+            placement = self._placements.find(pod, volumes, self._spaces)
+            if placement.node:
+                self._node_infos.add(pod, placement.node)
+                placed.append((pod, placement.node))
+            else:
+                refused.append((pod, placement.why))
+        is_scheduled = not gang.needs_more(len(placed))
+        if not is_scheduled:
+            for pod, _ in placed:
+                self._node_infos.remove(pod)
+            refused += [(pod, gang_scheduling.WAITING) for pod, _ in placed]
+            placed = []
+        for pod, node in placed:
+            self._gangs.assumed.add(pod.metadata.uid)
+            await self._try_again_on_error(pod, self._bind(pod, node))
+        for pod, why in refused:
+            await self._try_again_on_error(pod, self._refuse(pod, why))
+        status = gang_scheduling.condition(gang, self._engine, is_scheduled=is_scheduled)
+        if status is not None and gang.group is not None and (placed or refused):
+            with contextlib.suppress(errors.HoldfastError):
+                await self._kube.patch(gang.group, status, status=True, only_if_unchanged=True)
+
+    async def _try_again_on_error(self, pod: Pod, write: Awaitable[None]) -> None:
+        """A member whose write fails is tried again with its gang."""
+        try:
+            await write
+        except errors.HoldfastError as error:
+            if isinstance(error, errors.Unreachable) and await self._is_bound(pod):
+                return  # the response was lost, and the pod is counted on its node
+            self._node_infos.remove(pod)
+            self._gangs.assumed.discard(pod.metadata.uid)
+            self._help()
 
     async def _bind(self, pod: Pod, node: str) -> None:
         meta = pod.metadata

@@ -32,11 +32,12 @@ from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
 from holdfast.ports import NOT_READ, Clock, Cloud, ReservationCounts
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
-from holdfast.state.cluster import held_capacity
+from holdfast.state.cluster import gang_topology, held_capacity
 from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.recent_reasons import RecentReasons
 from holdfast.state.cluster.watched_claims import WatchedClaims
+from holdfast.state.cluster.watched_gangs import WatchedGangs
 from holdfast.state.cluster.watched_nodes import WatchedNodes
 from holdfast.state.cluster.watched_pod_context import WatchedPodContext
 from holdfast.state.cluster.watched_pods import WatchedPods
@@ -125,6 +126,7 @@ class ClusterState:
         self._nodes = WatchedNodes(
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
+        self._gangs = WatchedGangs(caches)
         self._nominated_pods = NominatedPods(self.nominations, clock=clock)
         self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
@@ -148,7 +150,8 @@ class ClusterState:
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
-        await self._nominated_pods.refresh(self._nodes.all().nodes, self._pods.sorted_out().pending)
+        pending = self._pods.sorted_out().pending
+        await self._nominated_pods.refresh(self._nodes.all().nodes, pending, self._gangs.all())
         return self._build(counted, instances)
 
     def node_objects(self) -> Mapping[str, NodeAndClaim]:
@@ -282,13 +285,13 @@ class ClusterState:
             cluster,
             supply,
             self._pods.converter,
-            self._pods.sorted_out(),
+            dataclasses.replace(self._pods.sorted_out(), gangs=self._gangs.all()),
             self._nodes.all(),
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
         nominated = held_capacity.tainted(self._nominated_pods.applied(built.snapshot))
-        return SnapshotResult(nominated, built.rejected, tuple(self._supplied.unserved))
+        return SnapshotResult(gang_topology.tied(nominated), built.rejected, tuple(self._supplied.unserved))
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:
         """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan

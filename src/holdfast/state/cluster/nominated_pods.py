@@ -5,14 +5,18 @@ another pod to that capacity, the nomination is removed. A node with the same no
 stays the same object. A pod of a draining node stays on its node until it is evicted, so every plan includes it; the
 node that the last plan chose for it is nominated. Otherwise emptiness would delete that node during the drain, and the
 next plan would launch it again.
+
+kube-scheduler binds the members of a gang together, so those on nodes that are ready wait for the node that is ready
+last. Until then their nominations do not end: emptiness would delete the nodes that are ready (PG-10).
 """
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.model import resources
+from holdfast.model.gangs import Gang
 from holdfast.model.pods import PodView
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import NodeView, Snapshot
@@ -38,11 +42,11 @@ class NominatedPods:
         self._with_pods: dict[str, _WithPods] = {}  # by node
         self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # and the same pods by uid
 
-    async def refresh(self, nodes: Nodes, pending: Pods) -> None:
+    async def refresh(self, nodes: Nodes, pending: Pods, gangs: tuple[Gang, ...] = ()) -> None:
         """Prepares `applied`, a few nodes at a time, so that the event loop is not blocked."""
         if not len(self._nominations):
             return
-        for number, (node, pods) in enumerate(self._grouped(nodes, pending)):
+        for number, (node, pods) in enumerate(self._grouped(nodes, pending, gangs)):
             if number % _BATCH == 0:
                 await self._clock.sleep(0)
             self._with_pods[node.name] = self._with(node, pods)
@@ -52,16 +56,19 @@ class NominatedPods:
         """The snapshot with nominated pods on their nodes."""
         if not len(self._nominations):
             return snapshot
-        grouped = self._grouped(snapshot.nodes, snapshot.pending)
+        grouped = self._grouped(snapshot.nodes, snapshot.pending, snapshot.gangs)
         self._with_pods = {node.name: self._with(node, pods) for node, pods in grouped}
         known, nominated = self._with_pods, {uid for uid, _ in self._nominations}
         return dataclasses.replace(
             snapshot,
             nodes=tuple(known[node.name].both if node.name in known else node for node in snapshot.nodes),
             pending=tuple(pod for pod in snapshot.pending if pod.uid not in nominated),
+            gangs=tuple(gang.with_nominated(nominated) for gang in snapshot.gangs),
         )
 
-    def _grouped(self, nodes: Nodes, pending: Pods) -> list[tuple[NodeView, list[PodView]]]:
+    def _grouped(
+        self, nodes: Nodes, pending: Pods, gangs: tuple[Gang, ...]
+    ) -> list[tuple[NodeView, list[PodView]]]:
         """Nodes with the pods that are nominated to them. Void nominations are removed."""
         by_name = {target: node for node in nodes for target in (node.name, node.claim) if target}
 
@@ -74,7 +81,7 @@ class NominatedPods:
         by_uid = self._pending[1]
         displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
         expected = ChainMap(by_uid, displaced)  # a union would copy every pending pod
-        self._nominations.keep(expected, is_starting)
+        self._nominations.keep(expected, is_starting, self._waiting_members(gangs, is_starting))
         found: dict[str, tuple[NodeView, list[PodView]]] = {}
         for uid, target in self._nominations:
             node = by_name[target]
@@ -82,6 +89,17 @@ class NominatedPods:
             if uid in by_uid:
                 pods.append(by_uid[uid])
         return list(found.values())
+
+    def _waiting_members(
+        self, gangs: tuple[Gang, ...], is_starting: Callable[[str], bool | None]
+    ) -> frozenset[str]:
+        """The nominated members of gangs of which a node is not ready yet."""
+        found: set[str] = set()
+        for gang in gangs:
+            targets = {pod: target for pod in gang.unbound if (target := self._nominations.target_of(pod))}
+            if any(is_starting(target) for target in targets.values()):
+                found |= targets.keys()
+        return frozenset(found)
 
     def _with(self, node: NodeView, pods: list[PodView]) -> _WithPods:
         """The node with as many of the pods as fit."""

@@ -62,13 +62,21 @@ class Nominations:
     def pods_of(self, target: str) -> list[str]:
         return [pod for pod, (nominated_to, _) in self._nominated.items() if nominated_to == target]
 
-    def keep(self, expected: Container[str], is_to_come: Callable[[str], bool | None]) -> None:
+    def keep(
+        self,
+        expected: Container[str],
+        is_to_come: Callable[[str], bool | None],
+        waiting: Container[str] = frozenset(),
+    ) -> None:
         """Removes nominations of pods that are not expected any more, of deleted targets, and of pods that were not
         bound in time.
 
         `expected`: pending pods, and pods on draining nodes.
 
         `is_to_come`: whether a target is not initialized yet; None: it does not exist or is deleting.
+
+        `waiting`: pods that kube-scheduler does not bind yet, because another node of their gang is not initialized.
+        Their windows start when it is.
         """
         now_s = self._clock.monotonic_s()
         to_come = {target: is_to_come(target) for target in self.targets()}
@@ -79,6 +87,9 @@ class Nominations:
                 self._void.add(target)
             coming = to_come[target] if pod in expected else None
             if coming is None:
+                continue
+            if pod in waiting:
+                remaining[pod] = (target, None)
                 continue
             if until_s is not None and until_s <= now_s:
                 if pod in self._new:

@@ -1,0 +1,81 @@
+"""Whether PodGroups are read: it depends on the API server and on the rights of the process."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import cluster_environment
+import pod_groups
+from cluster_environment import Environment
+from holdfast.api.scheduling import PodGroup
+from holdfast.app import pod_groups as reading
+from holdfast.app import program
+from holdfast.app.settings import Settings
+from holdfast.kube.client import Client, ClientSettings
+from holdfast.sim.ids import SeededIds
+
+
+@dataclass
+class Forbidden:
+    status: int = 403
+    headers: Any = None
+    body: bytes = (
+        b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "podgroups is forbidden"}'
+    )
+
+    def __post_init__(self) -> None:
+        self.headers = {"content-type": "application/json"}
+
+
+class WithoutRights:
+    """The connection of a process that may not list PodGroups."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def request(self, method: str, path: str, *rest: Any) -> Any:
+        return Forbidden() if path.endswith("/podgroups") else await self._inner.request(method, path, *rest)
+
+
+def test_podgroups_are_read_if_the_api_server_serves_them() -> None:
+    async def steps(env: Environment) -> None:
+        assert not await reading.may_be_read(env.kube)
+        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.sleep(1)
+        assert await reading.may_be_read(env.kube)
+
+    cluster_environment.run(steps)
+
+
+def test_podgroups_are_not_read_without_the_right_to_list_them() -> None:
+    async def steps(env: Environment) -> None:
+        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.sleep(1)
+        kube = Client(
+            transport=WithoutRights(env.transport),
+            clock=env.clock,
+            ids=SeededIds("client"),
+            settings=ClientSettings(),
+        )
+        assert not await reading.may_be_read(kube)
+
+    cluster_environment.run(steps)
+
+
+def test_the_process_ends_when_the_api_server_begins_to_serve_podgroups() -> None:
+    async def steps(env: Environment) -> None:
+        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=False))
+        await env.sleep(200)
+        assert not changed.done()
+        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.sleep(100)
+        assert changed.done()
+        await changed
+
+    cluster_environment.run(steps)
+
+
+def test_podgroups_are_watched_only_if_they_are_read() -> None:
+    plain = Settings(cluster_name="demo")
+    assert PodGroup not in program.watched_kinds(plain)
+    assert PodGroup in program.watched_kinds(Settings(cluster_name="demo", pod_groups=True))
