@@ -247,6 +247,15 @@ def test_gangs_that_were_not_tried_are_placed_if_they_fit_into_what_is_left(trie
     assert len(plan.unplaced) == 72
 
 
+def test_every_slot_is_used_if_there_are_more_gangs_than_tries() -> None:
+    """Pods of equal age: the plan with all gangs has a node for some members of each."""
+    many = [members(4, f"g{i:02}") for i in range(60)]
+    found = [gang(f"g{i:02}", one, 4, since_s=i, priority=i % 3) for i, one in enumerate(many)]
+    plan = gangs.solve(slots(102, [pod for of_gang in many for pod in of_gang], *found))
+    highest, next_ = [f"g{i:02}" for i in range(2, 60, 3)], [f"g{i:02}" for i in range(1, 15, 3)]
+    assert with_node(plan) == dict.fromkeys(sorted([*highest, *next_]), 4)
+
+
 def test_the_number_of_solves_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     solves = 0
     plain = single.solve

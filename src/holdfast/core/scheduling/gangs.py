@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Final
 
 from holdfast.core.scheduling import solve as single
@@ -94,14 +93,15 @@ class _Planning:
     def plan(self) -> Plan:
         complete = tuple(one for one in self._gangs if len(one.pods) >= one.needed)
         for one in self._gangs:
-            if one not in complete:
+            if len(one.pods) < one.needed:
                 self._why[one.gang.key] = (_incomplete(one),)
         plan = self._solve(complete, explain=True)
         if self._are_whole(complete, plan):
             return self._finished(plan, complete)
         self._priorities = _ranked(complete, self._pods.values())
         accepted = self._admit((), complete)
-        untried = tuple(one for one in complete if one not in accepted and one.gang.key not in self._why)
+        decided = self._why.keys() | {one.gang.key for one in accepted}
+        untried = tuple(one for one in complete if one.gang.key not in decided)
         return self._with_single_pods(accepted, untried)
 
     def _admit(self, accepted: _Gangs, ranked: _Gangs) -> _Gangs:
@@ -115,9 +115,7 @@ class _Planning:
         if len(ranked) == 1:
             self._leave_out(ranked[0], plan)
             return accepted
-        unplaced = _unplaced(plan)
-        fitting = sum(1 for _ in takewhile(lambda one: one.is_whole(unplaced), ranked))
-        first = max(1, min(fitting, len(ranked) - 1))
+        first = _likely(ranked, plan)
         return self._admit(self._admit(accepted, ranked[:first]), ranked[first:])
 
     def _with_single_pods(self, accepted: _Gangs, untried: _Gangs) -> Plan:
@@ -161,7 +159,8 @@ class _Planning:
         return single.solve(request, self._catalogs)
 
     def _excluded(self, chosen: _Gangs, above: int | None) -> set[str]:
-        excluded = {uid for one in self._gangs if one not in chosen for uid in one.pods}
+        kept = {one.gang.key for one in chosen}
+        excluded = {uid for one in self._gangs if one.gang.key not in kept for uid in one.pods}
         if above is not None:
             members = {uid for one in self._gangs for uid in one.pods}
             excluded |= {
@@ -183,8 +182,12 @@ class _Planning:
 
     def _finished(self, plan: Plan, chosen: _Gangs, above: int | None = None) -> Plan:
         """The plan with the pods that are not in it, and the reasons."""
+        kept = {one.gang.key for one in chosen}
         reasons = {
-            uid: self._why[one.gang.key] for one in self._gangs if one not in chosen for uid in one.pods
+            uid: self._why[one.gang.key]
+            for one in self._gangs
+            if one.gang.key not in kept
+            for uid in one.pods
         }
         behind = self._excluded(chosen, above) - reasons.keys()
         if behind:
@@ -215,6 +218,18 @@ def _forming(gangs: Iterable[Gang], to_place: AbstractSet[str]) -> Iterator[_For
             yield _Forming(gang, pods, located, len(pods) + 1)
         elif located < gang.least:
             yield _Forming(gang, pods, located, gang.least - located)
+
+
+def _likely(ranked: _Gangs, plan: Plan) -> int:
+    """How many of the first gangs are likely to fit without the others: as many as need no more nodes for their members
+    than the plan has for members of all of them. At least one, and not all."""
+    unplaced = _unplaced(plan)
+    left = sum(len(one.pods - unplaced) for one in ranked)
+    fitting = 0
+    for one in ranked:
+        left -= one.needed
+        fitting += left >= 0
+    return max(1, fitting if fitting < len(ranked) else fitting // 2)
 
 
 def _unplaced(plan: Plan) -> AbstractSet[str]:
