@@ -15,15 +15,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
+from holdfast import names
 from holdfast.core.scheduling import solve as single
 from holdfast.core.scheduling.input import displaced
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
-from holdfast.model import wording
+from holdfast.model import requirement, wording
 from holdfast.model.gangs import Gang
-from holdfast.model.pods import PodView
+from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import Reason, ReasonCode
+from holdfast.model.requirement import Operator, Requirement
 from holdfast.model.snapshot import NodeView, Snapshot
 
 _LAST: Final = 2**63  # a time after that of every gang
@@ -156,7 +158,11 @@ class _Planning:
             explain_slots=explain and self._request.explain_slots,
             explain_claims=explain and self._request.explain_claims,
         )
-        return single.solve(request, self._catalogs)
+        plan = single.solve(request, self._catalogs)
+        pins = dict(_pins(chosen, plan, snapshot))
+        if not pins:
+            return plan
+        return single.solve(replace(request, snapshot=_pinned(snapshot, pins)), self._catalogs)
 
     def _excluded(self, chosen: _Gangs, above: int | None) -> set[str]:
         kept = {one.gang.key for one in chosen}
@@ -191,9 +197,9 @@ class _Planning:
         }
         behind = self._excluded(chosen, above) - reasons.keys()
         if behind:
-            names = tuple(sorted(one.gang.name for one in chosen))
+            first_gangs = tuple(sorted(one.gang.name for one in chosen))
             text = "its pods are placed first; this pod is planned again once they have nodes"
-            first = Reason(ReasonCode.BEHIND_GANG, text, names, chosen[0].gang.source)
+            first = Reason(ReasonCode.BEHIND_GANG, text, first_gangs, chosen[0].gang.source)
             reasons |= dict.fromkeys(behind, (first,))
         left_out = [
             replace(self._waits[uid], reasons=why) if uid in self._waits else Unplaced(uid, why)
@@ -269,6 +275,46 @@ def _without(snapshot: Snapshot, excluded: AbstractSet[str], priorities: dict[st
         snapshot,
         pending=tuple(pod(one) for one in snapshot.pending if one.uid not in excluded),
         nodes=tuple(map(node, snapshot.nodes)),
+    )
+
+
+def _pins(chosen: _Gangs, plan: Plan, snapshot: Snapshot) -> Iterator[tuple[str, Requirement]]:
+    """The domain of each member of a gang that the plan has in several domains, although its members are tied to one: that
+    with the most of them. The affinity of the members lets pods of different shapes begin in different domains while the
+    domain of the first node is not settled."""
+    tied = [one for one in chosen if one.gang.together and not one.located]
+    labels = {node.name: node.label_map for node in snapshot.nodes} if tied else {}
+    for one in tied:
+        key = one.gang.together or ""
+        domains: Counter[str] = Counter()
+        for claim in plan.claims:
+            domain = claim.zone if key == names.ZONE else min(claim.requirements.get(key).values, default="")
+            domains[domain] += len(one.pods.intersection(claim.pods))
+        for placed in plan.placed:
+            domains[labels[placed.node].get(key, "")] += len(one.pods.intersection(placed.pods))
+        found = sorted((-count, domain) for domain, count in domains.items() if count and domain)
+        if len(found) > 1:
+            pin = requirement.of(key, Operator.IN, (found[0][1],))
+            yield from ((uid, pin) for uid in one.pods)
+
+
+def _pinned(snapshot: Snapshot, pins: dict[str, Requirement]) -> Snapshot:
+    shapes: dict[tuple[int, Requirement], PodShape] = {}  # equal shapes stay one object
+
+    def pod(one: PodView) -> PodView:
+        pin = pins.get(one.uid)
+        if pin is None:
+            return one
+        known = id(one.shape), pin
+        if known not in shapes:
+            shapes[known] = one.shape._replace(node_selector=one.shape.node_selector.add(pin))
+        return one._replace(shape=shapes[known])
+
+    def node(one: NodeView) -> NodeView:
+        return replace(one, pods=tuple(map(pod, one.pods))) if one.deleting else one
+
+    return replace(
+        snapshot, pending=tuple(map(pod, snapshot.pending)), nodes=tuple(map(node, snapshot.nodes))
     )
 
 
