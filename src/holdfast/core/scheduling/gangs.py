@@ -26,6 +26,7 @@ from holdfast.model.gangs import Gang
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodeView, Snapshot
 
 _LAST: Final = 2**63  # a time after that of every gang
@@ -307,7 +308,7 @@ def _pinned(snapshot: Snapshot, pins: dict[str, Requirement]) -> Snapshot:
             return one
         known = id(one.shape), pin
         if known not in shapes:
-            shapes[known] = one.shape._replace(node_selector=one.shape.node_selector.add(pin))
+            shapes[known] = _pinned_shape(one.shape, pin)
         return one._replace(shape=shapes[known])
 
     def node(one: NodeView) -> NodeView:
@@ -316,6 +317,12 @@ def _pinned(snapshot: Snapshot, pins: dict[str, Requirement]) -> Snapshot:
     return replace(
         snapshot, pending=tuple(map(pod, snapshot.pending)), nodes=tuple(map(node, snapshot.nodes))
     )
+
+
+def _pinned_shape(shape: PodShape, pin: Requirement) -> PodShape:
+    """Adds the requirement to the volumes: a node selector would change the domains of the pod's spread constraints."""
+    alternatives = tuple(one.add(pin) for one in shape.volumes.alternatives or (NO_REQUIREMENTS,))
+    return shape._replace(volumes=replace(shape.volumes, alternatives=alternatives))
 
 
 def _incomplete(one: _Forming) -> Reason:
