@@ -62,13 +62,44 @@ def test_podgroups_are_not_read_without_the_right_to_list_them() -> None:
     cluster_environment.run(steps)
 
 
-def test_the_process_ends_when_the_api_server_begins_to_serve_podgroups() -> None:
+def test_the_process_ends_some_minutes_after_the_api_server_begins_to_serve_podgroups() -> None:
     async def steps(env: Environment) -> None:
         changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=False))
         await env.sleep(200)
-        assert not changed.done()
         await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.sleep(500)
+        assert not changed.done()
+        await env.sleep(200)
+        assert changed.done()
+        await changed
+
+    cluster_environment.run(steps)
+
+
+def test_the_process_does_not_end_while_the_answers_of_the_api_servers_differ() -> None:
+    async def steps(env: Environment) -> None:
+        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=False))
         await env.sleep(100)
+        for _ in range(5):  # API servers of an upgrade answer in turn
+            await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+            await env.sleep(300)
+            await _remove(env)
+            await env.sleep(100)
+        assert not changed.done()
+        changed.cancel()
+
+    cluster_environment.run(steps)
+
+
+def test_the_process_ends_when_podgroups_that_it_reads_are_not_served_any_more() -> None:
+    async def steps(env: Environment) -> None:
+        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.sleep(1)
+        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=True))
+        await env.sleep(200)
+        assert not changed.done()
+        await _remove(env)
+        await env.sleep(70)
         assert changed.done()
         await changed
 
@@ -79,3 +110,9 @@ def test_podgroups_are_watched_only_if_they_are_read() -> None:
     plain = Settings(cluster_name="demo")
     assert PodGroup not in program.watched_kinds(plain)
     assert PodGroup in program.watched_kinds(Settings(cluster_name="demo", pod_groups=True))
+
+
+async def _remove(env: Environment) -> None:
+    path = f"{pod_groups.CRDS}/{pod_groups.DEFINITION['metadata']['name']}"
+    answer = await env.transport.request("DELETE", path, {}, {}, b"")
+    assert answer.status == 200, answer.body

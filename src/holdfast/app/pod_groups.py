@@ -1,8 +1,8 @@
 """Whether PodGroups are read: the API is alpha and off by default, so the API server is asked at the start.
 
-Without it nothing is watched. If it appears or disappears while the process runs, after an upgrade of the control plane
-for example, the process ends and the kubelet restarts it: the watch of a kind that is no longer served would stop all
-plans.
+Without it nothing is watched. If it disappears while the process runs, the process ends and the kubelet restarts it: the
+watch of a kind that is no longer served would stop all plans. If it appears, the process ends after some minutes: while
+the API servers of a control plane are upgraded one by one, the answers differ from minute to minute.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from holdfast.kube.client import Client
 from holdfast.ports import Clock
 
 _EVERY_S: Final = 60.0
+_ANSWERS_MIN: Final = 10  # answers in a row before PodGroups count as served
 
 
 async def may_be_read(kube: Client) -> bool:
@@ -35,15 +36,18 @@ async def may_be_read(kube: Client) -> bool:
 
 
 async def until_changed(kube: Client, clock: Clock, *, were_read: bool) -> None:
-    """Returns when the API server begins or ceases to serve PodGroups."""
+    """Returns when the API server ceases to serve PodGroups that were read, or steadily serves PodGroups that it did not
+    serve at first."""
     served = True if were_read else None  # without the right to list them they are served and not read
+    changed = 0
     while True:
         with contextlib.suppress(errors.HoldfastError):
             now = await are_served(kube)
-            if served is not None and now != served:
+            served = now if served is None else served
+            changed = changed + 1 if now != served else 0
+            if changed >= (1 if were_read else _ANSWERS_MIN):
                 structlog.get_logger().warning("restarting: PodGroups", served=now)
                 return
-            served = now
         await clock.sleep(_EVERY_S)
 
 
