@@ -1,13 +1,14 @@
 """A disruption pass that is left out would have found nothing: `core/disruption/unchanged`.
 
-Random clusters at rest: pods of several ages, consolidateAfter, a cool-down, budgets with schedules, reservations with
-dates. Whenever the first pass finds nothing, the passes until `holds_until_s` find nothing either.
+Random clusters: pods of several ages, consolidateAfter, a cool-down, budgets with schedules, reservations with dates,
+nodes that start or drain. Whenever the first pass finds nothing, the passes until `holds_until_s` find nothing either.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,15 +17,24 @@ from holdfast import names
 from holdfast.core.disruption import unchanged
 from holdfast.core.disruption.commands import DecisionCache, Move
 from holdfast.core.disruption.decide import decide
-from holdfast.core.disruption.inputs import Budget, DisruptionInput, NodeFacts, PoolRules, Settings
+from holdfast.core.disruption.inputs import Budget, DisruptionInput, Drifted, NodeFacts, PoolRules, Settings
 from holdfast.model.snapshot import NodePoolView
-from planner_builders import is_in, pool, reservation, shape
+from planner_builders import is_in, pods, pool, reservation, shape
 
 RULES = Settings()
 PAID = is_in(names.CAPACITY_TYPE, names.RESERVED, names.ON_DEMAND)  # spot would always be cheaper
 AGES_S = (0, 1, 30, 59, 60, 61, 200, 599, 600, 5000)
 DATES: Sequence[dict[str, Any]] = ({}, {}, {"end_s": NOW_S + 90}, {"start_s": NOW_S + 45})
 SCHEDULES = (None, None, "* * * * *", "@hourly", "47 13 12 1 *")
+
+
+STATES: Sequence[dict[str, Any]] = (
+    *({},) * 6,
+    {"deleting": True},
+    {"nominated": True},
+    {"initialized": False},
+)
+SELDOM = st.sampled_from((*(False,) * 9, True))
 
 
 @st.composite
@@ -41,8 +51,14 @@ def clusters(draw: st.DrawFn) -> DisruptionInput:
             for pod in load(f"n{i}-{n}", shape(size, 256, "web"), created_s=NOW_S - age_s)
         ]
         changed_s = draw(st.sampled_from((None, *(NOW_S - age_s for age_s in AGES_S))))
-        nodes.append(managed_node(f"n{i}", type_, found, slot=slot, last_pod_event_s=changed_s))
-        facts[f"n{i}"] = NodeFacts(initialized_s=NOW_S - draw(st.sampled_from(AGES_S)))
+        state = draw(st.sampled_from(STATES))
+        nodes.append(managed_node(f"n{i}", type_, found, slot=slot, last_pod_event_s=changed_s, **state))
+        facts[f"n{i}"] = NodeFacts(
+            initialized_s=NOW_S - draw(st.sampled_from(AGES_S)),
+            queued=draw(SELDOM),
+            ending=draw(SELDOM),
+            ready=not draw(SELDOM),
+        )
     slots = reservation(
         "cr-medium",
         MEDIUM,
@@ -65,7 +81,7 @@ def at(cluster: DisruptionInput, now_s: int) -> DisruptionInput:
 def moved(cluster: DisruptionInput, age_s: int) -> DecisionCache:
     """After a move of pods of all shapes."""
     shapes = frozenset(pod.shape for node in cluster.snapshot.nodes for pod in node.pods)
-    return DecisionCache(moves=(Move(NOW_S - age_s, shapes, frozenset(), NOW_S - age_s),))
+    return DecisionCache(moves=(Move(NOW_S - age_s, shapes, frozenset(["n0"]), NOW_S - age_s),))
 
 
 @settings(max_examples=100, deadline=None)
@@ -78,6 +94,7 @@ def test_passes_that_are_left_out_find_nothing(cluster: DisruptionInput, moved_a
     for now_s in sorted({*range(NOW_S + 1, until_s, 37), until_s - 1} - set(range(NOW_S + 1))):
         later = decide(at(cluster, now_s), RULES, cache)
         assert later.command is None
+        assert later.cache.moves == unchanged.cache_after(at(cluster, now_s), cache).moves
         cache = later.cache
 
 
@@ -86,6 +103,30 @@ def test_cluster_at_rest_holds_until_the_next_retry() -> None:
     first = decide(cluster, RULES)
     assert first.command is None
     assert unchanged.holds_until_s(cluster, RULES, first) == NOW_S + RULES.retry_s
+
+
+@pytest.mark.parametrize("state", [{"deleting": True}, {"nominated": True}, {"initialized": False}])
+def test_passes_are_left_out_while_a_node_starts_or_drains(state: dict[str, Any]) -> None:
+    cluster = at_rest(**state)
+    assert unchanged.holds_until_s(cluster, RULES, decide(cluster, RULES)) == NOW_S + RULES.retry_s
+
+
+def test_no_pass_is_left_out_while_a_pod_is_pending_or_a_node_is_drifted() -> None:
+    rest = at_rest()
+    pending = replace(rest, snapshot=replace(rest.snapshot, pending=pods(1, shape(64_000))))
+    static = {"default": PoolRules(static=True)}
+    drifted = replace(rest, facts={"n": NodeFacts(drifted=Drifted("changed", 0))}, pools=static)
+    for cluster in (pending, drifted):
+        first = decide(cluster, RULES)
+        assert first.command is None
+        assert unchanged.holds_until_s(cluster, RULES, first) == NOW_S
+
+
+def test_drain_extends_a_move_also_while_passes_are_left_out() -> None:
+    cluster = at(at_rest(deleting=True), NOW_S + 50)
+    of_the_node, of_another = (Move(NOW_S, frozenset(), frozenset([name]), NOW_S) for name in ("n", "m"))
+    found = unchanged.cache_after(cluster, DecisionCache(moves=(of_the_node, of_another)))
+    assert found.moves == (replace(of_the_node, until_s=NOW_S + 50), of_another)
 
 
 def test_consolidate_after_ends_before() -> None:
@@ -136,8 +177,8 @@ def test_newer_count_with_the_same_slots_is_no_change() -> None:
     assert not unchanged.is_same(counted(1, NOW_S - 60), counted(2, NOW_S), lag_s=60)
 
 
-def at_rest(pool_view: NodePoolView | None = None, last_pod_event_s: int | None = None) -> DisruptionInput:
-    node = managed_node("n", SMALL, load("n", shape(1800, 256, "web")), last_pod_event_s=last_pod_event_s)
+def at_rest(pool_view: NodePoolView | None = None, **more: Any) -> DisruptionInput:
+    node = managed_node("n", SMALL, load("n", shape(1800, 256, "web")), **more)
     return disruption_input(
         node, facts={"n": NodeFacts()}, pools=[pool_view or pool("default", catalog(), PAID)]
     )

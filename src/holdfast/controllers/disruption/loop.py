@@ -118,6 +118,7 @@ class Disruption:
             pending, self._pending = self._pending, None
             return await self._validate(pending, cluster)
         if self._nothing is not None and self._nothing.holds_for(cluster, self._settings):
+            self._cache = unchanged.cache_after(cluster, self._cache)
             self._cluster_state.reasons.still_decided(self._clock.now_s())
             self._reporter.still_decided()
             return RequeueAfter(_EVERY_S, "nothing changed since no node was to be disrupted")

@@ -2,19 +2,21 @@
 
 Most passes find nothing to disrupt, and the next one starts ten seconds later. `is_same` compares two inputs without
 their times. `holds_until_s` returns the first moment at which the time of day, a pod's age or the date of a reservation
-may change a decision without a command. While the cluster is in motion, it is the moment of the decision itself.
+may change a decision without a command. If other times matter too, it is the moment of the decision itself.
+`cache_after` returns the cache that a pass would leave.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from holdfast.core.disruption import cooldown
 from holdfast.core.disruption.candidates import quiet_since_s
-from holdfast.core.disruption.commands import Decision
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts, Settings
+from holdfast.core.disruption.commands import Decision, DecisionCache
+from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, Settings
 from holdfast.core.reservations import boundaries, ledger
 from holdfast.model.reasons import BlockedCode
-from holdfast.model.snapshot import ClaimView, NodeView
+from holdfast.model.snapshot import ClaimView
 
 _MINUTE_S: Final = 60
 
@@ -35,39 +37,35 @@ def is_same(before: DisruptionInput, after: DisruptionInput, lag_s: int) -> bool
 def holds_until_s(cluster: DisruptionInput, settings: Settings, decision: Decision) -> int:
     """Until when, at most, an equal cluster gets no command either."""
     now_s = cluster.now_s
-    if decision.command is not None or decision.unfinished or _is_in_motion(cluster, settings):
+    if decision.command is not None or decision.unfinished or _do_other_times_matter(cluster, settings):
         return now_s
     return min((at_s for at_s in _moments(cluster, settings, decision) if at_s > now_s), default=now_s)
 
 
-def _is_in_motion(cluster: DisruptionInput, settings: Settings) -> bool:
-    """Whether nodes or pods come or go, or a node is drifted or repaired: then several times matter."""
+def cache_after(cluster: DisruptionInput, cache: DecisionCache) -> DecisionCache:
+    """The cache after a pass that is left out. A drain extends the moves of its nodes, until the last pass that found it:
+    otherwise pods that are recreated late would not cool down."""
+    if not cache.moves:
+        return cache
+    return replace(cache, moves=cooldown.still_moving(cache.moves, cluster))
+
+
+def _do_other_times_matter(cluster: DisruptionInput, settings: Settings) -> bool:
+    """Whether a pod waits, or a node is replaced at any price: these have waits and bounds of their own."""
     snapshot = cluster.snapshot
     return (
         settings.node_repair
         or bool(snapshot.pending)
-        or any(_is_claim_in_motion(claim) for claim in snapshot.claims)
+        or any(map(_has_own_times, snapshot.claims))
         or any(
-            _is_node_in_motion(node, cluster.facts.get(node.name, DEFAULT_FACTS)) for node in snapshot.nodes
+            facts.drifted is not None or facts.rebooting or facts.reboot_failed
+            for facts in cluster.facts.values()
         )
     )
 
 
-def _is_claim_in_motion(claim: ClaimView) -> bool:
-    return claim.launched_s is None or claim.deleting or claim.rebooting_s is not None
-
-
-def _is_node_in_motion(node: NodeView, facts: NodeFacts) -> bool:
-    return (
-        node.deleting
-        or node.nominated
-        or not node.initialized
-        or facts.queued
-        or facts.rebooting
-        or facts.reboot_failed
-        or facts.ending
-        or facts.drifted is not None
-    )
+def _has_own_times(claim: ClaimView) -> bool:
+    return claim.waits_for_instance is not None or claim.rebooting_s is not None
 
 
 def _moments(cluster: DisruptionInput, settings: Settings, decision: Decision) -> Iterator[int]:
