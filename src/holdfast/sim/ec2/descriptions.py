@@ -18,7 +18,7 @@ from holdfast.sim.ec2.table import Table
 D = TypeVar("D", bound=dict[Any, Any])
 
 _FILTERS_MAX: Final = 64  # filters whose matches are cached
-_SPARE: Final = 1000  # so many more entries than instances are cached
+_SPARE: Final = 50  # so many more entries than instances are cached
 
 
 class Described:
