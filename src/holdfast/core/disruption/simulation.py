@@ -4,8 +4,9 @@ A candidate is planned as a deleting node: its pods are planned, it receives no 
 although it runs until its replacement is ready (S-74). Its pods wait for no slot, since they run now. Consolidation
 places no pods on a node whose pods changed recently (S-25).
 
-Only the candidates' own pods must be placed. If they are members of a gang, enough members of the gang must be placed. Other pending pods and pods of draining nodes block nothing (D-19c). A pod
-that is planned onto a node which is not initialized counts as not placed (D-23).
+Only the candidates' own pods must be placed. If they are members of a gang, enough members of the gang must be placed.
+Other pending pods and pods of draining nodes block nothing (D-19c). A pod that is planned onto a node which is not
+initialized counts as not placed (D-23).
 """
 
 import functools
