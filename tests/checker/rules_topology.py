@@ -106,7 +106,7 @@ def _joins(one: Located, found: topology.Neighbourhood, wanted: Neighbours) -> b
 def _may_be_first(
     case: Case, one: Located, found: topology.Neighbourhood, before: topology.Neighbourhood
 ) -> bool:
-    """The first pod that its own term selects needs no neighbour, if no other domain is possible (S-81)."""
+    """The first pod that its own term selects needs no neighbour."""
     missing = [wanted for wanted in one.pod.shape.affinity if not _joins(one, found, wanted)]
     return all(
         topology.may_be_first(case, one.pod.shape, one.target, wanted, before[wanted]) for wanted in missing

@@ -114,11 +114,6 @@ def least(spread: Spread, counted: Counter[str], domains: set[str], term: Term) 
     return min((counted[domain] for domain in allowed), default=0)
 
 
-def allows(shape: Shape, key: str, domain: Value) -> bool:
-    """Whether a pod's own node terms allow a domain."""
-    return any(all(labels.holds(one, domain) for one in term if one.key == key) for term in shape.terms)
-
-
 def settled(target: Target, key: str) -> Value:
     """The domain of a target; None while it could be in several."""
     domains = target.domains(key)
@@ -136,7 +131,6 @@ def neighbour_domains(case: Case, wanted: Neighbours, found: Iterable[Located]) 
 
 
 def may_be_first(case: Case, shape: Shape, target: Target, wanted: Neighbours, found: Counter[str]) -> bool:
-    """Whether a pod may be the first one of an affinity term: the term selects the pod itself, and the pod may use no domain
-    that has a selected pod (S-81)."""
-    elsewhere = any(allows(shape, wanted.key, domain) for domain, count in found.items() if count)
-    return not elsewhere and case.is_neighbour(wanted, shape) and target.domain(wanted.key) is not None
+    """Whether a pod may be the first one of an affinity term, as in kube-scheduler: the term selects the pod itself, and no
+    domain has a selected pod."""
+    return not any(found.values()) and case.is_neighbour(wanted, shape) and target.domain(wanted.key) is not None

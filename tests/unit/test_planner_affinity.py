@@ -87,12 +87,23 @@ def test_hostname_affinity_leaves_pods_unplaced_when_the_node_is_full() -> None:
 
 
 @pytest.mark.fact("S-81")
-def test_self_affinity_starts_no_new_domain_if_a_matching_pod_is_in_an_allowed_zone() -> None:
+def test_self_affinity_starts_no_new_domain_if_a_matching_pod_is_in_any_zone() -> None:
+    """kube-scheduler binds such a pod only next to the running one, so a node in another zone would stay empty."""
     only_z2 = pool("default", fake_types(9), is_in(names.ZONE, "z2"))
     existing = in_zone("z1", app="web")
     assert solve(request([only_z2], pods(1, with_affinity("web")), nodes=(existing,))).unplaced
     elsewhere = with_affinity("web", node_selector=from_labels({names.ZONE: "z2"}))
-    assert zones(solve(request([only_z2], pods(1, elsewhere), nodes=(existing,)))) == ["z2"]
+    assert solve(request([only_z2], pods(1, elsewhere), nodes=(existing,))).unplaced
+
+
+@pytest.mark.fact("S-81")
+@pytest.mark.parametrize("zone", ["z1", "z2", "z3"])
+def test_pods_of_different_shapes_with_affinity_share_the_zone_that_one_of_them_requires(zone: str) -> None:
+    large = shape(900, 100, app="web", affinity=(term("web", names.ZONE),))
+    small = with_affinity("web", node_selector=from_labels({names.ZONE: zone}))
+    plan = solve(request([pool("default", ONE_POD)], (*pods(2, large, "a"), *pods(2, small, "b"))))
+    assert not plan.unplaced
+    assert set(zones(plan)) == {zone}
 
 
 @pytest.mark.fact("S-81")

@@ -126,12 +126,12 @@ def is_allowed(ps: PackingState, v: int, key: int, d: int, n: int) -> bool:
 
 
 def may_begin_in_domain(ps: PackingState, i: int, key: int, d: int) -> bool:
-    """Whether the pod may be the first of its affinity group: no eligible domain has a pod of it, and the term selects
-    the pod."""
+    """Whether the pod may be the first of its affinity group, as in kube-scheduler: no domain at all has a pod of it, and
+    the term selects the pod."""
     if ps.affinity[i, 1] == 0 or ps.eligible[ps.affinity[i, 2], d] == 0:
         return False
     for other in range(ps.k_first[key], ps.k_first[key + 1]):
-        if ps.eligible[ps.affinity[i, 2], other] and ps.domain_count[ps.affinity[i, 0], other] > 0:
+        if ps.domain_count[ps.affinity[i, 0], other] > 0:
             return False
     return True
 

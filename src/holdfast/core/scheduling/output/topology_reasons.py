@@ -132,7 +132,7 @@ class Topology:
         if key == HOST:
             return np.array([bool(itself) and counts[0] <= 0])
         among = self._among(set_, key)
-        begins = among & (bool(itself) and not (counts[among] > 0).any())
+        begins = among & (bool(itself) and not (counts > 0).any())
         allowed: Mask = (counts > 0) | begins
         return allowed
 
