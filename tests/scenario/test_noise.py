@@ -8,6 +8,7 @@ import app_environment
 from app_environment import AppEnvironment
 from disruption_environment import pool
 from holdfast import names
+from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2 import control
@@ -20,12 +21,17 @@ APPS = {"web": ("1500m", 5), "api": ("700m", 6)}
 
 
 class History:
-    """Every NodeClaim and every pod that ever existed."""
+    """Every NodeClaim, every pod and every eviction. The API server deletes events after an hour."""
 
     def __init__(self, env: AppEnvironment) -> None:
         self.claims = {claim.metadata.name: claim for claim in env.ever(NodeClaim)}
         self.created_at: dict[str, datetime | None] = {}  # pods
         self.used_nodes: set[str] = set()  # nodes
+        self.evicted = {  # pods
+            event.involved_object.name: event.first_timestamp
+            for event in env.ever(Event)
+            if event.reason == "Evicted"
+        }
         for pod in env.ever(Pod):
             self.created_at[pod.metadata.name] = pod.metadata.creation_timestamp
             self.used_nodes |= {pod.spec["nodeName"]} if "nodeName" in pod.spec else set()
@@ -36,13 +42,12 @@ class History:
         return [claim for claim in deleted if claim.status.node_name not in self.used_nodes]
 
 
-async def moved_twice(env: AppEnvironment, history: History) -> list[str]:
+def moved_twice(history: History) -> list[str]:
     """Pods that replaced an evicted pod and were themselves evicted within the cool-down."""
-    evicted = {e.involved_object.name: e.first_timestamp for e in await env.events("Evicted")}
     found = []
-    for name, at in evicted.items():
+    for name, at in history.evicted.items():
         created_at = history.created_at[name]
-        for other, earlier in evicted.items():
+        for other, earlier in history.evicted.items():
             if created_at is None or at is None or earlier is None or _app(other) != _app(name):
                 continue
             is_successor = timedelta() <= created_at - earlier <= timedelta(minutes=1)
@@ -76,8 +81,8 @@ def test_a_day_of_scaling_moves_no_pod_twice_and_launches_no_unused_node() -> No
             await env.sleep(STEP_S)
         history = History(env)
         assert len(history.claims) > len(await env.claims())  # nodes were launched and deleted
-        assert await env.events("Evicted")  # at least one pod was moved
-        assert await moved_twice(env, history) == []
+        assert history.evicted  # at least one pod was moved
+        assert moved_twice(history) == []
         # If a slot is taken after the count, EC2 refuses the launch: that costs a NodeClaim but no instance.
         unused = history.unused()
         assert [claim.metadata.name for claim in unused if claim.status.provider_id] == []
