@@ -13,6 +13,7 @@ from typing import Any
 
 import process_environment
 from cluster_environment import workload
+from holdfast import errors
 from holdfast.api import documents
 from holdfast.app.sandbox import ControlPlane
 from holdfast.sim.cluster import pods
@@ -66,6 +67,19 @@ async def until_running(env: ProcessEnvironment, app: str, count: int, cpu: str 
     await env.until(holds, f"{count} pods of {app} run")
 
 
+async def is_changed(env: ProcessEnvironment, cpu: str) -> bool:
+    """Changes the template. The Deployment controller may write the status between the read and the patch."""
+    deployment = await env.kube.get(Deployment, "acme-web", "default")
+    (container,) = deployment.spec["template"]["spec"]["containers"]
+    container = container | {"resources": {"requests": {"cpu": cpu}}}
+    change = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    try:
+        await env.kube.patch(deployment, change, only_if_unchanged=True)
+    except errors.Conflict:
+        return False
+    return True
+
+
 async def story(env: ProcessEnvironment) -> None:
     deployment = await env.kube.get(Deployment, "acme-web", "default")
     await env.kube.patch(deployment, {"spec": {"replicas": 5}})
@@ -75,11 +89,7 @@ async def story(env: ProcessEnvironment) -> None:
     )
     await env.kube.evict("default", evicted.metadata.name, evicted.metadata.uid)
     await until_running(env, "acme-web", 5)
-    deployment = await env.kube.get(Deployment, "acme-web", "default")
-    (container,) = deployment.spec["template"]["spec"]["containers"]
-    container = container | {"resources": {"requests": {"cpu": "300m"}}}
-    change = {"spec": {"template": {"spec": {"containers": [container]}}}}
-    await env.kube.patch(deployment, change, only_if_unchanged=True)
+    await env.until(lambda: is_changed(env, "300m"), "the Deployment is changed")
     job = workload(
         "acme-train", parallelism=2, completions=2, restartPolicy="Never", cpu="200m",
         annotations={RUNS_FOR: str(RUNS_S)},
