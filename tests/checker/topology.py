@@ -133,4 +133,6 @@ def neighbour_domains(case: Case, wanted: Neighbours, found: Iterable[Located]) 
 def may_be_first(case: Case, shape: Shape, target: Target, wanted: Neighbours, found: Counter[str]) -> bool:
     """Whether a pod may be the first one of an affinity term, as in kube-scheduler: the term selects the pod itself, and no
     domain has a selected pod."""
-    return not any(found.values()) and case.is_neighbour(wanted, shape) and target.domain(wanted.key) is not None
+    return (
+        not any(found.values()) and case.is_neighbour(wanted, shape) and target.domain(wanted.key) is not None
+    )
