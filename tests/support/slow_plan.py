@@ -3,7 +3,7 @@
 import structlog
 
 from holdfast import cli
-from holdfast.controllers.provisioning import provisioner
+from holdfast.core.scheduling import gangs
 
 _STEPS = 3_000_000_000
 
@@ -15,5 +15,5 @@ def _solve(*_: object, **__: object) -> None:
 
 
 if __name__ == "__main__":
-    setattr(provisioner, "solve", _solve)  # noqa: B010 - the module does not export `solve`
+    gangs.solve = _solve  # type: ignore[assignment]
     cli.main()
