@@ -61,13 +61,16 @@ class VirtualClock:
 
     def __init__(self, start: datetime) -> None:
         self._start_s = start.timestamp()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.jumped_s = 0.0  # seconds by which a test moved the wall clock
 
     def now_s(self) -> int:
         return int(self._start_s + self.monotonic_s() + self.jumped_s)
 
     def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._loop is None or not self._loop.is_running():
+            self._loop = asyncio.get_running_loop()  # a system call in Python 3.11
+        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
