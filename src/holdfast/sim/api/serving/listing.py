@@ -106,6 +106,8 @@ def _objects(call: Call, registry: Registry, version: int, selector: Selector) -
         if selector.name and call.namespace:
             stored = bucket.objects.get((call.namespace, selector.name))
             return [stored] if stored else []
+        if selector.node:
+            return bucket.on_node(selector.node, call.namespace)
         return bucket.sorted(call.namespace)
     try:
         return bucket.at(version, call.namespace)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast.api import patterns
 from holdfast.sim.api.schema.status import bad_request
-from holdfast.sim.api.storage.store import Stored
+from holdfast.sim.api.storage.store import NODE_NAME, Stored
 
 Test = Callable[[Stored], bool]
 
@@ -59,10 +59,11 @@ _FLAGS: Final = frozenset({"spec.unschedulable", "spec.hostNetwork"})  # false w
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A parsed selector. `name` is set if it can match only one object."""
+    """A parsed selector. `name` is set if it can match only one object, `node` if it can match only those of one node."""
 
     tests: tuple[Test, ...] = ()
     name: str = ""
+    node: str = ""
 
     def matches(self, stored: Stored | None) -> bool:
         return stored is not None and all(test(stored) for test in self.tests)
@@ -80,7 +81,7 @@ def field_values(value: Mapping[str, Any], names: Iterable[str]) -> dict[str, st
 
 def parse(labels: str, fields: str, names: Iterable[str], rename: Callable[[str], str] = str) -> Selector:
     """The selector of a request; raises Refused if it is malformed."""
-    tests, name = list(_label_tests(labels)), ""
+    tests, name, node = list(_label_tests(labels)), "", ""
     for requirement in _split_fields(fields):
         match = _FIELD.fullmatch(requirement)
         if match is None:
@@ -89,8 +90,10 @@ def parse(labels: str, fields: str, names: Iterable[str], rename: Callable[[str]
         equal = match["word"] != "!="
         if key == "metadata.name" and equal:
             name = value
+        if key == NODE_NAME and equal:
+            node = value
         tests.append(_field_test(key, rename(key), value, equal=equal, known=names))
-    return Selector(tuple(tests), name)
+    return Selector(tuple(tests), name, node)
 
 
 def label_test(selector: Mapping[str, Any] | None) -> Callable[[Mapping[str, str]], bool]:

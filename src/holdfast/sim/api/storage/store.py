@@ -20,6 +20,7 @@ Json = dict[str, Any]
 Fields = Callable[[str, Json], Mapping[str, str]]  # bucket and object -> its selectable fields
 
 WINDOW: Final = 10_000
+NODE_NAME: Final = "spec.nodeName"
 
 encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder().decode
@@ -73,6 +74,7 @@ class Bucket:
     ) -> None:
         """`window`: how many changes are kept; `history_s`: for how long."""
         self.objects: dict[Key, Stored] = {}
+        self._by_node: dict[str, dict[Key, Stored]] = {}  # by the field `spec.nodeName`, as in a kube-apiserver
         self._window = window
         self._history_s = history_s
         self._monotonic_s = monotonic_s
@@ -93,6 +95,7 @@ class Bucket:
             if change.before is None:
                 self._sorted = None
             self.objects[after.key] = after
+        self._index(change)
         now_s = self._monotonic_s()
         self._changes.append(change)
         self._times_s.append(now_s)
@@ -102,6 +105,16 @@ class Bucket:
         if self._times_s[0] < now_s - 2 * self._history_s:
             self._discard(bisect.bisect_left(self._times_s, now_s - self._history_s))
         self._wake()
+
+    def _index(self, change: Change) -> None:
+        before, after = change.before, change.after
+        if before is not None and before.fields.get(NODE_NAME):
+            node = before.fields[NODE_NAME]
+            del self._by_node[node][before.key]
+            if not self._by_node[node]:
+                del self._by_node[node]
+        if not change.deleted and after.fields.get(NODE_NAME):
+            self._by_node.setdefault(after.fields[NODE_NAME], {})[after.key] = after
 
     def _discard(self, count: int) -> None:
         """Discards the oldest changes."""
@@ -118,6 +131,11 @@ class Bucket:
         if self._sorted is None:
             self._sorted = sorted(self.objects)
         return [self.objects[key] for key in self._sorted if not namespace or key[0] == namespace]
+
+    def on_node(self, node: str, namespace: str = "") -> list[Stored]:
+        """The objects with this `spec.nodeName`, sorted by key."""
+        found = self._by_node.get(node, {})
+        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
 
     def at(self, version: int, namespace: str = "") -> list[Stored]:
         """The objects at an older version; raises TooOld."""
