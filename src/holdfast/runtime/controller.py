@@ -144,6 +144,7 @@ class Controller:
         finally:
             dispatcher.cancel()
             bug_waiter.cancel()
+            self.queue.close()
             await asyncio.gather(dispatcher, bug_waiter, return_exceptions=True)
 
     async def stop(self, *, grace_s: float) -> bool:

@@ -41,6 +41,8 @@ class WorkQueue:
         self._timers: list[tuple[float, Key]] = []  # a heap; entries that differ from `_due_s` are obsolete
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
+        self._alarm: asyncio.Task[None] | None = None  # sets `_changed` at `_alarm_s`
+        self._alarm_s = 0.0
         self._since_s: dict[Key, float] = {}  # since when a key of `_ready` is due
         self._added, self._delayed = 0, 0
         self.overflowed = False
@@ -116,7 +118,7 @@ class WorkQueue:
         self._failures.pop(key, None)
 
     async def get(self) -> Key:
-        """The next key that is due; the caller must call `done` for it. For one consumer."""
+        """The next key that is due; the caller must call `done` for it. For one consumer, which calls `close` at the end."""
         while True:
             self._changed.clear()
             self._add_due_keys()
@@ -126,7 +128,13 @@ class WorkQueue:
                 self._working.add(key)
                 self.waited_s = self._clock.monotonic_s() - self._since_s.pop(key)
                 return key
-            await self._wait_until_due()
+            self._set_alarm()
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """Ends the task that waits for the next due time."""
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     def done(self, key: Key) -> None:
         self._working.remove(key)
@@ -148,16 +156,18 @@ class WorkQueue:
                 del self._due_s[key]
                 self.add(key)
 
-    async def _wait_until_due(self) -> None:
+    def _set_alarm(self) -> None:
+        """One task waits for the earliest due time, and is kept while keys come and go: most of them are due later."""
         while self._timers and self._due_s.get(self._timers[0][1]) != self._timers[0][0]:
             heapq.heappop(self._timers)  # obsolete: the key was added since, or is due sooner
         if not self._timers:
-            await self._changed.wait()
             return
-        timer = asyncio.ensure_future(self._clock.sleep(self._timers[0][0] - self._clock.monotonic_s()))
-        change = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait({timer, change}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            change.cancel()
+        due_s, now_s = self._timers[0][0], self._clock.monotonic_s()
+        is_set = self._alarm is not None and not self._alarm.done() and now_s < self._alarm_s <= due_s
+        if not is_set:
+            self.close()
+            self._alarm, self._alarm_s = asyncio.create_task(self._ring(due_s - now_s)), due_s
+
+    async def _ring(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._changed.set()

@@ -5,6 +5,7 @@ write no logs and no metrics, and a conflict is not an error.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -85,22 +86,26 @@ class Worker:
         self._queue.add(key)
 
     async def run(self) -> None:
-        while True:
-            key = await self._queue.get()
-            try:
-                again_s = await self._reconcile(key)
-            except errors.NotFound:
-                again_s = None  # deleted; the watch will deliver it
-                self._queue.succeeded(key)
-            except errors.HoldfastError:
-                again_s = None
-                self._queue.retry(key)
-            else:
-                self._queue.succeeded(key)
-            finally:
-                self._queue.done(key)
-            if again_s is not None:
-                self._queue.add_after(key, again_s)
+        with contextlib.closing(self._queue):
+            while True:
+                await self._next()
+
+    async def _next(self) -> None:
+        key = await self._queue.get()
+        try:
+            again_s = await self._reconcile(key)
+        except errors.NotFound:
+            again_s = None  # deleted; the watch will deliver it
+            self._queue.succeeded(key)
+        except errors.HoldfastError:
+            again_s = None
+            self._queue.retry(key)
+        else:
+            self._queue.succeeded(key)
+        finally:
+            self._queue.done(key)
+        if again_s is not None:
+            self._queue.add_after(key, again_s)
 
 
 async def persist(call: Callable[[], Awaitable[None]], *, clock: Clock, ids: Ids) -> None:
