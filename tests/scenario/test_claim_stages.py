@@ -329,6 +329,19 @@ def test_expire_after_never_disables_expiration() -> None:
     app_environment.run(program)
 
 
+def test_claim_expires_within_an_hour_after_its_computer_was_suspended() -> None:
+    """The monotonic clock, by which a NodeClaim waits for its next check, leaves out the time of a suspension."""
+
+    async def program(env: AppEnvironment) -> None:
+        claim = await one_claim(env, expireAfter="48h")
+        await env.sleep(600)
+        env.skip(49 * 3600)
+        await env.sleep(3600 + 300)
+        assert await env.is_deleted(NodeClaim, claim.metadata.name)
+
+    app_environment.run(program)
+
+
 # --- Garbage collection -------------------------------------------------------------------------------
 
 

@@ -199,16 +199,16 @@ def test_nodeclaim_is_written_once_per_lifecycle_stage() -> None:
             if one.startswith("karpenter.sh/nodeclaims is ")
         ]
         changes = [_changed(before, after) for before, after in itertools.pairwise([{}, *written])]
-        assert changes == [
+        assert changes[:-2] == [
             "metadata spec",
             "metadata",  # the launch token, before the launch
             "metadata",  # the labels of its instance
             "status: Launched",
             "status: Registered",
             "status: ConsistentStateFound Consolidatable Initialized Ready",
-            "metadata",  # its instance is tagged
-            "status: lastPodEventTime",
         ]
+        # Its instance is tagged, and a controller of its own notices the pod, in the same second.
+        assert sorted(changes[-2:]) == ["metadata", "status: lastPodEventTime"]
 
     app_environment.run(program)
 

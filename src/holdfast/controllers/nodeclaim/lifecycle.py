@@ -1,12 +1,14 @@
 """nodeclaim.lifecycle: runs the sub-reconcilers of a NodeClaim in order, and writes one patch at the end.
 
 One key for each claim; a change of the claim, its node, its pool or its class triggers it. Once a claim is initialized, a
-sub-reconciler that waits for no time runs again only after such a change. A sub-reconciler that fails does not stop the
-others (NC-2). Every transition is in the table of `core.lifecycle`. A claim that is deleted because
-it could not be launched triggers provisioning at once, so its pods are planned again in the same second.
+sub-reconciler runs again only after such a change or when the time is over that it waits for: most of the thousands of
+NodeClaims of a cluster do not change for hours. A sub-reconciler that fails does not stop the others (NC-2). Every
+transition is in the table of `core.lifecycle`. A claim that is deleted because it could not be launched triggers
+provisioning at once, so its pods are planned again in the same second.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,15 +34,26 @@ from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
 
 _UNREADABLE_S: Final = 60.0  # a version that can be decoded triggers a reconcile earlier
+_LONGEST_WAIT_S: Final = (
+    3600.0  # the clock may be stepped, and its monotonic time leaves out a pause of the computer
+)
 _REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
 
 
 @dataclass(frozen=True, slots=True)
+class _Wait:
+    """What a sub-reconciler waits for."""
+
+    until_s: float  # monotonic; inf: for a change
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Done:
-    """The last reconcile of an initialized claim."""
+    """The sub-reconcilers of an initialized claim that have run since its inputs changed."""
 
     inputs: tuple[Any, ...]
-    without_wait: frozenset[SubReconciler]  # these wait for another change
+    waits: Mapping[SubReconciler, _Wait]
 
 
 class Lifecycle:
@@ -109,23 +122,35 @@ class Lifecycle:
             return RequeueAfter(_UNREADABLE_S, hidden)
         if claim.metadata.deletion_timestamp is not None:
             return await self._termination.finalize(claim)
+        inputs = self._inputs(claim)
+        waiting = self._waiting(key, inputs)
+        if len(waiting) == len(self._sub_reconcilers):
+            return self._again(waiting)
         draft = Draft(await self._held(claim), self._clock.now_s())
         before = draft.state
-        inputs = self._inputs(claim)
-        known = self._done.get(key)
-        skipped = known.without_wait if known is not None and known.inputs == inputs else frozenset()
-        end, waits, failed, without_wait = await self._run(draft, skipped)
+        end, failed, waits = await self._run(draft, waiting)
         wrote = await draft.write(self._kube)
         if draft.state is State.INITIALIZED and failed is None:
-            self._done[key] = _Done(inputs, skipped | without_wait)
+            self._done[key] = _Done(inputs, waits)
         if end is not None:
             await self._end(draft, end)
             return Done(f"deleted: {end.reason}")
         if failed is not None:
             raise failed
-        did = f"{before} -> {draft.state}" if wrote and draft.state is not before else ""
-        soonest = min(waits, key=lambda wait: wait.seconds, default=None)
-        return RequeueAfter(soonest.seconds, soonest.why, did) if soonest is not None else Done(did)
+        return self._again(waits, f"{before} -> {draft.state}" if wrote and draft.state is not before else "")
+
+    def _waiting(self, key: Key, inputs: tuple[Any, ...]) -> Mapping[SubReconciler, _Wait]:
+        """The sub-reconcilers of a claim that have nothing to do."""
+        done, now_s = self._done.get(key), self._clock.monotonic_s()
+        if done is None or done.inputs != inputs:
+            return {}
+        return {one: wait for one, wait in done.waits.items() if now_s < wait.until_s}
+
+    def _again(self, waits: Mapping[SubReconciler, _Wait], did: str = "") -> Done | RequeueAfter:
+        soonest = min(waits.values(), key=lambda wait: wait.until_s, default=None)
+        if soonest is None or soonest.until_s == math.inf:
+            return Done(did)
+        return RequeueAfter(soonest.until_s - self._clock.monotonic_s(), soonest.why, did)
 
     def _unreadable(self, key: Key, claim: NodeClaim) -> str:
         """Why the claim is not reconciled; empty: it is. Without its Node, which cannot be decoded, the claim would
@@ -153,13 +178,13 @@ class Lifecycle:
         )
 
     async def _run(
-        self, draft: Draft, skipped: frozenset[SubReconciler]
-    ) -> tuple[Delete | None, list[RequeueAfter], errors.HoldfastError | None, frozenset[SubReconciler]]:
-        waits: list[RequeueAfter] = []
+        self, draft: Draft, waiting: Mapping[SubReconciler, _Wait]
+    ) -> tuple[Delete | None, errors.HoldfastError | None, Mapping[SubReconciler, _Wait]]:
+        """Runs the sub-reconcilers that are not waiting. The last value: what each waits for then."""
+        waits = dict(waiting)
         failed: errors.HoldfastError | None = None
-        without_wait: set[SubReconciler] = set()
         for sub_reconciler in self._sub_reconcilers:
-            if sub_reconciler in skipped:
+            if sub_reconciler in waiting:
                 continue
             try:
                 verdict = await sub_reconciler.run(draft)
@@ -169,12 +194,13 @@ class Lifecycle:
             draft.moved()
             match verdict:
                 case Delete():
-                    return verdict, waits, failed, frozenset()
-                case RequeueAfter():
-                    waits.append(verdict)
+                    return verdict, failed, waits
+                case RequeueAfter(seconds, why):
+                    now_s = self._clock.monotonic_s()
+                    waits[sub_reconciler] = _Wait(now_s + min(seconds, _LONGEST_WAIT_S), why)
                 case None:
-                    without_wait.add(sub_reconciler)
-        return None, waits, failed, frozenset(without_wait)
+                    waits[sub_reconciler] = _Wait(math.inf, "")
+        return None, failed, waits
 
     async def _held(self, claim: NodeClaim) -> NodeClaim:
         """Adds the finalizer before the launch, so that a deletion waits for termination (NC-1)."""

@@ -74,7 +74,9 @@ class Bucket:
     ) -> None:
         """`window`: how many changes are kept; `history_s`: for how long."""
         self.objects: dict[Key, Stored] = {}
-        self._by_node: dict[str, dict[Key, Stored]] = {}  # by the field `spec.nodeName`, as in a kube-apiserver
+        self._by_node: dict[
+            str, dict[Key, Stored]
+        ] = {}  # by the field `spec.nodeName`, as in a kube-apiserver
         self._window = window
         self._history_s = history_s
         self._monotonic_s = monotonic_s
