@@ -31,6 +31,8 @@ class Reservation:
     interruptible: bool
     available: int
     healthy: bool  # it has started, is active, and does not drain
+    starts: dt.datetime | None
+    drains: dt.datetime | None  # when its nodes are drained; None: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ def reservation(wire: Mapping[str, Any], now: dt.datetime) -> Reservation:
         interruptible=bool(wire.get("interruptible")),
         available=int(wire["available"] if "available" in wire else wire["total"]),
         healthy=_healthy(wire, now),
+        starts=moment(wire["start"]) if wire.get("start") else None,
+        drains=moment(wire["end"]) - _DRAIN if wire.get("end") and wire.get("type") == _BLOCK else None,
     )
 
 

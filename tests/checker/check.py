@@ -50,6 +50,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rules_slots.pinned,
     rules_slots.ids,
     rules_slots.usable,
+    rules_slots.lasting,
     rules_slots.oversold,
     rules_slots.left,
     rules_topology.spread,

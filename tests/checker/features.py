@@ -64,6 +64,9 @@ def _document(one: Document) -> Iterator[str]:
             yield f"PodGroup {next(iter(spec['schedulingPolicy']))}"
         case _ if kind in REPLICATED:
             yield from (f"pod {feature}" for feature in _pod(spec["template"]["spec"]))
+            annotations = spec["template"].get("metadata", {}).get("annotations", {})
+            yield from ("run time by annotation" for _ in [annotations.get(names.MAX_RUN_DURATION)] if _)
+            yield from (f"deadline of a {kind}" for _ in [spec.get("activeDeadlineSeconds")] if _)
             yield from ("pod claim template" for _ in spec.get("volumeClaimTemplates", []))
 
 

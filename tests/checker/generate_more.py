@@ -39,8 +39,26 @@ def add(dice: Dice, documents: list[Document]) -> list[Document]:
                 _running(dice, one)
     for spec in _templates(documents):
         _template(dice, spec)
+    _run_times(dice, documents)
     _claim_templates(dice, documents)
     return [*_budgets(dice), *_pod_groups(dice, documents)]
+
+
+def _run_times(dice: Dice, documents: list[Document]) -> None:
+    """How long pods may run: most are shorter than the blocks that end, some are longer."""
+    if not dice.chance(0.5):
+        return
+    for one in documents:
+        if one["kind"] == "Job" and dice.chance(0.5):
+            one["spec"]["activeDeadlineSeconds"] = dice.pick((600, 7200, 10**6))
+            if dice.chance(0.5):
+                one["status"] = one.get("status", {}) | {"startTime": "2026-11-15T08:00:00Z"}
+        elif one["kind"] == "Pod" and dice.chance(0.2):
+            one["spec"]["activeDeadlineSeconds"] = dice.pick((60, 3600, 10**6))
+        elif one["kind"] in REPLICATED and dice.chance(0.4):
+            template = one["spec"]["template"]
+            annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
+            annotations[names.MAX_RUN_DURATION] = dice.pick(("30m", "4h", "100h", "200h"))
 
 
 def _catalog(dice: Dice, spec: Document) -> None:

@@ -35,7 +35,9 @@ class Way:
     """One alternative of a pod's node affinity, with one alternative of each of its volumes."""
 
     term: Term
-    volumes: Term  # and the preferred node term, if there is one: both depend on the node alone
+    volumes: (
+        Term  # and what else depends on the node alone: the preferred node term, the reservations that last
+    )
 
     @property
     def wanted(self) -> Term:
@@ -51,7 +53,7 @@ def ways(case: Case, rung: Rung) -> Iterator[Way]:
         return
     alternatives = [volume.terms or ((),) for volume in found if volume is not None]
     for term, *chosen in product(shape.terms, *alternatives):
-        yield Way(term, tuple(one for part in chosen for one in part) + rung.extra)
+        yield Way(term, tuple(one for part in chosen for one in part) + rung.extra + shape.lasting)
 
 
 def on_node(case: Case, rung: Rung, target: Target) -> bool:

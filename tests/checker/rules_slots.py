@@ -67,6 +67,14 @@ def _suits(case: Case, target: Target, name: str) -> bool:
     return False
 
 
+def lasting(case: Case) -> Iterator[Violation]:
+    """slot-lasting: no pod is placed where its node may be in a block that is drained before the pod ends."""
+    for target in case.targets:
+        for pod in target.planned:
+            if not all(node_options.surely(option, pod.shape.lasting) for option in target.options):
+                yield Violation("slot-lasting", f"{pod.name} on {target.name} may be drained before it ends")
+
+
 def oversold(case: Case) -> Iterator[Violation]:
     """slot-oversold: no reservation has more claims than free slots."""
     used = Counter(

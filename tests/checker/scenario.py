@@ -105,7 +105,10 @@ def read(documents: Documents) -> Scenario:
     launched = types if any(pool.opens for pool in pools.values()) else {}
     nodes = {one.name: one for one in _nodes(by_kind, launched, storage)}
     deleting_nodes = {one.name for one in nodes.values() if one.deleting}
-    pods = {pod.name: pod for pod in workloads.read(documents, deleting_nodes, now)}
+    pods = {
+        pod.name: pod
+        for pod in _lasting(workloads.read(documents, deleting_nodes, now), types, now, settings)
+    }
     daemons = tuple(_daemon(one, by_kind.get("Pod", ())) for one in by_kind.get("DaemonSet", ()))
     return Scenario(
         now=now,
@@ -123,6 +126,36 @@ def read(documents: Documents) -> Scenario:
             pools.values(), [pod.shape for pod in pods.values()] + [d.shape for d in daemons]
         ),
     )
+
+
+def _lasting(
+    pods: Iterable[Pod], types: Mapping[str, InstanceType], now: dt.datetime, settings: Mapping[str, Any]
+) -> Iterator[Pod]:
+    """The pods, whose shapes exclude the blocks that are drained before they end."""
+    blocks = {
+        found.id: found for one in types.values() for _, found in one.reserved() if found.drains is not None
+    }
+    starts = now + dt.timedelta(seconds=float(quantities.seconds(settings.get("startEstimate", "5m"))))
+    known: dict[tuple[Shape, tuple[str, ...]], Shape] = {}
+    for pod in pods:
+        excluded = tuple(sorted(id_ for id_, block in blocks.items() if _ends_too_soon(block, pod, starts)))
+        if not excluded:
+            yield pod
+            continue
+        key = pod.shape, excluded
+        if key not in known:
+            term = (Expression(aws.CAPACITY_RESERVATION_ID, "NotIn", excluded),)
+            known[key] = replace(pod.shape, lasting=term)
+        yield replace(pod, shape=known[key])
+
+
+def _ends_too_soon(block: Reservation, pod: Pod, starts: dt.datetime) -> bool:
+    ends = [] if pod.ends is None else [pod.ends]
+    if pod.lasts_s is not None:
+        begins = starts if block.starts is None else max(starts, block.starts)
+        ends.append(begins + dt.timedelta(seconds=float(pod.lasts_s)))
+    assert block.drains is not None
+    return bool(ends) and min(ends) > block.drains
 
 
 def _gangs(groups: Iterable[Document], pods: Iterable[Pod]) -> dict[str, Gang]:

@@ -58,6 +58,7 @@ class Shape:
     preferred_anti_affinity: tuple[Neighbours, ...] = ()
     priority: int = 0
     invalid: bool = False  # it uses matchFields, so it is not planned (S-7)
+    lasting: Term = ()  # excludes reservations that end before the pod
 
     @property
     def prefers(self) -> bool:

@@ -5,11 +5,13 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
-from checker import displaced, shapes
+from checker import displaced, quantities, shapes
 from checker.shapes import Shape
+from holdfast import names
 
 Document: TypeAlias = Mapping[str, Any]
 Owner: TypeAlias = tuple[str, str, str]  # namespace, kind, name
@@ -28,6 +30,8 @@ class Pod:
         False  # being deleted: it uses its node and does not count for constraints of other pods
     )
     group: str = ""  # the PodGroup that it names, with its namespace
+    lasts_s: Fraction | None = None  # how long it may run
+    ends: dt.datetime | None = None  # by when it ends
 
 
 def read(documents: Iterable[Document], deleting_nodes: Container[str], now: dt.datetime) -> list[Pod]:
@@ -37,8 +41,11 @@ def read(documents: Iterable[Document], deleting_nodes: Container[str], now: dt.
     active = [one for one in listed if one["kind"] == "Pod" and _is_active(one)]
     present = Counter(owner for one in active if not _is_terminating(one) for owner in _owners(one))
     shapes_by_document: dict[str, Shape] = {}
+    jobs = {(namespace(one), "Job", one["metadata"]["name"]): one for one in listed if one["kind"] == "Job"}
     pods = [
-        _pod(one, shapes_by_document) for one in active if one["spec"].get("nodeName") or _is_pending(one)
+        replace(_pod(one, shapes_by_document), **_run_time(one, [jobs.get(owner) for owner in _owners(one)]))
+        for one in active
+        if one["spec"].get("nodeName") or _is_pending(one)
     ]
     budgets = [one for one in listed if one["kind"] == "PodDisruptionBudget"]
     on_deleting_nodes = [one for one in active if one["spec"].get("nodeName") in deleting_nodes]
@@ -134,6 +141,23 @@ def _pod(document: Document, shapes_by_document: dict[str, Shape]) -> Pod:
     )
 
 
+def _run_time(pod: Document, jobs: Iterable[Document | None]) -> dict[str, Any]:
+    """The least of the limits that the pod and its Job state; the limit of a Job that has started is a time."""
+    lengths, ends = [], None
+    if (deadline := pod["spec"].get("activeDeadlineSeconds")) is not None:
+        lengths.append(Fraction(deadline))
+    if written := (pod["metadata"].get("annotations") or {}).get(names.MAX_RUN_DURATION):
+        lengths.append(quantities.seconds(written))
+    for job in jobs:
+        deadline = job["spec"].get("activeDeadlineSeconds") if job is not None else None
+        started = (job.get("status") or {}).get("startTime") if job is not None else None
+        if deadline is not None and started:
+            ends = dt.datetime.fromisoformat(started) + dt.timedelta(seconds=deadline)
+        elif deadline is not None:
+            lengths.append(Fraction(deadline))
+    return {"lasts_s": min(lengths, default=None), "ends": ends}
+
+
 def _group(spec: Document, where: str) -> str:
     named = (spec.get("schedulingGroup") or {}).get("podGroupName")
     return f"{where}/{named}" if named else ""
@@ -142,14 +166,19 @@ def _group(spec: Document, where: str) -> str:
 def _implied(workload: Document, present: int, used_names: set[str]) -> list[Pod]:
     """The missing replicas, with the lowest unused numbers."""
     name, shape = f"{namespace(workload)}/{workload['metadata']['name']}", template_shape(workload)
-    group = _group(workload["spec"]["template"]["spec"], namespace(workload))
+    template = workload["spec"]["template"]
+    group = _group(template["spec"], namespace(workload))
+    run_time = _run_time(
+        {"metadata": template.get("metadata") or {}, "spec": template["spec"]},
+        [workload] if workload["kind"] == "Job" else [],
+    )
     if workload["kind"] == "StatefulSet":  # its pods have fixed ordinals
         ordinals = (f"{name}-{index}" for index in range(_replicas(workload)))
         free = (one for one in ordinals if one not in used_names)
-        return [Pod(one, _own(workload, one, shape), group=group) for one in free]
+        return [Pod(one, _own(workload, one, shape), group=group, **run_time) for one in free]
     missing = max(0, _replicas(workload) - present)
     unused = (f"{name}-{index}" for index in count() if f"{name}-{index}" not in used_names)
-    return [Pod(one, shape, group=group) for one in islice(unused, missing)]
+    return [Pod(one, shape, group=group, **run_time) for one in islice(unused, missing)]
 
 
 def _own(workload: Document, pod: str, shape: Shape) -> Shape:

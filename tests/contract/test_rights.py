@@ -52,7 +52,8 @@ NOT_USED_IN_THIS_RUN = (
         ): "a launch failed, a node never came, or a claim expired",
     }
     | {
-        Right("scheduling.k8s.io", "podgroups", verb): "only if the API server serves PodGroups"
+        Right(group, resource, verb): "only if the API server serves this kind"
+        for group, resource in (("scheduling.k8s.io", "podgroups"), ("kueue.x-k8s.io", "workloads"))
         for verb in ("list", "watch")
     }
     | {

@@ -13,7 +13,7 @@ from holdfast.core.scheduling.solve import solve
 from holdfast.model import requirement, resources
 from holdfast.model.host_ports import HostPort
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.pods import PodTerm, TopologySpread, Volumes
+from holdfast.model.pods import PodTerm, RunTime, TopologySpread, Volumes
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import of
@@ -198,6 +198,7 @@ RESERVATION_STATES: list[tuple[ReasonCode, str, dict[str, Any]]] = [
     (ReasonCode.UNHEALTHY, "is assessing", {"state": State.PENDING, "state_name": "assessing"}),
     (ReasonCode.NOT_STARTED, "takes nodes from 1970-01-", {"start_s": NOW_S + 10**5}),
     (ReasonCode.DRAINING, "ends at ", {"end_s": NOW_S + 600, "drain_lead_s": 2400}),
+    (ReasonCode.ENDS_TOO_SOON, "ends too soon", {"end_s": NOW_S + 5000, "drain_lead_s": 2400}),
 ]
 
 
@@ -249,7 +250,9 @@ def satisfiable_case(drawn: Drawn) -> Case:
 def solve_request(case: Case, reservation_state: Reservation = SLOT) -> SolveRequest:
     of_pool = pool("default", case.types, *case.wanted, **case.of_pool)
     more = {"taken_s": NOW_S} | case.more
-    made = request([of_pool], pods(1, shape(**case.of_pod)), [reservation_state], **more)
+    (pod,) = pods(1, shape(**case.of_pod))
+    pending = (pod._replace(run_time=RunTime(3600)),)
+    made = request([of_pool], pending, [reservation_state], **more)
     return dataclasses.replace(made, explain_slots=True)
 
 

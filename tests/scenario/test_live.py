@@ -160,6 +160,33 @@ def test_gangs_are_in_the_file() -> None:
     app_environment.run(program, gangs=True)
 
 
+def test_run_times_of_jobs_are_in_the_file() -> None:
+    async def program(env: AppEnvironment) -> None:
+        now_s = env.clock.now_s()
+        slots = [
+            env.reserve(
+                "p5.48xlarge", 1, kind="capacity-block", start_s=now_s - 60, end_s=now_s + hours * 3600
+            )
+            for hours in (3, 30)
+        ]
+        await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+        await env.node_pool(requirements=[instance_types("p5.48xlarge"), capacity_types("reserved")])
+        for name, deadline_s in (("short", 3600), ("long", 36_000), ("longer", 360_000)):
+            container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "150"}}}
+            template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+            spec = {"parallelism": 1, "activeDeadlineSeconds": deadline_s, "template": template}
+            job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+            await env.create("/apis/batch/v1/namespaces/default/jobs", job)
+        for _ in range(10):
+            await check(env)
+            await env.sleep(2)
+        plan = await check(env)
+        assert [one["reasons"][0]["code"] for one in plan["unplaced"]] == ["EndsTooSoon"]
+        assert [env.in_reservation(one) for one in slots] == [1, 1]
+
+    app_environment.run(program)
+
+
 def test_pods_that_wait_for_nodeclaims_in_flight_are_not_planned_twice() -> None:
     async def program(env: AppEnvironment) -> None:
         await env.node_class()

@@ -24,6 +24,8 @@ from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.api.scheduling import PodGroup
+from holdfast.api.workloads import JobTimes
 from holdfast.app import live
 from holdfast.app.live import LiveCluster
 from holdfast.app.program import Adapters, App
@@ -104,7 +106,9 @@ class AppEnvironment(cluster_environment.Environment):
         server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups."""
         self.plans_take_s = plans_take_s
         self.seed = seed
-        self.settings = dataclasses.replace(settings, pod_groups=gangs)
+        self.settings = dataclasses.replace(
+            settings, optional_kinds=(JobTimes, *((PodGroup,) if gangs else ()))
+        )
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
         self.own_clock = VirtualClock(kube_servers.START - timedelta(seconds=behind_s))
         ahead = timedelta(seconds=ec2_ahead_s)
@@ -210,7 +214,7 @@ class AppEnvironment(cluster_environment.Environment):
 
     async def start(self) -> None:
         await kube_servers.install_crds(self.transport, self.clock)
-        if self.settings.pod_groups:
+        if PodGroup in self.settings.optional_kinds:
             await self.create(pod_groups.CRDS, pod_groups.DEFINITION)
         await self.cluster.start()
         self.app.start()

@@ -98,6 +98,19 @@ def test_every_listed_reservation_is_usable(broken: Document) -> None:
     assert rules(documents(**broken), both_listed) == {"slot-usable"}
 
 
+@pytest.mark.parametrize(
+    ("ends", "deadline_s"), [("2026-11-15T11:44:59Z", 3600), ("2026-11-15T11:45:00Z", 3601)]
+)
+def test_pod_is_in_no_block_that_is_drained_before_it_ends(ends: str, deadline_s: int) -> None:
+    def broken(ends: str, deadline_s: int) -> set[str]:
+        listed = [reservation(type="capacity-block", end=ends)]
+        member = pod("p", activeDeadlineSeconds=deadline_s)
+        return rules([catalog(reservations=listed), pool(), node_class(), member], plan(slot_claim("p")))
+
+    assert broken("2026-11-15T11:45:00Z", 3600) == set()  # it ends when the drain begins
+    assert broken(ends, deadline_s) == {"slot-lasting"}
+
+
 def test_listed_reservation_of_a_too_small_type_is_unusable() -> None:
     listed = [reservation(), reservation("cr-2", instanceType="large")]
     documents = [catalog(reservations=listed), pool(), node_class(), pod("p", cpu="3")]

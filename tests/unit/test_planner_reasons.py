@@ -519,6 +519,7 @@ def test_every_reason_code_is_tested_here_and_documented() -> None:
         ReasonCode.SHARED_NODE,
         ReasonCode.NOT_COMPARED,
         *GANG_CODES,  # test_planner_gangs.py shows them
+        ReasonCode.ENDS_TOO_SOON,  # test_planner_run_times.py
     }
     # No known plan has Packing, and only the controllers set NotBound.
     assert shown == set(ReasonCode) - {ReasonCode.PACKING, ReasonCode.NOT_BOUND}

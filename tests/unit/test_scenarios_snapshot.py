@@ -14,7 +14,7 @@ from holdfast.api import aws as aws_names
 from holdfast.api import documents
 from holdfast.api.findings import text_of
 from holdfast.api.scheduler_config import DefaultConstraint, PodTopologySpread, SchedulerConfig
-from holdfast.app import program, settings
+from holdfast.app import optional_kinds, program, settings
 from holdfast.app.settings import Settings
 from holdfast.cli import aws, live_options, snapshot, whole_files
 from holdfast.cli import scenarios as scenarios_command
@@ -297,7 +297,12 @@ def test_rights_in_the_docs_are_the_kinds_that_are_listed() -> None:
     spreads = SchedulerConfig(pod_topology_spread=PodTopologySpread(default_constraints=(constraint,)))
     listed = set()
     for ownership in (ALONE, BESIDE_KARPENTER):
-        one = Settings(cluster_name="c", scheduler=spreads, ownership=ownership, pod_groups=True)
+        one = Settings(
+            cluster_name="c",
+            scheduler=spreads,
+            ownership=ownership,
+            optional_kinds=optional_kinds.KINDS,
+        )
         for kind in program.watched_kinds(one):
             group = kind.api_version.rpartition("/")[0]
             listed.add((group, kind.plural))

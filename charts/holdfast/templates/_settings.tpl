@@ -35,6 +35,7 @@ reservedENIs: RESERVED_ENIS
 rollMixedPools: ROLL_MIXED_POOLS
 schedulerConfig: SCHEDULER_CONFIG
 serviceCIDR: SERVICE_CIDR
+startEstimate: START_ESTIMATE
 vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- end -}}
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.api import cluster, nodes, pods, scheduling, storage, workloads
+from holdfast.api import cluster, kueue, nodes, pods, scheduling, storage, workloads
 from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
@@ -28,6 +28,7 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     cluster.Eviction,
     cluster.PriorityClass,
     scheduling.PodGroup,
+    kueue.Workload,
     cluster.Namespace,
     cluster.Service,
     cluster.Lease,

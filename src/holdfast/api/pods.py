@@ -160,6 +160,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     restart_policy: str = "Always"
     termination_grace_period_seconds: int | None = None
     host_network: bool = False
+    active_deadline_seconds: int | None = None  # from its start
 
 
 class PodCondition(Wire, frozen=True, kw_only=True):

@@ -80,6 +80,13 @@ class Settings(Wire, frozen=True, kw_only=True):
     max_instance_types: Annotated[
         int | None, about("How many instance types one claim lists at most.", minimum=1, maximum=10000)
     ] = None
+    start_estimate: Annotated[
+        str | None,
+        about(
+            "How long until a pod that gets a new node runs, for pods with a known run time.",
+            pattern=patterns.DURATION,
+        ),
+    ] = None
     ledger_lag: Annotated[
         str | None,
         about("How long after a launch a count may not show it yet.", pattern=patterns.DURATION),

@@ -1,5 +1,6 @@
 """Workloads of apps/v1 and batch/v1, and v1 ReplicationController, with their pod templates and replica counts."""
 
+from datetime import datetime
 from typing import ClassVar
 
 from holdfast.api.meta import LabelSelector, Object, ObjectMeta, Wire
@@ -94,6 +95,7 @@ class StatefulSet(Object, frozen=True, kw_only=True):
 
 
 class JobSpec(Wire, frozen=True, kw_only=True):
+    active_deadline_seconds: int | None = None
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool = False
@@ -101,6 +103,7 @@ class JobSpec(Wire, frozen=True, kw_only=True):
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
+    start_time: datetime | None = None  # when the Job controller first saw it unsuspended
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -113,3 +116,22 @@ class Job(Object, frozen=True, kw_only=True):
 
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+class JobTimesSpec(Wire, frozen=True, kw_only=True):
+    active_deadline_seconds: int | None = None
+
+
+class JobTimesStatus(Wire, frozen=True, kw_only=True):
+    start_time: datetime | None = None
+
+
+class JobTimes(Object, frozen=True, kw_only=True):
+    """A Job as it is watched: how long it may run. Its template, the largest part, is left out."""
+
+    api_version: ClassVar[str] = "batch/v1"
+    kind: ClassVar[str] = "Job"
+    plural: ClassVar[str] = "jobs"
+
+    spec: JobTimesSpec = JobTimesSpec()
+    status: JobTimesStatus = JobTimesStatus()

@@ -16,7 +16,7 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.cluster import Service
-from holdfast.app import explaining, pod_groups, rights
+from holdfast.app import explaining, optional_kinds, rights
 from holdfast.app.karpenter import Detector
 from holdfast.app.program import Adapters, App
 from holdfast.app.settings import Program, Settings
@@ -156,7 +156,7 @@ async def completed(settings: Settings, kube: Client, connection: Connection, ve
         kubernetes_version=version,
         api_server_ca_bundle=identity.encoded(connection.server.ca_pem),
         dns_ip=settings.dns_ip or await _dns_ip(kube),
-        pod_groups=await pod_groups.may_be_read(kube),
+        optional_kinds=await optional_kinds.readable(kube),
     )
 
 
@@ -210,7 +210,7 @@ async def _run_until(
 ) -> None:
     app_task = asyncio.create_task(app.run())
     version_task = app.supervisor.start("version", lambda: _follow_version(app, kube, clock))
-    served = pod_groups.until_changed(kube, clock, were_read=app.settings.pod_groups)
+    served = optional_kinds.until_changed(kube, clock, read=app.settings.optional_kinds)
     others = [asyncio.create_task(stop.wait()), version_task, asyncio.create_task(served)]
     if karpenter is not None:
         others.append(asyncio.create_task(karpenter.run(app.caches)))

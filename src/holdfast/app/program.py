@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 from holdfast import errors, fence
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
-from holdfast.api.scheduling import PodGroup
 from holdfast.api.storage import VolumeAttachment
 from holdfast.app import declared_metrics
 from holdfast.app.settings import Settings
@@ -124,8 +123,13 @@ def watched_kinds(settings: Settings) -> tuple[type[Object], ...]:
     """The kinds whose objects the controllers read."""
     has_spreads = bool(settings.scheduler.pod_topology_spread.default_constraints)
     makers = watched_pod_context.MAKERS if has_spreads else ()
-    groups = (PodGroup,) if settings.pod_groups else ()
-    return (*cluster_state.KINDS, *makers, *groups, VolumeAttachment, settings.ownership.kind)
+    return (
+        *cluster_state.KINDS,
+        *makers,
+        *settings.optional_kinds,
+        VolumeAttachment,
+        settings.ownership.kind,
+    )
 
 
 class App:

@@ -4,12 +4,13 @@ Called by `doctor.cluster_reading`. `tests/contract/test_rights.py` compares the
 and those with the requests of a run, so no right is missing and none is too many.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
+from holdfast.app import optional_kinds
 from holdfast.runtime import lease
 
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -36,7 +37,6 @@ _SPREADS: Final = (  # only with a scheduler-config: the owners of pods, and wha
     ("", ("replicationcontrollers", "services"), _READ),
     ("apps", ("deployments", "replicasets", "statefulsets"), _READ),
 )
-_GANGS: Final = (("scheduling.k8s.io", ("podgroups",), _READ),)  # only if the API server serves them
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,13 +54,18 @@ def needed(
     lease_name: str = lease.NAME,
     node_class: type[Object] = EC2NodeClass,
     has_spreads: bool = True,
-    has_gangs: bool = True,
+    kinds: Collection[type[Object]] = optional_kinds.KINDS,
     reads_dns: bool = True,
 ) -> tuple[Right, ...]:
-    """The rights of a run with these settings. `lease_namespace` None: without leader election."""
-    optional = (*(_SPREADS if has_spreads else ()), *(_GANGS if has_gangs else ()))
+    """The rights of a run with these settings. `lease_namespace` None: without leader election. `kinds`: of the optional
+    ones, those that the API server serves."""
+    optional = (*(_SPREADS if has_spreads else ()), *map(_rule, kinds))
     found = _needed(lease_namespace, lease_name, optional, reads_dns=reads_dns)
     return tuple(sorted((*found, *_of_class(node_class))))
+
+
+def _rule(kind: type[Object]) -> Rule:
+    return kind.api_version.partition("/")[0], (kind.plural,), _READ
 
 
 def _of_class(kind: type[Object]) -> Iterator[Right]:

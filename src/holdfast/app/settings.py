@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from holdfast import errors
 from holdfast.api import scheduler_config
+from holdfast.api.meta import Object
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.cloud.aws.catalog.capacity import Settings as CapacitySettings
 from holdfast.cloud.aws.nodeclass import identity
@@ -75,7 +76,9 @@ class Settings:
     service_cidr: str | None = None
     dns_ip: str | None = None
     kubernetes_version: str = ""  # the minor version, such as 1.34
-    pod_groups: bool = False  # whether the API server serves PodGroups that this process may read
+    optional_kinds: tuple[
+        type[Object], ...
+    ] = ()  # those that the API server serves and this process may read
     isolated_vpc: bool = False
     interruption_queue: str = ""  # name; empty: no queue
     dry_runs: bool = True  # of EC2 calls, before an EC2NodeClass is Ready
@@ -287,6 +290,7 @@ TABLE: Final = (
     Setting("packing", "cost", "cost tries several packings and keeps the cheapest plan; karpenter is first fit alone.", _words(Packing)),
     Setting("packing-candidates", "16", "Number of alternative packings to try.", _number(0, _CANDIDATES_MAX)),
     Setting("gang-candidates", "16", "Number of sets of gangs to try if not all gangs fit.", _number(0, _CANDIDATES_MAX)),
+    Setting("start-estimate", "5m", "How long until a pod that gets a new node runs, for pods with a known run time.", _seconds),
     Setting("node-cost", "0.02", "USD per hour that a node costs in addition to its instance.", _price),
     Setting("burstable-cpu-percent", "100", "Part of a burstable type's vCPUs that pods can use.", _number(0, 100)),
     Setting("reserved-before-weight", "true", "Prefer a free reserved slot to a NodePool with more weight.", _flag),
@@ -406,6 +410,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
             gang_candidates=found["gang-candidates"],
+            start_estimate_s=found["start-estimate"],
             node_cost_nano=found["node-cost"],
             reserved_capacity=reserved,
             reserved_before_weight=found["reserved-before-weight"],

@@ -99,6 +99,12 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
     "--max-instance-types", type=click.IntRange(1, 10000), help="Most instance types in one NodeClaim."
 )
 @click.option(
+    "--start-estimate",
+    callback=_duration,
+    metavar="DURATION",
+    help="How long until a pod that gets a new node runs.",
+)
+@click.option(
     "--ledger-lag",
     callback=_duration,
     metavar="DURATION",

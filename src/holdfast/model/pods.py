@@ -78,6 +78,9 @@ class PodShape(NamedTuple):
     preferred_anti_affinity: tuple[PreferredPodTerm, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     volumes: Volumes = Volumes()
+    lasting: Requirements = (
+        NO_REQUIREMENTS  # excludes reservations that end before the pod; set by the planner
+    )
 
     @property
     def terms(self) -> "PodShape":
@@ -87,6 +90,13 @@ class PodShape(NamedTuple):
     def resized(self, requests: Resources) -> "PodShape":
         """The shape with other requests. It shares all else with this one, by identity."""
         return PodShape(self.namespace, requests, *self[2:])
+
+
+class RunTime(NamedTuple):
+    """How long a pod runs at most. At least one of the fields is set."""
+
+    lasts_s: int | None = None  # from its start
+    ends_s: int | None = None  # its end, whenever it starts
 
 
 class PodView(NamedTuple):
@@ -106,6 +116,7 @@ class PodView(NamedTuple):
         0  # pod-deletion-cost: the higher, the more it costs to evict the pod; may be negative
     )
     owner: str = ""  # the uid of the controller that recreates it; its own uid if there is none
+    run_time: RunTime | None = None  # None: not known
 
     @property
     def full_name(self) -> str:

@@ -42,6 +42,7 @@ class ReasonCode(enum.StrEnum):
     HELD = "Held"
     NOT_STARTED = "NotStarted"
     DRAINING = "Draining"
+    ENDS_TOO_SOON = "EndsTooSoon"
     UNHEALTHY = "Unhealthy"
     POOL_EXCLUDES_RESERVED = "PoolExcludesReserved"
     EXISTING_NODE = "ExistingNode"

@@ -68,6 +68,7 @@ def _settings(settings: Settings) -> Json:
         "preferencePolicy": settings.preference_policy.value,
         "minValuesPolicy": settings.min_values_policy.value,
         "maxInstanceTypes": settings.max_instance_types,
+        "startEstimate": f"{settings.start_estimate_s}s",
         "ledgerLag": f"{settings.ledger_lag_s}s",
     }
 

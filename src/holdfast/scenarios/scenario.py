@@ -17,6 +17,7 @@ from holdfast.api import cluster, storage
 from holdfast.api import scenario as wire
 from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.findings import Finding
+from holdfast.api.kueue import Workload
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -24,11 +25,12 @@ from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.scheduling import PodGroup
-from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model import prices
 from holdfast.model.offerings import InstanceType
+from holdfast.model.pods import RunTime
 from holdfast.scenarios import catalog, catalog_documents, checks, workloads
 from holdfast.scenarios.catalog import CatalogValues, CloudTerms, RegionTypes
 from holdfast.scenarios.checks import Objects, Wrong, full_name
@@ -38,12 +40,13 @@ from holdfast.state.conversion import (
     nodepools,
     pod_shapes,
     pod_states,
+    run_times,
     snapshot,
     times,
     volumes,
 )
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import PodContext
+from holdfast.state.conversion.pod_shapes import DEFAULT_NAMESPACE, PodContext
 from holdfast.state.conversion.pods import PodConverter
 
 
@@ -87,7 +90,7 @@ def overridden(plain: Settings, given: Mapping[str, Any]) -> Settings:
     for name, value in given.items():
         if value is None:
             continue
-        if name in ("reservation_wait", "ledger_lag"):
+        if name in ("reservation_wait", "start_estimate", "ledger_lag"):
             values[f"{name}_s"] = times.duration_s(value)
         elif name == "node_cost":
             values["node_cost_nano"] = prices.parse(value)
@@ -117,6 +120,7 @@ def build(
     pods, template_claims = _all_pods(reading)
     rules = LabelRules(terms.labels.well_known, terms.key_aliases)
     converter = PodConverter(rules, _pod_context(reading, template_claims, written.spec.scheduler_config))
+    converter.run_time_of = _RunTimes(reading).of
     wrong += checks.wrong_pods(reading, pods, converter)
     if wrong:
         return tuple(wrong)
@@ -171,6 +175,30 @@ def _named(pod: Pod, number: int) -> Pod:
     if pod.metadata.name:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.generate_name}{number}"))
+
+
+class _RunTimes:
+    """How long pods may run. Objects in files often have no uids, so Jobs are found by name."""
+
+    def __init__(self, reading: Objects) -> None:
+        self._jobs = {_name(job): job for job in reading.of(Job)}
+        self._workloads = {
+            (workload.metadata.namespace or DEFAULT_NAMESPACE, owner.name): workload
+            for workload in reading.of(Workload)
+            for owner in workload.metadata.owner_references
+            if owner.kind == Job.kind
+        }
+
+    def of(self, pod: Pod) -> RunTime | None:
+        for owner in pod.metadata.owner_references:
+            if owner.kind == Job.kind:
+                key = pod.metadata.namespace or DEFAULT_NAMESPACE, owner.name
+                return run_times.run_time(pod, self._jobs.get(key), self._workloads.get(key))
+        return run_times.run_time(pod)
+
+
+def _name(job: Job) -> tuple[str, str]:
+    return job.metadata.namespace or DEFAULT_NAMESPACE, job.metadata.name
 
 
 def _pod_context(

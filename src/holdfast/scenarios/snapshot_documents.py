@@ -14,6 +14,7 @@ import msgspec
 from holdfast import names
 from holdfast.api import conditions
 from holdfast.api.cluster import Namespace, PodDisruptionBudget, Service
+from holdfast.api.kueue import Workload
 from holdfast.api.meta import Object, ObjectMeta, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -22,18 +23,26 @@ from holdfast.api.pods import Pod
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.api.scheduling import PodGroup
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from holdfast.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from holdfast.api.workloads import (
+    DaemonSet,
+    Deployment,
+    JobTimes,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from holdfast.core.scheduling.input.request import Settings
 from holdfast.model import resources
+from holdfast.model.pods import RunTime
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.scenarios import catalog_writing
 from holdfast.scenarios.catalog import CloudTerms
-from holdfast.state.conversion import nodes, pod_states, times, volumes
+from holdfast.state.conversion import nodes, pod_states, run_times, times, volumes
 
 Json = dict[str, Any]
 
 ANNOTATIONS: Final[Mapping[type[Object], tuple[str, ...]]] = {  # those that plans use
-    Pod: (names.DO_NOT_DISRUPT, names.DISRUPTION_COST, names.POD_DELETION_COST),
+    Pod: (names.MAX_RUN_DURATION, names.DO_NOT_DISRUPT, names.DISRUPTION_COST, names.POD_DELETION_COST),
     Node: (names.DO_NOT_DISRUPT,),
     NodeClaim: (
         names.RESERVATION_ID,
@@ -102,6 +111,7 @@ class _Writer:
         if self._source.scheduler.pod_topology_spread.default_constraints:
             yield from self._makers()
         yield from map(_object, self._of(PodGroup))
+        yield from self._jobs()
         yield from map(_pod, self._pods)
 
     # --- Which objects ----------------------------------------------------------------------------------
@@ -211,6 +221,16 @@ class _Writer:
         for one in self._of(Service):
             yield _object(one) | {"spec": {"selector": one.spec.selector}}
 
+    def _jobs(self) -> Iterator[Json]:
+        """The Jobs of these pods that may run for some time only. Without parallelism: their pods are in the file."""
+        of_pods = {uid for pod in self._pods for uid in run_times.job_of(pod)}
+        workloads = {owner.uid: one for one in self._of(Workload) for owner in one.metadata.owner_references}
+        for job in self._of(JobTimes):
+            workload = workloads.get(job.metadata.uid)
+            lasts_s, ends_s = run_times.run_time(Pod(), job, workload) or RunTime()
+            if job.metadata.uid in of_pods and (lasts_s or ends_s):
+                yield _job(job, lasts_s)
+
 
 # --- Objects ----------------------------------------------------------------------------------------------
 
@@ -245,6 +265,14 @@ def _metadata(obj: Object) -> Json:
         owners = to_wire(obj)["metadata"].get("ownerReferences", ())
         written["ownerReferences"] = [_without(one, "blockOwnerDeletion") for one in owners]
     return written
+
+
+def _job(job: JobTimes, lasts_s: int | None) -> Json:
+    written, whole = _object(job), to_wire(job)
+    if lasts_s is not None:
+        written["metadata"]["labels"] = {run_times.KUEUE_MAXIMUM: str(lasts_s)}
+    spec = {"parallelism": 0, **whole.get("spec", {})}
+    return written | {"spec": spec, "status": whole.get("status", {})}
 
 
 def _pod(pod: Pod) -> Json:

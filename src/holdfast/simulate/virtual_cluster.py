@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from holdfast.api import crds
+from holdfast.api.workloads import JobTimes
 from holdfast.app import sandbox
 from holdfast.app.program import Adapters, App
 from holdfast.app.sandbox_program import SERVICE_CIDR
@@ -142,6 +143,7 @@ def _settings(setup: CloudSetup, planning: PlanSettings) -> Settings:
         service_cidr=SERVICE_CIDR,
         kubernetes_version=setup.kubernetes,
         interruption_queue=setup.cluster,
+        optional_kinds=(JobTimes,),
         planning=planning,
         strict=True,
     )

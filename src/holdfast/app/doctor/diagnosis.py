@@ -13,7 +13,7 @@ from holdfast import errors, names
 from holdfast.api.answers import Unreadable
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.nodepool import NodePool
-from holdfast.app import pod_groups, production, rights
+from holdfast.app import optional_kinds, production, rights
 from holdfast.app.doctor import cluster_checks, cluster_reading, schema_checks
 from holdfast.app.doctor.cluster_reading import ClusterReading
 from holdfast.app.program import cluster_identity
@@ -78,13 +78,14 @@ async def _read_cluster(
     transport = HttpTransport(connection)
     try:
         kube = Client(transport=transport, clock=clock, ids=RealIds(), settings=_CLIENT)
+        served = await value_or_error(optional_kinds.served(kube))
         wanted = rights.needed(
             lease_namespace=None if election is None else election.namespace or connection.namespace,
             lease_name="" if election is None else election.name,
             node_class=program.app.ownership.kind,
             has_spreads=bool(program.app.scheduler.pod_topology_spread.default_constraints),
             reads_dns=program.app.dns_ip is None,
-            has_gangs=await value_or_error(pod_groups.are_served(kube)) is True,
+            kinds=() if isinstance(served, errors.HoldfastError) else served,
         )
         found = await cluster_reading.read(
             kube,

@@ -4,6 +4,7 @@ A pod has a finalizer until it is counted, so that each pod is counted exactly o
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from holdfast.runtime.results import Key
@@ -36,13 +37,14 @@ class Jobs:
         mine = list(self._engine.pods_by_owner.get(owner.metadata.uid))
         tracked = [pod for pod in mine if TRACKED in pod.metadata.finalizers]
         owner, count = await self._count(owner, [pod for pod in tracked if pods.ended(pod)])
+        left_s = self._left_s(owner)
         running = [pod for pod in mine if pods.active(pod)]
         if owner.metadata.deletion_timestamp is None and not _is_over(owner):
             running = await self._proceed(owner, running, count)
-            await self._report(owner, running, count)
-        else:
-            for pod in running:
-                await self._engine.kube.delete(pod)
+            await self._report(owner, running, count, is_late=left_s is not None and left_s <= 0)
+            return left_s if left_s is not None and left_s > 0 else None
+        for pod in running:
+            await self._engine.kube.delete(pod)
         return None
 
     async def _count(self, owner: Job, ended: list[Pod]) -> tuple[Job, Count]:
@@ -96,7 +98,14 @@ class Jobs:
             running.append(await self._engine.kube.create(kinds.from_template(held, owner)))
         return running
 
-    async def _report(self, owner: Job, running: list[Pod], count: Count) -> None:
+    def _left_s(self, owner: Job) -> float | None:
+        """Until the deadline of the Job; None: it has none, or it has not started."""
+        start, deadline_s = owner.status.get("startTime"), owner.spec.get("activeDeadlineSeconds")
+        if start is None or deadline_s is None or _is_over(owner):
+            return None
+        return datetime.fromisoformat(start).timestamp() + float(deadline_s) - self._engine.clock.now_s()
+
+    async def _report(self, owner: Job, running: list[Pod], count: Count, *, is_late: bool) -> None:
         status: Json = {"active": len(running), "ready": sum(pods.ready(pod) for pod in running)}
         if "startTime" not in owner.status and not owner.spec.get("suspend"):
             status["startTime"] = self._engine.now()
@@ -104,6 +113,8 @@ class Jobs:
         enough = count.succeeded >= (1 if completions is None else completions)
         if count.failed > owner.spec.get("backoffLimit", 6):
             status["conditions"] = [self._condition("Failed", "BackoffLimitExceeded")]
+        elif is_late:
+            status["conditions"] = [self._condition("Failed", "DeadlineExceeded")]
         elif enough and not running:
             status["conditions"] = [self._condition("Complete", "CompletionsReached")]
             status["completionTime"] = self._engine.now()

@@ -41,6 +41,7 @@ from holdfast.state.cluster.watched_gangs import WatchedGangs
 from holdfast.state.cluster.watched_nodes import WatchedNodes
 from holdfast.state.cluster.watched_pod_context import WatchedPodContext
 from holdfast.state.cluster.watched_pods import WatchedPods
+from holdfast.state.cluster.watched_run_times import WatchedRunTimes
 from holdfast.state.conversion import claims, nodepools, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.nodes import NodeAndClaim
@@ -127,6 +128,7 @@ class ClusterState:
             caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
         self._gangs = WatchedGangs(caches)
+        self._run_times = WatchedRunTimes(caches, self._pods)
         self._nominated_pods = NominatedPods(self.nominations, clock=clock)
         self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)

@@ -19,9 +19,9 @@ from holdfast.ports import Clock
 from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, key_of
 from holdfast.runtime.results import Key
-from holdfast.state.conversion import daemonsets, pod_states, pods, volumes
+from holdfast.state.conversion import daemonsets, pod_states, volumes
 from holdfast.state.conversion.node_terms import LabelRules
-from holdfast.state.conversion.pod_shapes import PodContext
+from holdfast.state.conversion.pod_shapes import Converted, PodContext
 from holdfast.state.conversion.pods import PodConverter
 from holdfast.state.conversion.snapshot import Pods
 
@@ -57,7 +57,11 @@ class WatchedPods:
             again = self.converter.depending()
         else:
             again = [pod for claim in claims for pod in self._by_claim.get("/".join(claim))]
-        for pod in again:
+        self.convert_again(again)
+
+    def convert_again(self, pods: Iterable[Pod]) -> None:
+        """Converts these pods again, because an object that they depend on changed."""
+        for pod in pods:
             self.converter.discard(pod.metadata.uid)
             self._on_pod(None, pod)
 
@@ -154,13 +158,16 @@ class _RememberingConverter(PodConverter):
         known = self._views.get(pod.metadata.uid)
         if known is not None and known[0] is pod:
             return known[1], known[2]
-        converted = self.convert(pod)
-        view = pods.view(pod, converted.shape, now_s=now_s, uid=uid)
+        view, problems = super().view(pod, now_s=now_s, uid=uid)
         if not _is_passing(pod):
-            self._views[pod.metadata.uid] = (pod, view, converted.problems)
+            self._views[pod.metadata.uid] = (pod, view, problems)
+        return view, problems
+
+    def convert(self, pod: Pod) -> Converted:
+        converted = super().convert(pod)
         if not converted.self_contained:
             self._depending[pod.metadata.uid] = pod
-        return view, converted.problems
+        return converted
 
     def depending(self) -> list[Pod]:
         return list(self._depending.values())

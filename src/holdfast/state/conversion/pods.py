@@ -4,16 +4,17 @@ Equal shapes are one object, so that the planner can group pods by identity. The
 converter. A cached pod that depends on its context is converted again when the context changes.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from holdfast import errors
 from holdfast.api.pods import Pod
-from holdfast.model.pods import PodShape, PodView
+from holdfast.model.pods import PodShape, PodView, RunTime
 from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
-from holdfast.state.conversion import pod_shapes, pod_states, times
+from holdfast.state.conversion import pod_shapes, pod_states, run_times, times
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.pod_shapes import Converted, PodContext
 
@@ -27,6 +28,7 @@ class PodConverter:
     def __init__(
         self, rules: LabelRules, context: PodContext | None = None, *, remembered_max: int = REMEMBERED_MAX
     ) -> None:
+        self.run_time_of: Callable[[Pod], RunTime | None] = run_times.run_time
         self._rules = rules
         self._context = context or PodContext()
         self._remembered_max = remembered_max
@@ -55,7 +57,9 @@ class PodConverter:
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         """The pod, and why it is rejected if it is pending. `uid` replaces the pod's own uid."""
         converted = self.convert(pod)
-        return view(pod, converted.shape, now_s=now_s, uid=uid), converted.problems
+        found = view(pod, converted.shape, self.run_time_of(pod), now_s=now_s, uid=uid)
+        wrong = run_times.problem(pod)
+        return found, converted.problems if wrong is None else (*converted.problems, wrong)
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)
@@ -142,7 +146,7 @@ def _plain(shape: PodShape) -> Converted:
     return Converted(shape, (), True, False)
 
 
-def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
+def view(pod: Pod, shape: PodShape, run_time: RunTime | None = None, *, now_s: int, uid: str = "") -> PodView:
     """The view of a pod with this shape."""
     meta, owner_kind = pod.metadata, pod_states.owner(pod)
     return PodView(
@@ -160,6 +164,7 @@ def view(pod: Pod, shape: PodShape, *, now_s: int, uid: str = "") -> PodView:
         pod.spec.priority or 0,
         pod_states.deletion_cost(pod) if meta.annotations else 0,
         pod_states.maker(pod),
+        run_time,
     )
 
 

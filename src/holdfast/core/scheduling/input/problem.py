@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast import names
 from holdfast.core.reservations.ledger import Entry
-from holdfast.core.scheduling.input import axes, classes, daemons, displaced, offers
+from holdfast.core.scheduling.input import axes, classes, daemons, displaced, lasting, offers
 from holdfast.core.scheduling.input.axes import DomainAxis, ResourceAxis
 from holdfast.core.scheduling.input.classes import Ladder, PodClass, Rung
 from holdfast.core.scheduling.input.columns import CatalogCache, Columns
@@ -75,7 +75,7 @@ class Problem:
 def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogCache) -> Problem:
     snapshot, settings = request.snapshot, request.settings
     pools = tuple(sorted(snapshot.node_pools, key=_reverse_name, reverse=True))
-    to_place = displaced.to_place(snapshot)
+    to_place = lasting.with_lasting(displaced.to_place(snapshot), snapshot, settings.start_estimate_s)
     pods = classes.group(to_place)
     tolerate = any(t.effect is Effect.PREFER_NO_SCHEDULE for pool in pools for t in pool.taints)
     ladders, ladder_of = classes.ladders(pods, settings.preference_policy, tolerate_preferences=tolerate)
@@ -332,4 +332,6 @@ def pod_ops(rung: Rung, shape: PodShape) -> list[Op]:
             for topology in shape.volumes.alternatives
             if wanted.intersects(topology)
         ]
+    if shape.lasting:
+        sets = [one.union(shape.lasting) for one in sets if one.intersects(shape.lasting)]
     return [Op((one,), rung.tolerations, ports=shape.host_ports) for one in sets] or [Op((), ())]

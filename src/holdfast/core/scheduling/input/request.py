@@ -41,6 +41,7 @@ class Settings:
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
     node_cost_nano: int = 20_000_000  # what each node costs in addition to its instance
     max_instance_types: int = 600  # the most that one claim lists, cheapest first
+    start_estimate_s: int = 300  # until a pod that gets a new node runs
     ledger_lag_s: int = 120  # how long the cloud's count may take to include a launch
 
 

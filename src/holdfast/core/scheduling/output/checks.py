@@ -2,7 +2,7 @@
 
 Called by `reasons`, `suitability` and `waiting`: the first check that an offering fails names the constraint. All
 offerings of a NodePool are checked, available or not, since "does not fit" and "is not available" are different reasons.
-The order: NodePool, taints, requirements, volumes, size, host ports; then what depends on the plan (S-63, S-65).
+The order: NodePool, taints, requirements, volumes, size, host ports, run time; then what depends on the plan (S-63, S-65).
 """
 
 import enum
@@ -40,13 +40,14 @@ class Check(enum.IntEnum):
     RESOURCES = 7
     VOLUME_LIMITS = 8
     HOST_PORTS = 9
+    LASTS = 10  # reservations that end before the pod
     # of the plan
-    AVAILABLE = 10
-    LIMITS = 11
-    SLOTS = 12
-    MIN_VALUES = 13
-    TOPOLOGY = 14
-    PASSED = 15
+    AVAILABLE = 11
+    LIMITS = 12
+    SLOTS = 13
+    MIN_VALUES = 14
+    TOPOLOGY = 15
+    PASSED = 16
 
 
 Stage: TypeAlias = tuple[Check, Mask]
@@ -117,13 +118,14 @@ class Checks:
         key = p.ladder_of[c], pool, term
         if key not in self._stages:
             self._stages[key] = self._of_ladder(c, pool, term)
-        *first, ports = self._stages[key]
+        *first, ports, lasts = self._stages[key]
         yield from first
         request = self.request(c)
         sized = without_volumes(p, request)
         yield Check.RESOURCES, self._fits(found.rows, sized)
         yield Check.VOLUME_LIMITS, self._fits(found.rows, request)
         yield ports
+        yield lasts
 
     def _fits(self, rows: Rows, request: Ints) -> Mask:
         key = id(rows), request.tobytes()
@@ -169,7 +171,7 @@ class Checks:
         return [of_pool.union(one) for one in fitting if of_pool.compatible(one, self.problem.well_known)]
 
     def _of_ladder(self, c: int, pool: int, term: int) -> list[Stage]:
-        """The checks that do not depend on the size of the pod; host ports last."""
+        """The checks that do not depend on the size of the pod; host ports and run time last."""
         p, here, shape = self.problem, self.offers(pool), self.problem.classes[c].shape
         required, wanted = self.required(c, term), self.wanted(c, pool, term)
         topologies = self.volume_topologies(c, pool, term)
@@ -195,6 +197,7 @@ class Checks:
             (Check.OFFERING, offers.satisfying(rows, wanted)),
             (Check.VOLUME_ZONE, attachable),
             (Check.HOST_PORTS, here.without_ports(shape.host_ports)),
+            (Check.LASTS, offers.satisfying(rows, shape.lasting)),
         ]
 
     def reservations_for(self, c: int, pool: int) -> tuple[str, ...]:

@@ -158,6 +158,8 @@ class PlanExplainer:
     def _of_pool(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
         if failed.check is Check.AVAILABLE:
             yield from self._unavailable(c, pool, failed)
+        elif failed.check is Check.LASTS:
+            yield from self._too_soon(c, pool, failed)
         elif failed.check is Check.SLOTS:
             # The free slots are used by other pods of the plan. Which slots those are changes from plan to plan, so the
             # reason names every reservation that suits the pod, as it does while all of them are full.
@@ -226,6 +228,14 @@ class PlanExplainer:
         if several:
             return ReasonCode.TOPOLOGY, f"no node satisfies all of {' and '.join(dict.fromkeys(several))}"
         return ReasonCode.PACKING, "no constraint is in the way, and the packing left the pod out"
+
+    def _too_soon(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
+        """The reservations that suit the pod, all of which end before it."""
+        checks, here = self.checks, self.checks.offers(pool)
+        slots = np.unique(here.reservation[failed.remaining & here.reserved]).tolist()
+        ids = sorted(checks.reservation_ids[i] for i in slots)
+        found = [(id_, *reservation_reasons.ends_too_soon(checks.problem, id_, c)) for id_ in ids]
+        yield from reservation_reasons.group_by_cause(checks.problem, found)
 
     def _unavailable(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
         """Why nothing that fits the pod can be launched: every reservation, and the other capacity types."""

@@ -42,6 +42,7 @@ _TEXTS: Final[Mapping[ReasonCode, str]] = {
     ReasonCode.HELD: "A slot of {} that becomes free.",
     ReasonCode.NOT_STARTED: "The start of {}.",
     ReasonCode.DRAINING: "A reservation that does not end soon.",
+    ReasonCode.ENDS_TOO_SOON: "A later end of {}, or a shorter run time of the pod.",
     ReasonCode.UNHEALTHY: "{} in state active that accepts launches.",
     ReasonCode.POOL_EXCLUDES_RESERVED: "A NodePool whose requirements allow {}.",
     ReasonCode.EXISTING_NODE: "Nothing has to change: the node exists already.",

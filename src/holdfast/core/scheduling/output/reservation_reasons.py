@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.core.reservations.ledger import Entry
+from holdfast.core.scheduling.input import lasting
 from holdfast.core.scheduling.input.problem import Problem
 from holdfast.model import reservations, wording
 from holdfast.model.reasons import BLOCK, RESERVATION, Reason, ReasonCode
@@ -37,6 +38,15 @@ def why_no_slot(p: Problem, id_: str, *, healthy: bool, used: int) -> CodeAndTex
     if not healthy:
         return ReasonCode.UNHEALTHY, "takes no launches at the moment, and is tried again later"
     return None if entry.free > used else _full_or_held(entry, used)
+
+
+def ends_too_soon(p: Problem, id_: str, c: int) -> CodeAndText:
+    """Why a reservation does not last for the pods of a class. A drain that has begun is the plainer reason."""
+    closed = _closed(p.ledger[id_], p.snapshot.taken_s)
+    if closed is not None and closed[0] is ReasonCode.DRAINING:
+        return closed
+    reservation, pods = p.ledger[id_].reservation, p.classes[c].pods
+    return ReasonCode.ENDS_TOO_SOON, lasting.why(reservation, pods, p.snapshot.taken_s)
 
 
 def _closed(entry: Entry, now_s: int) -> CodeAndText | None:

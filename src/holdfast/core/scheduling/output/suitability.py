@@ -186,6 +186,8 @@ class _NotInSlot:
                 answer = largest[self._lacking(c, one)]
             elif one.check is Check.AVAILABLE:
                 answer = self._passed(c, id_, one, node)
+            elif one.check is Check.LASTS:
+                answer = reservation_reasons.ends_too_soon(self._checks.problem, id_, c)
             else:
                 # Offerings of one pool that fail the same check differ in their own labels at most.
                 key = one.pool, one.check, one.term, self._wrong_key(c, one)

@@ -1,4 +1,4 @@
-"""Whether PodGroups are read: it depends on the API server and on the rights of the process."""
+"""Which optional kinds are read: it depends on the API server and on the rights of the process."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import cluster_environment
 import pod_groups
 from cluster_environment import Environment
 from holdfast.api.scheduling import PodGroup
-from holdfast.app import pod_groups as reading
-from holdfast.app import program
+from holdfast.api.workloads import JobTimes
+from holdfast.app import optional_kinds, program
 from holdfast.app.settings import Settings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.sim.ids import SeededIds
@@ -39,10 +39,10 @@ class WithoutRights:
 
 def test_podgroups_are_read_if_the_api_server_serves_them() -> None:
     async def steps(env: Environment) -> None:
-        assert not await reading.may_be_read(env.kube)
+        assert await optional_kinds.readable(env.kube) == (JobTimes,)
         await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
         await env.sleep(1)
-        assert await reading.may_be_read(env.kube)
+        assert await optional_kinds.readable(env.kube) == (PodGroup, JobTimes)
 
     cluster_environment.run(steps)
 
@@ -57,14 +57,14 @@ def test_podgroups_are_not_read_without_the_right_to_list_them() -> None:
             ids=SeededIds("client"),
             settings=ClientSettings(),
         )
-        assert not await reading.may_be_read(kube)
+        assert await optional_kinds.readable(kube) == (JobTimes,)
 
     cluster_environment.run(steps)
 
 
 def test_the_process_ends_some_minutes_after_the_api_server_begins_to_serve_podgroups() -> None:
     async def steps(env: Environment) -> None:
-        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=False))
+        changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=()))
         await env.sleep(200)
         await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
         await env.sleep(500)
@@ -78,7 +78,7 @@ def test_the_process_ends_some_minutes_after_the_api_server_begins_to_serve_podg
 
 def test_the_process_does_not_end_while_the_answers_of_the_api_servers_differ() -> None:
     async def steps(env: Environment) -> None:
-        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=False))
+        changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=()))
         await env.sleep(100)
         for _ in range(5):  # API servers of an upgrade answer in turn
             await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
@@ -95,7 +95,7 @@ def test_the_process_ends_when_podgroups_that_it_reads_are_not_served_any_more()
     async def steps(env: Environment) -> None:
         await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
         await env.sleep(1)
-        changed = asyncio.create_task(reading.until_changed(env.kube, env.clock, were_read=True))
+        changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=(PodGroup,)))
         await env.sleep(200)
         assert not changed.done()
         await _remove(env)
@@ -109,7 +109,7 @@ def test_the_process_ends_when_podgroups_that_it_reads_are_not_served_any_more()
 def test_podgroups_are_watched_only_if_they_are_read() -> None:
     plain = Settings(cluster_name="demo")
     assert PodGroup not in program.watched_kinds(plain)
-    assert PodGroup in program.watched_kinds(Settings(cluster_name="demo", pod_groups=True))
+    assert PodGroup in program.watched_kinds(Settings(cluster_name="demo", optional_kinds=(PodGroup,)))
 
 
 async def _remove(env: Environment) -> None:
