@@ -76,6 +76,7 @@ PREFERRED_ZONE: Final = (
     "holdfast.dev/preferred-zone"  # of a NodeClaim: the zone to launch in among zones of equal cost
 )
 GANG: Final = "holdfast.dev/gang"  # a label of pods, in snapshots only: the gang that they are in
+BOOKING_TAINT: Final = "holdfast.dev/booking"  # of NodePools whose nodes only pods of a booking use
 MAX_RUN_DURATION: Final = "holdfast.dev/max-run-duration"  # of a pod: how long it runs at most
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"

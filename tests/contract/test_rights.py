@@ -53,8 +53,14 @@ NOT_USED_IN_THIS_RUN = (
     }
     | {
         Right(group, resource, verb): "only if the API server serves this kind"
-        for group, resource in (("scheduling.k8s.io", "podgroups"), ("kueue.x-k8s.io", "workloads"))
-        for verb in ("list", "watch")
+        for group, resource, verbs in (
+            ("scheduling.k8s.io", "podgroups", ("list", "watch")),
+            ("kueue.x-k8s.io", "workloads", ("list", "watch")),
+            ("autoscaling.x-k8s.io", "provisioningrequests", ("get", "list", "watch")),
+            ("autoscaling.x-k8s.io", "provisioningrequests/status", ("patch",)),
+            ("", "podtemplates", ("list", "watch")),
+        )
+        for verb in verbs
     }
     | {
         Right(group, resource, verb): "only with a scheduler-config: who made a pod, and what selects it"

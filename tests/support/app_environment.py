@@ -17,6 +17,7 @@ import builders
 import cluster_environment
 import kube_servers
 import pod_groups
+import provisioning_requests
 from api_lines import Line
 from crashing import CrashingTransport
 from holdfast import errors
@@ -24,6 +25,7 @@ from holdfast.api.cluster import Event
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
 from holdfast.api.scheduling import PodGroup
 from holdfast.api.workloads import JobTimes
 from holdfast.app import live
@@ -100,14 +102,21 @@ class AppEnvironment(cluster_environment.Environment):
         ec2_ahead_s: int = 0,
         plans_take_s: float = 0,
         gangs: bool = False,
+        requests: bool = False,
     ) -> None:
         """`beside`: an environment with which this one shares the AWS account. `behind_s`: how far the controller's clock
         is behind the clocks of the API server and AWS. `ec2_ahead_s`: how far the clock of AWS is ahead of the API
-        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups."""
+        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups. `requests`: it serves
+        ProvisioningRequests."""
         self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = dataclasses.replace(
-            settings, optional_kinds=(JobTimes, *((PodGroup,) if gangs else ()))
+            settings,
+            optional_kinds=(
+                JobTimes,
+                *((PodGroup,) if gangs else ()),
+                *((ProvisioningRequest, PodTemplate) if requests else ()),
+            ),
         )
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
         self.own_clock = VirtualClock(kube_servers.START - timedelta(seconds=behind_s))
@@ -216,6 +225,8 @@ class AppEnvironment(cluster_environment.Environment):
         await kube_servers.install_crds(self.transport, self.clock)
         if PodGroup in self.settings.optional_kinds:
             await self.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        if ProvisioningRequest in self.settings.optional_kinds:
+            await self.create(provisioning_requests.CRDS, provisioning_requests.DEFINITION)
         await self.cluster.start()
         self.app.start()
 

@@ -28,6 +28,7 @@ offeringMetrics: OFFERING_METRICS
 packing: PACKING
 packingCandidates: PACKING_CANDIDATES
 preferencePolicy: PREFERENCE_POLICY
+provisioningRequests: PROVISIONING_REQUESTS
 releaseSlots: RELEASE_SLOTS
 reservationWait: RESERVATION_WAIT
 reservedBeforeWeight: RESERVED_BEFORE_WEIGHT

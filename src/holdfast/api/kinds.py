@@ -9,6 +9,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass, HoldfastNodeClass
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
+from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
 from holdfast.api.scenario import Catalog
 from holdfast.api.simulation import Simulation
 from holdfast.api.world import World
@@ -29,6 +30,8 @@ BUILT_IN: Final[tuple[type[Object], ...]] = (
     cluster.PriorityClass,
     scheduling.PodGroup,
     kueue.Workload,
+    PodTemplate,
+    ProvisioningRequest,
     cluster.Namespace,
     cluster.Service,
     cluster.Lease,

@@ -1,4 +1,4 @@
-"""Workload of Kueue, with the field that tells how long its pods may run."""
+"""Workload of Kueue, with the fields that tell how long its pods may run and which workload is first."""
 
 from typing import ClassVar
 
@@ -7,6 +7,7 @@ from holdfast.api.meta import Object, Wire
 
 class WorkloadSpec(Wire, frozen=True, kw_only=True):
     maximum_execution_time_seconds: int | None = None
+    priority: int | None = None
 
 
 class Workload(Object, frozen=True, kw_only=True):

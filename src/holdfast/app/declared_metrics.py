@@ -14,7 +14,7 @@ from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import reboot, registration
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodepool import counter
-from holdfast.controllers.provisioning import provisioner
+from holdfast.controllers.provisioning import provisioner, requests
 from holdfast.runtime.metrics import Metric
 
 BUILD: Final = "karpenter_build_info"
@@ -37,6 +37,7 @@ METRICS: Final = (
     Metric(CLOCK, "gauge", "Seconds a server's clock is ahead of this process's, as applied.", ("server",)),
     Metric(CLOCK_REPORTED, "gauge", "The same offset by the server's last response.", ("server",)),
     *provisioner.METRICS,
+    *requests.METRICS,
     *claim_end.METRICS,
     *claim_writing.METRICS,
     *instance_status.METRICS,

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from holdfast import errors, fence
 from holdfast.api.meta import Object
 from holdfast.api.nodes import Node
+from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.api.storage import VolumeAttachment
 from holdfast.app import declared_metrics
 from holdfast.app.settings import Settings
@@ -51,6 +52,7 @@ from holdfast.controllers.nodepool import counter
 from holdfast.controllers.nodepool import hash as nodepool_hash
 from holdfast.controllers.nodepool import status as nodepool_status
 from holdfast.controllers.provisioning.provisioner import Provisioner
+from holdfast.controllers.provisioning.requests import Requests
 from holdfast.controllers.provisioning.slots import Slots
 from holdfast.controllers.reservations.availability import Availability
 from holdfast.controllers.reservations.capacity_type import CapacityType
@@ -185,6 +187,7 @@ class App:
             key_aliases=aws_labels.KEY_ALIASES,
             ledger_lag_s=settings.planning.ledger_lag_s,
             spreads=settings.scheduler.pod_topology_spread.default_constraints,
+            provisioning_requests=settings.provisioning_requests,
         )
         unexpected = Unexpected(clock=clock, recorder=self.recorder)
         self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)
@@ -347,6 +350,7 @@ class App:
         reporting = base | {"clock": ports.clock, "recorder": ports.recorder}
         return [
             (planning, 1),
+            *self._requests(),
             (self._slots(), 1),
             (self._lifecycle(planning), _CLAIM_CONCURRENCY),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), ports=ports), 1),
@@ -366,6 +370,12 @@ class App:
             (ReservationExpiration(cluster_state=self.cluster_state, caches=caches, ports=ports), 1),
             *self._disruption(),
         ]
+
+    def _requests(self) -> list[tuple[WatchingReconciler, int]]:
+        if ProvisioningRequest not in self.settings.optional_kinds:
+            return []
+        requests = Requests(cluster_state=self.cluster_state, caches=self.caches, ports=self.ports)
+        return [(requests, 1)]
 
     def _slots(self) -> Slots:
         return Slots(

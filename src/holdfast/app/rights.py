@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.meta import Object
+from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
 from holdfast.app import optional_kinds
 from holdfast.runtime import lease
 
@@ -59,13 +60,18 @@ def needed(
 ) -> tuple[Right, ...]:
     """The rights of a run with these settings. `lease_namespace` None: without leader election. `kinds`: of the optional
     ones, those that the API server serves."""
-    optional = (*(_SPREADS if has_spreads else ()), *map(_rule, kinds))
+    optional = (*(_SPREADS if has_spreads else ()), *(rule for kind in kinds for rule in _rules(kind)))
     found = _needed(lease_namespace, lease_name, optional, reads_dns=reads_dns)
     return tuple(sorted((*found, *_of_class(node_class))))
 
 
-def _rule(kind: type[Object]) -> Rule:
-    return kind.api_version.partition("/")[0], (kind.plural,), _READ
+def _rules(kind: type[Object]) -> Iterator[Rule]:
+    group = kind.api_version.partition("/")[0]
+    yield group, (kind.plural,), _READ
+    if kind is ProvisioningRequest:
+        yield group, (kind.plural,), ("get",)
+        yield group, (f"{kind.plural}/status",), ("patch",)
+        yield "", (PodTemplate.plural,), _READ
 
 
 def _of_class(kind: type[Object]) -> Iterator[Right]:

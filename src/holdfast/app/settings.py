@@ -76,6 +76,7 @@ class Settings:
     service_cidr: str | None = None
     dns_ip: str | None = None
     kubernetes_version: str = ""  # the minor version, such as 1.34
+    provisioning_requests: bool = False  # also of Cluster Autoscaler's classes
     optional_kinds: tuple[
         type[Object], ...
     ] = ()  # those that the API server serves and this process may read
@@ -291,6 +292,7 @@ TABLE: Final = (
     Setting("packing-candidates", "16", "Number of alternative packings to try.", _number(0, _CANDIDATES_MAX)),
     Setting("gang-candidates", "16", "Number of sets of gangs to try if not all gangs fit.", _number(0, _CANDIDATES_MAX)),
     Setting("start-estimate", "5m", "How long until a pod that gets a new node runs, for pods with a known run time.", _seconds),
+    Setting("provisioning-requests", "false", "Also answer ProvisioningRequests of the classes of Cluster Autoscaler.", _flag),
     Setting("node-cost", "0.02", "USD per hour that a node costs in addition to its instance.", _price),
     Setting("burstable-cpu-percent", "100", "Part of a burstable type's vCPUs that pods can use.", _number(0, 100)),
     Setting("reserved-before-weight", "true", "Prefer a free reserved slot to a NodePool with more weight.", _flag),
@@ -405,6 +407,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
         isolated_vpc=found["isolated-vpc"],
         interruption_queue=found["interruption-queue"],
         dry_runs=not found["disable-dry-run"],
+        provisioning_requests=found["provisioning-requests"],
         batching=BatchSettings(found["batch-idle-duration"], found["batch-max-duration"]),
         planning=PlanSettings(
             packing=found["packing"],

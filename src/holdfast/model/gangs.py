@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 POD_GROUP: Final = "PodGroup"
+PROVISIONING_REQUEST: Final = "ProvisioningRequest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Gang:
     priority: int = 0
     since_s: int = 0
     together: str | None = None  # the node label of which all members need the same value
+    booked: bool = False  # its members keep their capacity until pods replace them
 
     @property
     def rank(self) -> tuple[int, int, str]:

@@ -17,10 +17,12 @@ from typing import Final
 import structlog
 
 from holdfast import errors, names
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
 from holdfast.controllers import claim_writing, recount
 from holdfast.controllers.provisioning.batch import Batch
 from holdfast.controllers.recount import Recount
@@ -30,6 +32,7 @@ from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output import admission, report, usable_types
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
+from holdfast.model import wording
 from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.ports import Ports
@@ -146,6 +149,10 @@ class Provisioner:
         self._pods.subscribe(self._on_pod)
         caches.of(Node).subscribe(self._on_node)
         caches.of(NodeClaim).subscribe(self._on_claim)
+        requests, templates = caches.find(ProvisioningRequest), caches.find(PodTemplate)
+        if requests is not None and templates is not None:
+            requests.subscribe(self._on_new)
+            templates.subscribe(self._on_new)
 
     # --- Triggers -------------------------------------------------------------------------------------
 
@@ -193,6 +200,11 @@ class Provisioner:
                 self._add(before.metadata.uid)
             else:
                 self.trigger()
+
+    def _on_new(self, before: Object | None, after: Object | None) -> None:
+        """A ProvisioningRequest, or a template of one."""
+        if before is None and after is not None:
+            self._add(after.metadata.uid)
 
     def _add(self, element: str) -> None:
         self._batch.add(element, self._clock.monotonic_s())
@@ -290,8 +302,10 @@ class Provisioner:
         """Whether a pod of a planned claim still needs a node. During the plan, kube-scheduler may have bound its pods
         to capacity that became free. A pod of a draining node is bound anyway, and needs another node."""
         found = {pod.metadata.uid: pod for pod in self._pods_by_uid(claim.pods)}
+        virtual = self._cluster_state.requests.uids
         needed = any(
-            uid in found and not (uid in pending and found[uid].spec.node_name) for uid in claim.pods
+            uid in virtual or (uid in found and not (uid in pending and found[uid].spec.node_name))
+            for uid in claim.pods
         )
         if not needed:
             why = "its pods were bound to other nodes or deleted while the plan was made"
@@ -323,7 +337,8 @@ class Provisioner:
             return claims
         uids = [pod for claim in plan.claims for pod in claim.pods]
         uids += [pod for placed in plan.placed for pod in placed.pods]
-        present = frozenset(pod.metadata.uid for pod in self._pods_by_uid(uids))
+        virtual = self._cluster_state.requests.uids
+        present = virtual.union(pod.metadata.uid for pod in self._pods_by_uid(uids))
         whole = gangs.whole_claims(result.snapshot, plan, claims, present)
         for claim in claims:
             if claim not in whole:
@@ -370,8 +385,10 @@ class Provisioner:
 
     async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
         """The created NodeClaim; None: it could not be created, or the answer was lost."""
+        requests = self._cluster_state.requests.names_of(planned.pods)
+        cause = f"{wording.listed(requests)} had no capacity." if requests else _CAUSE
         explanation = claim_explanations.annotation(
-            planned, self._pods_by_uid(planned.pods), cause=_CAUSE, now_s=self._clock.now_s()
+            planned, self._pods_by_uid(planned.pods), cause=cause, now_s=self._clock.now_s()
         )
         for _ in range(_NAMES_TRIED):
             name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"

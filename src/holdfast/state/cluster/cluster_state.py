@@ -41,11 +41,12 @@ from holdfast.state.cluster.watched_gangs import WatchedGangs
 from holdfast.state.cluster.watched_nodes import WatchedNodes
 from holdfast.state.cluster.watched_pod_context import WatchedPodContext
 from holdfast.state.cluster.watched_pods import WatchedPods
+from holdfast.state.cluster.watched_requests import WatchedRequests
 from holdfast.state.cluster.watched_run_times import WatchedRunTimes
 from holdfast.state.conversion import claims, nodepools, snapshot
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.nodes import NodeAndClaim
-from holdfast.state.conversion.snapshot import Cluster, Supply
+from holdfast.state.conversion.snapshot import Cluster, Pods, Supply
 
 K = TypeVar("K", bound=Object)
 
@@ -107,9 +108,10 @@ class ClusterState:
         key_aliases: Mapping[str, str],
         ledger_lag_s: int,
         spreads: Sequence[DefaultConstraint] = (),
+        provisioning_requests: bool = False,
     ) -> None:
         """`spreads`: kube-scheduler's default constraints for pods without their own. With these, the caches must have
-        the kinds `watched_pod_context.MAKERS`."""
+        the kinds `watched_pod_context.MAKERS`. `provisioning_requests`: also those of Cluster Autoscaler's classes."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -129,6 +131,9 @@ class ClusterState:
         )
         self._gangs = WatchedGangs(caches)
         self._run_times = WatchedRunTimes(caches, self._pods)
+        self.requests = WatchedRequests(
+            caches, self._pods.converter, self.nominations, with_standard_classes=provisioning_requests
+        )
         self._nominated_pods = NominatedPods(self.nominations, clock=clock)
         self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
         self._moving = caches.of(NodeClaim).index(_is_moving)
@@ -152,8 +157,8 @@ class ClusterState:
         await self._pods.convert_new()
         await self._nodes.see_changed()
         await self._claims.see_changed()
-        pending = self._pods.sorted_out().pending
-        await self._nominated_pods.refresh(self._nodes.all().nodes, pending, self._gangs.all())
+        waiting = self._waiting()
+        await self._nominated_pods.refresh(self._nodes.all().nodes, waiting.pending, waiting.gangs)
         return self._build(counted, instances)
 
     def node_objects(self) -> Mapping[str, NodeAndClaim]:
@@ -287,13 +292,19 @@ class ClusterState:
             cluster,
             supply,
             self._pods.converter,
-            dataclasses.replace(self._pods.sorted_out(), gangs=self._gangs.all()),
+            self._waiting(),
             self._nodes.all(),
             self._claims.all(),
             now_s=self._clock.now_s(),
         )
         nominated = held_capacity.tainted(self._nominated_pods.applied(built.snapshot))
         return SnapshotResult(gang_topology.tied(nominated), built.rejected, tuple(self._supplied.unserved))
+
+    def _waiting(self) -> Pods:
+        """The pods without a node, virtual ones included, with their gangs."""
+        gangs = self._gangs.all()
+        pods = self._pods.sorted_out()
+        return self.requests.with_virtual(dataclasses.replace(pods, gangs=gangs) if gangs else pods)
 
     async def _supply(self, counts: ReservationCounts) -> _Supplied:
         """Reserved offerings and the ledger of a snapshot come from the same counts. With counts of two readings a plan

@@ -93,11 +93,11 @@ class NominatedPods:
     def _waiting_members(
         self, gangs: tuple[Gang, ...], is_starting: Callable[[str], bool | None]
     ) -> frozenset[str]:
-        """The nominated members of gangs of which a node is not ready yet."""
+        """The nominated members of gangs of which a node is not ready yet, and of booked gangs."""
         found: set[str] = set()
         for gang in gangs:
             targets = {pod: target for pod in gang.unbound if (target := self._nominations.target_of(pod))}
-            if any(is_starting(target) for target in targets.values()):
+            if gang.booked or any(is_starting(target) for target in targets.values()):
                 found |= targets.keys()
         return frozenset(found)
 

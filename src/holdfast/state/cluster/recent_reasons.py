@@ -4,7 +4,7 @@ The provisioner and disruption replace them with each decision; `app.explanation
 stored: after a restart the first plan replaces them, and events have the texts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,6 +36,11 @@ class RecentReasons:
     plan: PlanReasons | None = None  # None: no plan was made yet
     disruption: DisruptionReasons | None = None
     unserved: Mapping[str, str] = field(default_factory=dict)  # by NodePool: why no plan uses it
+    _on_plan: list[Callable[[], None]] = field(default_factory=list)
+
+    def subscribe(self, on_plan: Callable[[], None]) -> None:
+        """Calls `on_plan` after each plan from now on."""
+        self._on_plan.append(on_plan)
 
     def planned(
         self,
@@ -50,6 +55,8 @@ class RecentReasons:
             at_s, unplaced, claims, plan.price_nano_usd_per_hour, plan.baseline_nano_usd_per_hour
         )
         self.unserved = dict(unserved)
+        for on_plan in self._on_plan:
+            on_plan()
 
     def decided(self, decision: Decision, at_s: int) -> None:
         command = decision.command

@@ -54,6 +54,10 @@ class PodConverter:
             self._known.pop(key, None)
         self._dependent.clear()
 
+    @property
+    def context(self) -> PodContext:
+        return self._context
+
     def view(self, pod: Pod, *, now_s: int, uid: str = "") -> tuple[PodView, tuple[Reason, ...]]:
         """The pod, and why it is rejected if it is pending. `uid` replaces the pod's own uid."""
         converted = self.convert(pod)

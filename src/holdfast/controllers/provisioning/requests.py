@@ -1,0 +1,191 @@
+"""provisioning.requests: answers ProvisioningRequests.
+
+The provisioner plans the virtual pods of requests with all other pods. This controller only writes what became of them:
+it has one key, takes a snapshot, and patches the status of each request whose answer changed. It runs when a request, a
+node or a pod of a request changes, after each plan, and when a time of a request is over.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from holdfast import errors, names
+from holdfast.api import conditions
+from holdfast.api.conditions import FALSE, TRUE
+from holdfast.api.nodes import Node
+from holdfast.api.pods import Pod
+from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
+from holdfast.controllers import status_patch
+from holdfast.core import provisioning_answers
+from holdfast.core.provisioning_answers import (
+    ACCEPTED,
+    BOOKING_EXPIRED,
+    FAILED,
+    PROVISIONED,
+    Condition,
+    RequestState,
+)
+from holdfast.model.reasons import Reason
+from holdfast.model.snapshot import NodeView
+from holdfast.ports import Ports
+from holdfast.runtime.cache import Caches
+from holdfast.runtime.controller import Controller
+from holdfast.runtime.metrics import Metric
+from holdfast.runtime.results import Done, Key, RequeueAfter
+from holdfast.state.cluster.cluster_state import ClusterState
+from holdfast.state.cluster.watched_requests import LiveRequest
+from holdfast.state.conversion import provisioning_requests, times
+
+KEY: Final[Key] = ("", "provisioning-requests")
+REQUESTS: Final = "holdfast_provisioning_requests_count"
+WAIT_SECONDS: Final = "holdfast_provisioning_request_wait_seconds"
+ENDED: Final = "holdfast_provisioning_requests_ended_total"
+METRICS: Final = (
+    Metric(REQUESTS, "gauge", "ProvisioningRequests that wait for capacity or book it.", ("state",)),
+    Metric(WAIT_SECONDS, "histogram", "From the creation of a ProvisioningRequest to Provisioned."),
+    Metric(ENDED, "counter", "ProvisioningRequests that failed or whose booking ended.", ("reason",)),
+)
+_AGAIN_S: Final = 10.0
+_WRITES_AT_ONCE: Final = 50
+
+
+class Requests:
+    name: Final = "provisioning.requests"
+
+    def __init__(self, *, cluster_state: ClusterState, caches: Caches, ports: Ports) -> None:
+        self._cluster_state = cluster_state
+        self._requests = caches.of(ProvisioningRequest)
+        self._templates = caches.of(PodTemplate)
+        self._nodes = caches.of(Node)
+        self._pods = caches.of(Pod)
+        self._kube = ports.kube
+        self._clock = ports.clock
+        self._recorder = ports.recorder
+        self._writes = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    def watch(self, controller: Controller) -> None:
+        def wake(_before: object, _after: object) -> None:
+            controller.add(KEY)
+
+        self._requests.subscribe(wake)
+        self._templates.subscribe(wake)
+        self._nodes.subscribe(self._if_live(wake))
+        self._pods.subscribe(_if_of_request(wake))
+        self._cluster_state.reasons.subscribe(lambda: wake(None, None))
+        controller.add(KEY)
+
+    async def reconcile(self, _key: Key) -> Done | RequeueAfter:
+        live = self._cluster_state.requests.live()
+        self._measure(live)
+        if not live:
+            return Done()
+        result = await self._cluster_state.snapshot()
+        nodes = {pod.uid: node for node in result.snapshot.nodes if not node.deleting for pod in node.pods}
+        now_s = self._clock.now_s()
+        states = {one.request.metadata.uid: self._state(one, nodes) for one in live}
+        done = await asyncio.gather(
+            *(self._write(one, states[one.request.metadata.uid], now_s) for one in live)
+        )
+        next_s = min(provisioning_answers.next_s(state) for state in states.values()) - now_s
+        text = f"answered {sum(done)} requests" if any(done) else ""
+        return RequeueAfter(max(1.0, min(_AGAIN_S, next_s)), f"{len(live)} requests wait or book", text)
+
+    def _if_live(self, wake: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        def changed(before: object, after: object) -> None:
+            if self._cluster_state.requests.live():
+                wake(before, after)
+
+        return changed
+
+    def _state(self, one: LiveRequest, nodes: Mapping[str, NodeView]) -> RequestState:
+        request, found = one.request, {pod.uid: nodes[pod.uid] for pod in one.left if pod.uid in nodes}
+        ready = {uid: node for uid, node in found.items() if node.initialized}
+        provisioned = conditions.find(request.status.conditions, PROVISIONED)
+        is_provisioned = provisioned is not None and provisioned.status == TRUE
+        return RequestState(
+            created_s=times.epoch_s_or_none(request.metadata.creation_timestamp) or 0,
+            accepted=conditions.holds(request.status.conditions, ACCEPTED),
+            pods=sum(pod_set.count for pod_set in request.spec.pod_sets),
+            bound=one.bound,
+            located={uid: node.name for uid, node in ready.items()},
+            starting=len(found) - len(ready),
+            provisioned_s=times.epoch_s(provisioned.last_transition_time)
+            if is_provisioned and provisioned
+            else None,
+            launches=provisioning_requests.launches(request),
+            retries=provisioning_requests.retries(request),
+            valid_for_s=provisioning_requests.valid_for_s(request),
+            missing=one.converted.missing,
+            problems=one.converted.problems,
+            reasons=self._reasons(one),
+            is_open=any(
+                all(taint.key != names.BOOKING_TAINT for taint in node.taints) for node in ready.values()
+            ),
+        )
+
+    def _reasons(self, one: LiveRequest) -> tuple[Reason, ...]:
+        """Why the last plan has no capacity for its pods."""
+        plan = self._cluster_state.reasons.plan
+        if plan is None:
+            return ()
+        return next((plan.unplaced[pod.uid].reasons for pod in one.left if pod.uid in plan.unplaced), ())
+
+    async def _write(self, one: LiveRequest, state: RequestState, now_s: int) -> bool:
+        request = one.request
+        found = conditions.edit(request, now_s=now_s)
+        decided = provisioning_answers.answer(state, now_s)
+        for condition in decided:
+            found.put(
+                condition.type, TRUE if condition.status else FALSE, condition.reason, condition.message
+            )
+        details = request.status.provisioning_class_details
+        if found.holds(PROVISIONED) and not found.holds(BOOKING_EXPIRED):
+            details = provisioning_requests.details(state.located)
+        changes = dict(found.changes)
+        if details != request.status.provisioning_class_details:
+            changes["provisioningClassDetails"] = (
+                dict.fromkeys(request.status.provisioning_class_details) | details
+            )
+        if not changes:
+            return False
+        try:
+            async with self._writes:
+                await status_patch.write(self._kube, request, changes)
+        except errors.NotFound:
+            return False
+        except errors.HoldfastError as error:
+            self._log.warning("request not answered", request=one.gang.name, error=str(error))
+            return False
+        for condition in decided:
+            if condition.status and not conditions.holds(request.status.conditions, condition.type):
+                self._report(request, condition, now_s)
+        return True
+
+    # --- Events and metrics ---------------------------------------------------------------------------
+
+    def _measure(self, live: tuple[LiveRequest, ...]) -> None:
+        booked = sum(one.gang.booked for one in live)
+        self._recorder.gauge(REQUESTS, {"state": "booked"}, booked)
+        self._recorder.gauge(REQUESTS, {"state": "waiting"}, len(live) - booked)
+
+    def _report(self, request: ProvisioningRequest, one: Condition, now_s: int) -> None:
+        """A condition that becomes True."""
+        if one.type == ACCEPTED:
+            return
+        self._recorder.event(request, one.reason, one.message, warning=one.type == FAILED)
+        if one.type == PROVISIONED:
+            created_s = times.epoch_s_or_none(request.metadata.creation_timestamp) or now_s
+            self._recorder.observe(WAIT_SECONDS, {}, now_s - created_s)
+        else:
+            self._recorder.count(ENDED, {"reason": one.reason})
+
+
+def _if_of_request(wake: Callable[[Any, Any], None]) -> Callable[[Pod | None, Pod | None], None]:
+    def changed(before: Pod | None, after: Pod | None) -> None:
+        if after is not None and provisioning_requests.consumed_by(after):
+            wake(before, after)
+
+    return changed
