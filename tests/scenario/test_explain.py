@@ -135,6 +135,7 @@ async def node_on_demand_in_another_zone_than_the_reservation(env: AppEnvironmen
     zone = {names.ZONE: f"{aws_environment.REGION}b"}
     await env.deploy("web", 1, nodeSelector=zone, **ONE_PER_NODE)
     await env.until_running(1)
+    await env.sleep(10)  # until the next disruption pass
     return await ask_node(env, "on-demand")
 
 
@@ -196,6 +197,7 @@ async def node_in_a_block_that_ends(env: AppEnvironment) -> Explanation:
     await env.node_pool(requirements=[capacity_types("reserved")])
     await env.deploy("train", 1, cpu="64")
     await env.until_running(1, "train")
+    await env.sleep(10)  # until the next disruption pass
     return await ask_node(env)
 
 

@@ -301,7 +301,7 @@ def test_rights_in_the_docs_are_the_kinds_that_are_listed() -> None:
             cluster_name="c",
             scheduler=spreads,
             ownership=ownership,
-            optional_kinds=optional_kinds.KINDS,
+            optional_kinds=(*optional_kinds.KINDS, *optional_kinds.WITH.values()),
         )
         for kind in program.watched_kinds(one):
             group = kind.api_version.rpartition("/")[0]
