@@ -29,25 +29,27 @@ class Peer(NamedTuple):
 
 
 KUBERNETES: Final = "k8s.io/kubernetes/cmd/"
-VERSION: Final = ("-ldflags=-X k8s.io/component-base/version.gitVersion=v1.36.3",)  # nodes report it
+# Nodes report it, and Kueue does not start with an API server whose version it cannot parse.
+_BASE: Final = "k8s.io/component-base/version"
+VERSION: Final = (f"-ldflags=-X {_BASE}.gitVersion=v1.36.3 -X {_BASE}.gitMajor=1 -X {_BASE}.gitMinor=36",)
 # The oldest Kubernetes that Holdfast supports (docs/support.md). Programs have it in their name in the cache.
 OLDEST: Final = "1.30"
 OLDEST_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-_BASE: Final = "k8s.io/component-base/version"
 OLDEST_VERSION: Final = (
     f"-ldflags=-X {_BASE}.gitVersion=v1.30.14 -X {_BASE}.gitMajor=1 -X {_BASE}.gitMinor=30",
 )
 OLDER: Final = ("-modfile=karpenter-1.14.mod", "-tags=karpenter_1_14")
 ALL: Final[Mapping[str, Peer]] = {
     "etcd": Peer("control-plane", "./etcd"),
-    "kube-apiserver": Peer("control-plane", KUBERNETES + "kube-apiserver"),
-    "kube-controller-manager": Peer("control-plane", KUBERNETES + "kube-controller-manager"),
-    "kube-scheduler": Peer("control-plane", KUBERNETES + "kube-scheduler"),
+    "kube-apiserver": Peer("control-plane", KUBERNETES + "kube-apiserver", VERSION),
+    "kube-controller-manager": Peer("control-plane", KUBERNETES + "kube-controller-manager", VERSION),
+    "kube-scheduler": Peer("control-plane", KUBERNETES + "kube-scheduler", VERSION),
     **{
         f"{name}-{OLDEST}": Peer("control-plane-oldest", KUBERNETES + name, OLDEST_VERSION, default=False)
         for name in OLDEST_PROGRAMS
     },
     "kubelet": Peer("kubelet", KUBERNETES + "kubelet", VERSION, default=False),
+    "kueue": Peer("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
     "kwok": Peer("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     "karpenter-aws": Peer("karpenter-aws", "github.com/aws/karpenter-provider-aws/cmd/controller"),
     "kubeconform": Peer("chart-tools", "github.com/yannh/kubeconform/cmd/kubeconform", default=False),
