@@ -77,6 +77,9 @@ PREFERRED_ZONE: Final = (
 )
 GANG: Final = "holdfast.dev/gang"  # a label of pods, in snapshots only: the gang that they are in
 BOOKING_TAINT: Final = "holdfast.dev/booking"  # of NodePools whose nodes only pods of a booking use
+GANG_LAUNCH: Final = (
+    "holdfast.dev/gang-launch"  # of a NodeClaim: the NodeClaims that are launched all or none, and how many
+)
 MAX_RUN_DURATION: Final = "holdfast.dev/max-run-duration"  # of a pod: how long it runs at most
 LAUNCH_TOKEN: Final = "holdfast.dev/launch-token"
 RESERVATION_WAIT: Final = "holdfast.dev/reservation-wait"
@@ -90,6 +93,7 @@ CONSOLIDATED: Final = "holdfast.dev/consolidated"  # of a NodePool: when consoli
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"  # NoSchedule
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"  # NoExecute
 REBOOTING_TAINT: Final = "karpenter.sh/rebooting"  # NoSchedule
+FORMING_TAINT: Final = "holdfast.dev/forming"  # NoSchedule, until all nodes of a gang are ready
 HELD_TAINT: Final = "holdfast.dev/held"  # only in snapshots: no Node has it
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"

@@ -1,5 +1,6 @@
 """The published IAM policy allows the calls of the EC2 provider, also for a NodeClaim without a NodePool."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -64,3 +65,19 @@ def test_a_launch_into_a_group_of_reservations_is_allowed(env: LaunchEnvironment
     node_class = env.resolve(env.node_class(capacityReservationSpec=target))
     assert env.one(node_class, types=("m5.large",)).reservation_id is None
     assert env.free(slots) == 0
+
+
+def test_launch_of_a_gang_into_a_capacity_block_is_allowed(env: LaunchEnvironment) -> None:
+    """RunInstances, without a fleet."""
+    more: dict[str, Any] = {
+        "kind": "capacity-block",
+        "criteria": "targeted",
+        "end_s": env.clock.now_s() + 86_400,
+    }
+    block = env.reserve("p5.48xlarge", total=2, tags={"team": "ml"}, **more)
+    node_class = env.selecting({"tags": {"team": "ml"}})
+    requests = env.requests(
+        node_class, capacity_type("reserved"), count=2, slot=block.id, types=("p5.48xlarge",)
+    )
+    found = env.launch([dataclasses.replace(one, gang="train") for one in requests])
+    assert [one.reservation_id for one in found if isinstance(one, Instance)] == [block.id] * 2, found

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.api.nodes import Node
-from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim import initialization
-from objects import NOW_S, node, nodeclaim
+from objects import node, nodeclaim
 
 STARTUP = {"key": "example.com/agent", "effect": "NoSchedule"}
 EPHEMERAL = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
@@ -16,7 +15,7 @@ CLAIM = nodeclaim(startupTaints=[STARTUP], resources={"requests": {"cpu": "1", "
 
 
 def reason(found: Node | None) -> str | None:
-    why = initialization.why_not(found, Draft(CLAIM, NOW_S))
+    why = initialization.why_not(found, CLAIM)
     return why[0] if why is not None else None
 
 

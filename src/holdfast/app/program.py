@@ -36,6 +36,7 @@ from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.class_versions import ClassVersions
+from holdfast.controllers.nodeclaim.gang_launches import Forming, GangLaunches
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -426,13 +427,16 @@ class App:
         nodes = caches.of(Node).index(indexes.by_provider_id)
         launching = LaunchBatcher(ports=ports, caches=caches)
         class_versions = ClassVersions()
-        return Lifecycle(
+        nominations = self.cluster_state.nominations
+        gangs = GangLaunches(nominations=nominations, caches=caches, launching=launching, ports=ports)
+        lifecycle = Lifecycle(
             cluster_state=self.cluster_state,
             caches=caches,
             ports=ports,
             sub_reconcilers=(
-                Launch(cluster_state=self.cluster_state, launching=launching, ports=ports),
+                Launch(cluster_state=self.cluster_state, launching=launching, gangs=gangs, ports=ports),
                 Registration(nodes=nodes, ports=ports),
+                Forming(launches=gangs, nodes=nodes, ports=ports),
                 Initialization(nodes=nodes, ports=ports),
                 Consistency(nodes=nodes, ports=ports),
                 Tagging(cluster_state=self.cluster_state, nodes=nodes, ports=ports),
@@ -450,6 +454,8 @@ class App:
             class_versions=class_versions,
             trigger=planning.trigger,
         )
+        gangs.watch(lifecycle.add)
+        return lifecycle
 
 
 def _may_write(election: Election | None) -> MayWrite:

@@ -11,7 +11,13 @@ from typing import Final
 
 from holdfast import names
 from holdfast.api.meta import ObjectMeta, OwnerReference
-from holdfast.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeSelectorRequirement, ResourceRequirements
+from holdfast.api.nodeclaim import (
+    NodeClaim,
+    NodeClaimSpec,
+    NodeSelectorRequirement,
+    ResourceRequirements,
+    Taint,
+)
 from holdfast.api.nodepool import NodePool
 from holdfast.api.pods import Pod
 from holdfast.core.disruption.commands import Replacement
@@ -21,8 +27,10 @@ from holdfast.model.requirements import Requirements
 from holdfast.ports import Recorder
 from holdfast.runtime.metrics import Metric
 from holdfast.state.conversion import nodepools, pod_states
+from holdfast.state.conversion.gang_launches import GangLaunch
 
 CREATED: Final = "karpenter_nodeclaims_created_total"
+_FORMING: Final = (Taint(key=names.FORMING_TAINT, effect="NoSchedule"),)
 METRICS: Final = (
     Metric(CREATED, "counter", "NodeClaims written.", ("reason", "nodepool", "min_values_relaxed")),
 )
@@ -34,7 +42,9 @@ def node_claim(
     name: str,
     well_known: AbstractSet[str],
     annotations: Mapping[str, str] = MappingProxyType({}),
+    gang: GangLaunch | None = None,
 ) -> NodeClaim:
+    """`gang`: the launch of all NodeClaims that are launched all or none with this one."""
     template = pool.spec.template
     hashes = {
         key: value
@@ -49,7 +59,11 @@ def node_claim(
             name=name,
             labels=nodepools.template_labels(pool)
             | label_rules.custom_labels(planned.requirements, well_known),
-            annotations=template.metadata.annotations | hashes | planned.annotations | dict(annotations),
+            annotations=template.metadata.annotations
+            | hashes
+            | planned.annotations
+            | (gang.annotations if gang is not None else {})
+            | dict(annotations),
             finalizers=(names.TERMINATION_FINALIZER,),
             owner_references=(
                 OwnerReference(
@@ -65,7 +79,7 @@ def node_claim(
             node_class_ref=template.spec.node_class_ref,
             requirements=tuple(_expressions(planned.requirements)),
             taints=template.spec.taints,
-            startup_taints=template.spec.startup_taints,
+            startup_taints=template.spec.startup_taints + (_FORMING if gang is not None else ()),
             resources=ResourceRequirements(requests=requests),
             termination_grace_period=template.spec.termination_grace_period,
             expire_after=template.spec.expire_after,

@@ -14,6 +14,7 @@ import structlog
 
 from holdfast import names
 from holdfast.api import claim_conditions, conditions
+from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
 from holdfast.controllers.claim_draft import Draft
 from holdfast.model import resources, taints
@@ -41,7 +42,7 @@ class Initialization:
         ):
             return None
         node = next(iter(self._nodes.get(draft.status.provider_id or "")), None)
-        missing = why_not(node, draft)
+        missing = why_not(node, draft.claim)
         if missing is not None:
             left_s = _LONG_S - draft.age_s(claim_conditions.REGISTERED)
             was_registered = conditions.holds(draft.claim.status.conditions, claim_conditions.REGISTERED)
@@ -56,13 +57,16 @@ class Initialization:
         return None
 
 
-def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
-    """Why a node is not initialized: a reason and a message; None: it is."""
+def why_not(node: Node | None, claim: NodeClaim, *, forming: bool = False) -> tuple[str, str] | None:
+    """Why a node is not initialized: a reason and a message; None: it is. `forming`: it may wait for other nodes of its
+    gang."""
     if node is None:
         return "NodeNotFound", "Node not registered with cluster"
     if not node_states.is_ready(node):
         return "NodeNotReady", "Node status is NotReady"
-    startup = {(t.key, t.effect) for t in draft.claim.spec.startup_taints}
+    startup = {
+        (t.key, t.effect) for t in claim.spec.startup_taints if not forming or t.key != names.FORMING_TAINT
+    }
     left = [t for t in node.spec.taints if (t.key, t.effect) in startup]
     if left:
         return "StartupTaintsExist", f'StartupTaint "{left[0].key}" still exists'
@@ -70,7 +74,7 @@ def why_not(node: Node | None, draft: Draft) -> tuple[str, str] | None:
     if passing:
         return "KnownEphemeralTaintsExist", f'KnownEphemeralTaint "{passing[0].key}" still exists'
     has = resources.parse_readable(node.status.allocatable)
-    for name, amount in claims.requests(draft.claim).amounts:
+    for name, amount in claims.requests(claim).amounts:
         if amount and not has[name]:
             return "ResourceNotRegistered", f'Resource "{name}" was requested but not registered'
     return None

@@ -2,23 +2,24 @@
 
 Runs while the claim is not Launched. A claim that holds a slot is launched into it. If the cloud reports that
 reservation as full, the claim takes a free slot of another reservation that it lists, and its annotation is changed
-before the launch (decision 13). If there is none, the claim is deleted and its pods are planned again. A claim that
+before the launch (decision 13). If there is none, the claim is deleted and its pods are planned again. NodeClaims of gangs
+are launched all or none (`gang_launches`). A claim that
 waits for an instance to terminate is not launched before the count shows the slot as free. If another instance took the
 slot, the claim keeps waiting, since the claim itself is the hold (decision 22).
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
 from holdfast import errors, names
 from holdfast.api import claim_conditions, conditions
-from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim import launched_claim
+from holdfast.controllers.nodeclaim.gang_launches import GangLaunches, RolledBack
 from holdfast.controllers.nodeclaim.launch_batch import LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
 from holdfast.core.disruption import waiting_replacements
@@ -31,7 +32,8 @@ from holdfast.ports import LaunchRequest, Ports
 from holdfast.runtime.backoff import Backoff
 from holdfast.runtime.results import RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import claims, nodes, reservation_condition, times
+from holdfast.state.conversion import claims, gang_launches, nodes, reservation_condition, times
+from holdfast.state.conversion.gang_launches import GangLaunch
 
 _MOVES_MAX: Final = 8  # to another reservation in one reconcile
 _BACKOFF: Final = Backoff(base_s=1, cap_s=60)
@@ -54,9 +56,12 @@ class _Failures:
 
 
 class Launch:
-    def __init__(self, *, cluster_state: ClusterState, launching: LaunchBatcher, ports: Ports) -> None:
+    def __init__(
+        self, *, cluster_state: ClusterState, launching: LaunchBatcher, gangs: GangLaunches, ports: Ports
+    ) -> None:
         self._cluster_state = cluster_state
         self._launching = launching
+        self._gangs = gangs
         self._cloud = ports.cloud
         self._kube = ports.kube
         self._clock = ports.clock
@@ -80,7 +85,18 @@ class Launch:
             return Delete("not_needed", "the pods that it was written for run on other nodes, or are deleted")
         if _waits(draft) and not await self._is_its_turn(draft):
             return _waiting(draft, "its slot is not free yet")
-        node_class = self._cluster_state.node_class(draft.claim.spec.node_class_ref)
+        request = await self._request(draft.claim)
+        if isinstance(request, Delete):
+            return request
+        if isinstance(request, errors.HoldfastError):
+            return self._answered(draft, (), _Failed(request))
+        gang = gang_launches.of(draft.claim)
+        outcome = await (self._launched(draft, request) if gang is None else self._with_gang(draft, gang))
+        return self._answered(draft, request.instance_types, outcome)
+
+    async def _request(self, claim: NodeClaim) -> LaunchRequest | Delete | errors.HoldfastError:
+        """Made before the batch: a claim that cannot be launched must not fail the others."""
+        node_class = self._cluster_state.node_class(claim.spec.node_class_ref)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return Delete("nodeclass_not_ready", "its node class is not there, or is being deleted")
         try:
@@ -88,18 +104,31 @@ class Launch:
         except (errors.NotReady, errors.InvalidInput) as error:
             return Delete("nodeclass_not_ready", str(error))
         try:
-            nodes.claim_taints(draft.claim)
-            types = self._suitable.types(draft.claim, known)
-        except errors.InvalidInput as error:  # checked before the batch: one claim must not fail the others
-            return self._answered(draft, (), _Failed(error))
-        return self._answered(draft, types, await self._launched(draft, node_class, types))
+            nodes.claim_taints(claim)
+            types = self._suitable.types(claim, known)
+        except errors.InvalidInput as error:
+            return error
+        return LaunchRequest(
+            claim, node_class, "", claims.held_reservation(claim.metadata.annotations), types
+        )
+
+    async def _with_gang(self, draft: Draft, gang: GangLaunch) -> Instance | _Failed | RequeueAfter | Delete:
+        outcome = await self._gangs.outcome(draft, gang, self._request)
+        match outcome:
+            case RolledBack(instance, why):
+                if instance is not None:
+                    draft.fill(provider_id=instance.provider_id)  # so that its termination is certain
+                return Delete("insufficient_capacity", why)
+            case errors.HoldfastError():
+                return _Failed(outcome)
+        return outcome
 
     async def _launched(
-        self, draft: Draft, node_class: Object, types: tuple[InstanceType, ...]
+        self, draft: Draft, request: LaunchRequest
     ) -> Instance | _Failed | RequeueAfter | Delete:
         for _ in range(_MOVES_MAX):
             reservation_id = claims.held_reservation(draft.annotations)
-            request = LaunchRequest(draft.claim, node_class, "", reservation_id, types)
+            request = replace(request, claim=draft.claim, reservation_id=reservation_id)
             claim, outcome = await self._launching.launch(request)
             draft.refresh(claim)
             match outcome:

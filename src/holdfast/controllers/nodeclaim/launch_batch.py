@@ -17,6 +17,9 @@ from holdfast.runtime.cache import Caches
 _GATHER_S: Final = 0.05
 _GATHER_TIMES: Final = 20
 _MOST: Final = 1000
+_REFUSED_MAX: Final = 1000
+UNKNOWN: Final = (errors.Unreachable, errors.Conflict, errors.NotReady)
+"""After these errors the call may have launched an instance, so the token is used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class LaunchBatcher:
         self._ids = ports.ids
         self._claims = caches.of(NodeClaim)
         self._waiting: list[_PendingLaunch] = []
+        self._refused: dict[str, None] = {}  # tokens of gangs with an answer, and without an instance
 
     async def launch(self, request: LaunchRequest) -> tuple[NodeClaim, Instance | Exception]:
         """Returns the claim with its token, and its instance or the error."""
@@ -41,6 +45,24 @@ class LaunchBatcher:
         if len(self._waiting) == 1:
             await self._gathered()
         return await pending.answer
+
+    async def launch_gang(self, requests: list[LaunchRequest], gang: str) -> list[Instance | Exception]:
+        """Launches all or none, by one call of the Cloud port; the outcomes in order. All NodeClaims get the same token, so
+        nothing is launched before all have it."""
+        known = (_claim(one).metadata.annotations.get(names.LAUNCH_TOKEN) for one in requests)
+        token = next((one for one in known if one and one not in self._refused), None) or self._ids.token()
+        stamped = await asyncio.gather(*(self._with_token(one, token) for one in requests))
+        ready = [replace(one, gang=gang) for one in stamped if isinstance(one, LaunchRequest)]
+        if len(ready) < len(requests):
+            failed = next(one for one in stamped if not isinstance(one, LaunchRequest))
+            return [errors.NotReady(f"NodeClaims of a gang could not be written: {failed}")] * len(requests)
+        outcomes = list(await self._cloud.launch(ready, owned=self._owned()))
+        if not any(isinstance(one, (Instance, *UNKNOWN)) for one in outcomes):
+            self._refused = dict.fromkeys((*list(self._refused)[-_REFUSED_MAX:], token))
+        return outcomes
+
+    def _owned(self) -> set[str]:
+        return {claim.status.provider_id for claim in self._claims if claim.status.provider_id}
 
     async def _gathered(self) -> None:
         """The first caller makes the call for all. It waits while more callers arrive: each of them wrote its claim
@@ -77,18 +99,20 @@ class LaunchBatcher:
                 one.answer.set_result((_claim(one.request), request))
         if not ready:
             return
-        owned = {claim.status.provider_id for claim in self._claims if claim.status.provider_id}
-        outcomes = await self._cloud.launch([one.request for one in ready], owned=owned)
+        outcomes = await self._cloud.launch([one.request for one in ready], owned=self._owned())
         for one, outcome in zip(ready, outcomes, strict=True):
             if not one.answer.done():
                 one.answer.set_result((_claim(one.request), outcome))
 
     async def _stamped(self, request: LaunchRequest, token: str) -> LaunchRequest | errors.HoldfastError:
         """Writes the token on the claim before the launch."""
+        known = _claim(request).metadata.annotations.get(names.LAUNCH_TOKEN)
+        return replace(request, token=known) if known else await self._with_token(request, token)
+
+    async def _with_token(self, request: LaunchRequest, token: str) -> LaunchRequest | errors.HoldfastError:
         claim = _claim(request)
-        known = claim.metadata.annotations.get(names.LAUNCH_TOKEN)
-        if known:
-            return replace(request, token=known)
+        if claim.metadata.annotations.get(names.LAUNCH_TOKEN) == token:
+            return replace(request, token=token)
         try:
             claim = await self._kube.patch(
                 claim, {"metadata": {"annotations": {names.LAUNCH_TOKEN: token}}}, only_if_unchanged=True

@@ -37,7 +37,7 @@ _UNREADABLE_S: Final = 60.0  # a version that can be decoded triggers a reconcil
 _LONGEST_WAIT_S: Final = (
     3600.0  # the clock may be stepped, and its monotonic time leaves out a pause of the computer
 )
-_REPLANNED: Final = ("insufficient_capacity", "nodeclass_not_ready", "launch_timeout")
+_REPLANNED: Final = ("insufficient_capacity", "gang_incomplete", "nodeclass_not_ready", "launch_timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,12 @@ class Lifecycle:
         self._sub_reconcilers = sub_reconcilers
         self._termination = termination
         self._class_versions = class_versions
+        self._add: Callable[[Key], None] = lambda _: None
         self._trigger = trigger
         self._done: dict[Key, _Done] = {}
 
     def watch(self, controller: Controller) -> None:
+        self._add = controller.add
         controller.watch(self._claims, lambda claim: (key_of(claim),))
         controller.watch(self._nodes, self._claims_on)
         controller.watch(
@@ -107,6 +109,10 @@ class Lifecycle:
                     controller.add(key_of(claim))
 
         self._pools.subscribe(pool_changed)
+
+    def add(self, key: Key) -> None:
+        """Reconciles the NodeClaim now."""
+        self._add(key)
 
     def _claims_on(self, node: Node) -> list[Key]:
         return [key_of(claim) for claim in self._by_provider_id.get(node.spec.provider_id)]

@@ -5,7 +5,6 @@ The controller has one key, so one plan is made at a time. Unschedulable pods an
 next snapshot, so a slow launch delays no other pod, and no pod is planned twice.
 """
 
-import asyncio
 import dataclasses
 import functools
 from collections import Counter
@@ -16,15 +15,16 @@ from typing import Final
 
 import structlog
 
-from holdfast import errors, names
+from holdfast import names
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
-from holdfast.controllers import claim_writing, recount
+from holdfast.controllers import recount
 from holdfast.controllers.provisioning.batch import Batch
+from holdfast.controllers.provisioning.creation import ClaimCreation
 from holdfast.controllers.recount import Recount
 from holdfast.controllers.slot_holds import SlotHolds
 from holdfast.core.scheduling import gangs
@@ -32,8 +32,6 @@ from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output import admission, report, usable_types
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
-from holdfast.model import wording
-from holdfast.model.decisions import DecisionType
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.ports import Ports
 from holdfast.runtime import indexes
@@ -42,7 +40,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState, SnapshotResult
-from holdfast.state.conversion import claim_explanations, pod_states
+from holdfast.state.conversion import pod_states
 
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
@@ -79,10 +77,6 @@ METRICS: Final = (
 _AGAIN_S: Final = 10.0  # between two plans while pods are not bound (P-1)
 _NAMED_BY: Final = {"controller": "provisioner"}
 _NANO: Final = 10**9
-_NAMES_TRIED: Final = 3
-_SUFFIX: Final = 8
-_CREATES_AT_ONCE: Final = 100
-_CAUSE: Final = "Pods were pending, and no node had capacity for them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +115,14 @@ class Provisioner:
     ) -> None:
         self._cluster_state = cluster_state
         self._holds = holds
+        self._creation = ClaimCreation(cluster_state=cluster_state, caches=caches, ports=ports)
         self._recount = Recount(cluster_state, ports.clock)
         self._pods = caches.of(Pod)
         self._by_uid = self._pods.index(indexes.by_uid)
         self._pools = caches.of(NodePool)
         self._claims = caches.of(NodeClaim)
-        self._kube = ports.kube
-        self._labels = ports.cloud.labels
         self._compute = ports.compute
         self._clock = ports.clock
-        self._ids = ports.ids
         self._recorder = ports.recorder
         self._settings = settings
         self._catalogs = CatalogCache()
@@ -141,10 +133,8 @@ class Provisioner:
         self.first_seen_s: dict[
             str, float | None
         ] = {}  # since when a pod waits for its first plan; None: it was planned
-        self._unsure: set[str] = set()  # NodeClaims whose creation got no answer
         self._again_s: float | None = None  # the next plan for pods that are not bound
         self._wake: Callable[[Key], None] = lambda _: None
-        self._creates = asyncio.Semaphore(_CREATES_AT_ONCE)
         self._log = structlog.get_logger().bind(controller=self.name)
         self._pods.subscribe(self._on_pod)
         caches.of(Node).subscribe(self._on_node)
@@ -223,8 +213,8 @@ class Provisioner:
             return RequeueAfter(due_s - now_s, "waiting for more pods")
         self._batch.close(now_s)
         self._again_s = now_s  # if this run fails, the next one plans again
-        self._unsure |= set(await self._holds.ensure())
-        await self._settle()
+        self._creation.unsure |= set(await self._holds.ensure())
+        await self._creation.settle()
         result, decided = await self._plan()
         if await self._recount.finds_slots(decided.plan.claims, result.snapshot):
             result, decided = await self._plan()
@@ -295,8 +285,9 @@ class Provisioner:
             Counter(claim.reservation_id for claim in allowed if claim.reservation_id), lag_s
         ) as held:
             writable = self._of_whole_gangs(tuple(self._with_slots(allowed, held)), plan, result)
-            done = await asyncio.gather(*(self._write(claim) for claim in writable))
-            return [claim for claim, is_written in zip(writable, done, strict=True) if is_written]
+            return await self._creation.create(
+                writable, gangs.launched_together(result.snapshot, plan, writable)
+            )
 
     def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str]) -> bool:
         """Whether a pod of a planned claim still needs a node. During the plan, kube-scheduler may have bound its pods
@@ -358,70 +349,6 @@ class Provisioner:
                 self._log.info("claims not written", nodepool=name, why=why.text if why else "it is gone")
                 found.add(name)
         return found
-
-    async def _write(self, planned: PlannedClaim) -> bool:
-        pool = self._pools.get(("", planned.node_pool))
-        if pool is None:
-            return False
-        async with self._creates:
-            written = await self._create(planned, pool)
-        if written is None:
-            return False
-        self._cluster_state.nominations.nominate(
-            planned.pods, written.metadata.name, ready=False, written=True
-        )
-        claim_writing.count(self._recorder, written, "provisioned")
-        self._recorder.decision(
-            DecisionType.LAUNCH,
-            written,
-            claim_writing.created_text(planned, written),
-            [*(reason.sentence for reason in planned.not_reserved)],
-        )
-        for pod in self._pods_by_uid(planned.pods):
-            self._recorder.event(
-                pod, report.NOMINATED, f"Pod should schedule on: nodeclaim/{written.metadata.name}"
-            )
-        return True
-
-    async def _create(self, planned: PlannedClaim, pool: NodePool) -> NodeClaim | None:
-        """The created NodeClaim; None: it could not be created, or the answer was lost."""
-        requests = self._cluster_state.requests.names_of(planned.pods)
-        cause = f"{wording.listed(requests)} had no capacity." if requests else _CAUSE
-        explanation = claim_explanations.annotation(
-            planned, self._pods_by_uid(planned.pods), cause=cause, now_s=self._clock.now_s()
-        )
-        for _ in range(_NAMES_TRIED):
-            name = f"{pool.metadata.name}-{self._ids.token()[:_SUFFIX]}"
-            claim = claim_writing.node_claim(
-                planned, pool, name, self._labels.well_known, annotations=explanation
-            )
-            try:
-                return await self._kube.create(claim)
-            except errors.AlreadyExists:
-                continue
-            except errors.Unreachable as error:
-                self._log.warning("claim perhaps not written", nodeclaim=name, error=str(error))
-                self._unsure.add(name)
-                return None
-            except errors.HoldfastError as error:
-                self._log.error("claim not written", nodepool=pool.metadata.name, error=str(error))
-                return None
-        return None
-
-    async def _settle(self) -> None:
-        """Raises NotReady while a NodeClaim whose creation got no answer exists and is not in the cache: the next plan
-        would plan its pods and its slot twice."""
-        for name in sorted(self._unsure):
-            if self._claims.get(("", name)) is None and await self._is_there(name):
-                raise errors.NotReady(f"NodeClaim {name} is written, and not in the cache yet")
-            self._unsure.discard(name)
-
-    async def _is_there(self, name: str) -> bool:
-        try:
-            await self._kube.get(NodeClaim, name)
-        except errors.NotFound:
-            return False
-        return True
 
     # --- Events and metrics -------------------------------------------------------------------------
 

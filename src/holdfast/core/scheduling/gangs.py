@@ -10,7 +10,7 @@ that were not tried by then are placed if they fit into what is left.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -54,6 +54,34 @@ def whole_claims(
         if remaining == allowed:
             return allowed
         allowed = remaining
+
+
+def launched_together(
+    snapshot: Snapshot, plan: Plan, claims: Sequence[PlannedClaim]
+) -> tuple[tuple[PlannedClaim, ...], ...]:
+    """The claims that must be launched all or none, in groups of at least two: claims with members of a gang that needs
+    nodes, and claims that share a node with those of other gangs."""
+    gang_of = {
+        pod: one.gang.key
+        for one in _forming(snapshot.gangs, _with_node(plan, plan.claims))
+        for pod in one.pods
+    }
+    first_gang: dict[str, str] = {}  # by gang, another one with which it shares a node
+    by_gang: dict[str, list[PlannedClaim]] = {}
+    for claim in claims:
+        keys = sorted({_first(first_gang, gang_of[pod]) for pod in claim.pods if pod in gang_of})
+        for other in keys[1:]:
+            first_gang[other] = keys[0]
+            by_gang[keys[0]] = [*by_gang.get(keys[0], ()), *by_gang.pop(other, ())]
+        if keys:
+            by_gang.setdefault(keys[0], []).append(claim)
+    return tuple(tuple(found) for found in by_gang.values() if len(found) > 1)
+
+
+def _first(first_gang: Mapping[str, str], gang: str) -> str:
+    while gang in first_gang:
+        gang = first_gang[gang]
+    return gang
 
 
 def _with_node(plan: Plan, claims: Iterable[PlannedClaim]) -> AbstractSet[str]:

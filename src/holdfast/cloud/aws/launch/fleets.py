@@ -1,5 +1,8 @@
 """Builds CreateFleet requests from a choice and its templates, and parses the responses. Pure.
 
+A fleet for the NodeClaims of a gang launches all of them or none. EC2 has no such option for capacity blocks and
+interruptible reservations, so those are launched by `runs`.
+
 The fleet is `instant` and has no usage strategy, so that EC2 never falls back from a reservation by itself (Q-23).
 Reservations use `lowest-price`; on-demand launches use the order of the choice, because EC2 compares list prices only.
 All templates of a request have one market (Q-36). A response with fewer instances than requested and without errors is
@@ -45,6 +48,7 @@ class Order:
     client_token: str
     tags: Mapping[str, str]
     context: str | None = None
+    whole: bool = False  # all instances or none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ def request(
     if not configs:
         raise errors.InsufficientCapacity("no subnet is left in the zones of what could be launched")
     target, options = _MARKETS[choice.market]
+    if order.whole:
+        options = {key: one | _minimum(choice, order.count) for key, one in options.items()}
     return {
         "Type": "instant",
         "ClientToken": order.client_token,
@@ -106,6 +112,14 @@ def request(
         **options,
         **({"Context": order.context} if order.context else {}),
     }
+
+
+def _minimum(choice: Choice, count: int) -> dict[str, Any]:
+    """Options of a fleet that launches `count` instances or none. EC2 requires that they share a zone or a type."""
+    zones = {option.offering.zone for option in choice.options}
+    types = {option.instance_type.name for option in choice.options}
+    shared = "SingleInstanceType" if len(types) == 1 < len(zones) else "SingleAvailabilityZone"
+    return {"MinTargetCapacity": count, shared: True}
 
 
 def _overrides(choice: Choice, template: Template, subnets: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -80,6 +80,20 @@ def groups(members: Iterable[Member]) -> list[Group]:
     ]
 
 
+def by_gang(members: Iterable[Member]) -> tuple[list[Member], list[list[Member]]]:
+    """The members in no gang, and those of each gang."""
+    found: dict[str, list[Member]] = {"": []}
+    for one in members:
+        found.setdefault(one.request.gang, []).append(one)
+    return found.pop(""), list(found.values())
+
+
+def in_order(of_gang: Iterable[Group]) -> list[Group]:
+    """The groups of a gang in the order of their launch: first into reservations, whose slots another cluster may take,
+    and the largest first."""
+    return sorted(of_gang, key=lambda one: (one.first.request.reservation_id is None, -len(one.members)))
+
+
 def client_token(group: Group, attempt: int) -> str:
     token = group.first.request.token
     named = f"{token}-{_digest(group.key, str(attempt))}"

@@ -11,6 +11,8 @@ and fleets, and records the results (`bookkeeping`).
   retried. Otherwise another reservation of the claim is tried, unless the claim holds a slot of this one: only the
   controller writes a new hold (decision 13).
 - A launch into reservations never falls back to on-demand or spot capacity.
+- NodeClaims of a gang with equal requests share a call that launches all or none. Several calls are made one after
+  another, those into reservations first, and none after a failure.
 """
 
 import asyncio
@@ -35,6 +37,7 @@ from holdfast.cloud.aws.launch import (
     launch_groups,
     launched_instances,
     readiness,
+    runs,
     templates,
 )
 from holdfast.cloud.aws.launch.bookkeeping import Bookkeeping
@@ -111,10 +114,24 @@ class Launcher:
         except errors.HoldfastError as error:
             return [_unknown(error) for _ in members]
         left = [member for member in members if member.index not in outcomes]
-        groups = launch_groups.groups(left)
-        for found in await asyncio.gather(*(self._launch(group, owned) for group in groups)):
+        single, gangs = launch_groups.by_gang(left)
+        launches = [
+            *(self._launch(group, owned) for group in launch_groups.groups(single)),
+            *(self._launch_gang(gang, owned) for gang in gangs),
+        ]
+        for found in await asyncio.gather(*launches):
             outcomes |= found
         return [outcomes[member.index] for member in members]
+
+    async def _launch_gang(self, members: Sequence[Member], owned: Collection[str]) -> dict[int, Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        for group in launch_groups.in_order(launch_groups.groups(members)):
+            failed = next((one for one in outcomes.values() if isinstance(one, errors.HoldfastError)), None)
+            if failed is None:
+                outcomes |= await self._launch(group, owned)
+            else:
+                outcomes |= {one.index: _same(failed) for one in group.members}
+        return outcomes
 
     # --- What was launched before ---------------------------------------------------------------------
 
@@ -201,6 +218,7 @@ class Launcher:
                 names.LAUNCH_TOKEN: first.request.token,
             },
             context=fleets.context(first.claim, first.node_class),
+            whole=bool(first.request.gang),
         )
         answer = await self._create(choice, launch_templates, first, order)
         self._books.answered(choice, answer, into_target=_targets(first))
@@ -227,11 +245,16 @@ class Launcher:
         subnets = fleets.zonal_subnets(
             first.node_class, self._books.blocked_subnets(), self._books.addresses.free()
         )
-        request = fleets.request(choice, launch_templates, subnets, order)
+        in_one_run = order.whole and choice.market in runs.MARKETS
+        make = runs.request if in_one_run else fleets.request
+        request = make(choice, launch_templates, subnets, order)
         self._books.observe_batch_size(order.count)
         charge = self._books.addresses.charge(choice, subnets, order.count)
         try:
-            answer = await self._create_fleet(request, launch_templates)
+            if in_one_run:
+                answer = await self._run_instances(request, choice, launch_templates)
+            else:
+                answer = await self._create_fleet(request, launch_templates)
         except errors.Unreachable:
             raise  # instances may have been launched: keep the charge
         except errors.HoldfastError:
@@ -241,16 +264,34 @@ class Launcher:
         return answer
 
     async def _create_fleet(self, request: Mapping[str, Any], launch_templates: Sequence[Template]) -> Answer:
+        try:
+            return await self._with_templates(launch_templates, "CreateFleet", fleets.read, request)
+        except errors.ReservationExhausted as error:
+            return fleets.all_full(str(error))
+
+    async def _run_instances(
+        self, request: Mapping[str, Any], choice: Choice, launch_templates: Sequence[Template]
+    ) -> Answer:
+        try:
+            return await self._with_templates(launch_templates, "RunInstances", runs.read, request)
+        except errors.InsufficientCapacity as error:
+            return runs.refused(choice, error)
+
+    async def _with_templates(
+        self,
+        launch_templates: Sequence[Template],
+        operation: str,
+        read: Callable[[Mapping[str, Any]], Answer],
+        request: Mapping[str, Any],
+    ) -> Answer:
         """If a launch template was deleted, creates it again, once (aws-5.1.3)."""
         await self.templates.ensure(launch_templates)
         try:
-            return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
-        except errors.ReservationExhausted as error:
-            return fleets.all_full(str(error))
+            return await self._aws.read(calls.EC2, operation, read, **request)
         except errors.NotFound:
             self.templates.discard(launch_templates)
             await self.templates.ensure(launch_templates)
-        return await self._aws.read(calls.EC2, "CreateFleet", fleets.read, **request)
+        return await self._aws.read(calls.EC2, operation, read, **request)
 
     def _assign(
         self, launch: _Launch, answer: Answer, choice: Choice, launch_templates: tuple[Template, ...]
@@ -291,7 +332,8 @@ class Launcher:
         }
         self._books.full([key for key in refused if not launch.free.get(key)])
         if launch.wanted.reservation_id is not None:
-            return bool(launch.free.get(launch.wanted.reservation_id))
+            needed = len(launch.left) if launch.group.first.request.gang else 1
+            return launch.free.get(launch.wanted.reservation_id, 0) >= needed
         launch.wanted = _only_reserved(launch.wanted)
         try:
             self._decide(launch)
