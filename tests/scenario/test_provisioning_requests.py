@@ -8,6 +8,7 @@ import pytest
 import app_environment
 import provisioning_requests as documents
 from app_environment import AppEnvironment, capacity_types, instance_types
+from holdfast.api.kueue import Workload
 from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
 from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import Reservation
@@ -478,3 +479,74 @@ def test_nodes_of_a_request_that_is_deleted_are_removed() -> None:
 
 async def has_claims(env: AppEnvironment) -> bool:
     return bool(await env.claims())
+
+
+# --- The Workload of a request lost its quota ---------------------------------------------------------
+
+
+async def of_workload(env: AppEnvironment, name: str = "train") -> None:
+    """A request whose owner is a Workload of Kueue with quota."""
+    await env.create(documents.WORKLOADS_PATH, documents.workload())
+    (workload,) = await env.all(Workload)
+    await set_quota(env, has_quota=True)
+    owner = {"apiVersion": workload.api_version, "kind": "Workload", "name": workload.metadata.name}
+    document = documents.document(name)
+    document["metadata"]["ownerReferences"] = [owner | {"uid": workload.metadata.uid, "controller": True}]
+    await env.create(documents.TEMPLATES, documents.template())
+    await env.create(documents.PATH, document)
+
+
+async def set_quota(env: AppEnvironment, *, has_quota: bool) -> None:
+    (workload,) = await env.all(Workload)
+    status = {"status": documents.quota(has_quota=has_quota)}
+    await env.kube.patch(workload, status, status=True, only_if_unchanged=True)
+
+
+@pytest.mark.fact("PR-35")
+def test_booking_ends_and_its_nodes_are_removed_when_its_workload_is_evicted() -> None:
+    """Kueue would admit the Workload again on the old answer, and until then the nodes would run without pods."""
+
+    async def program(env: AppEnvironment) -> None:
+        await pool(env)
+        await of_workload(env)
+        await until(env, "Provisioned")
+        await set_quota(env, has_quota=False)
+        await until(env, "BookingExpired", within_s=5)
+        assert (await conditions(env))["BookingExpired"] == ("True", "WorkloadEvicted")
+        await env.until(lambda: no_nodes(env), within_s=3 * MINUTE_S)
+
+    app_environment.run(program, requests=True, workloads=True)
+
+
+def test_nothing_is_launched_for_a_request_while_its_workload_has_no_quota() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = await reserved_pool(env, 3)
+        control.take(env.ec2.region, slots.id, 3)
+        await of_workload(env)
+        await until(env, "Provisioned", "False")
+        await set_quota(env, has_quota=False)
+        await env.sleep(20)
+        assert "has no quota" in await message(env)
+        control.give(env.ec2.region, slots.id, 3)
+        await env.sleep(3 * MINUTE_S)
+        assert not env.claims_ever()
+        await set_quota(env, has_quota=True)
+        await until(env, "Provisioned")
+        assert env.in_reservation(slots) == 3
+
+    app_environment.run(program, requests=True, workloads=True)
+
+
+def test_launch_ends_when_the_workload_of_its_request_is_evicted() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await pool(env)
+        await of_workload(env)
+        await env.until(lambda: has_claims(env))
+        await set_quota(env, has_quota=False)
+        await env.until(lambda: no_nodes(env), within_s=3 * MINUTE_S)
+        assert (
+            "Provisioned" not in await conditions(env) or (await conditions(env))["Provisioned"][0] == "False"
+        )
+        assert not env.ec2_instances
+
+    app_environment.run(program, requests=True, workloads=True)

@@ -22,6 +22,7 @@ from api_lines import Line
 from crashing import CrashingTransport
 from holdfast import errors
 from holdfast.api.cluster import Event
+from holdfast.api.kueue import Workload
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
@@ -103,11 +104,12 @@ class AppEnvironment(cluster_environment.Environment):
         plans_take_s: float = 0,
         gangs: bool = False,
         requests: bool = False,
+        workloads: bool = False,
     ) -> None:
         """`beside`: an environment with which this one shares the AWS account. `behind_s`: how far the controller's clock
         is behind the clocks of the API server and AWS. `ec2_ahead_s`: how far the clock of AWS is ahead of the API
-        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups. `requests`: it serves
-        ProvisioningRequests."""
+        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups. `requests`: it
+        serves ProvisioningRequests. `workloads`: it serves Workloads of Kueue."""
         self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = dataclasses.replace(
@@ -116,6 +118,7 @@ class AppEnvironment(cluster_environment.Environment):
                 JobTimes,
                 *((PodGroup,) if gangs else ()),
                 *((ProvisioningRequest, PodTemplate) if requests else ()),
+                *((Workload,) if workloads else ()),
             ),
         )
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
@@ -227,6 +230,8 @@ class AppEnvironment(cluster_environment.Environment):
             await self.create(pod_groups.CRDS, pod_groups.DEFINITION)
         if ProvisioningRequest in self.settings.optional_kinds:
             await self.create(provisioning_requests.CRDS, provisioning_requests.DEFINITION)
+        if Workload in self.settings.optional_kinds:
+            await self.create(provisioning_requests.CRDS, provisioning_requests.WORKLOADS)
         await self.cluster.start()
         self.app.start()
 

@@ -45,6 +45,7 @@ class RequestState:
     missing: tuple[str, ...] = ()  # templates that do not exist
     problems: tuple[Reason, ...] = ()
     reasons: tuple[Reason, ...] = ()  # why the last plan has no capacity for all of its pods
+    has_quota: bool = True  # False: Kueue took the quota of its Workload back
     is_open: bool = False  # other pods may use the capacity of the booking
 
 
@@ -76,11 +77,14 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
             f"{wording.plural('PodTemplate', len(state.missing))} {wording.listed(state.missing)} not found."
         )
         return (Condition(FAILED, True, "FailedToCreatePods", text),)
-    if len(state.located) + state.bound >= state.pods:
+    if state.has_quota and len(state.located) + state.bound >= state.pods:
         return (_provisioned(state),)
     if now_s >= state.created_s + _valid_for_s(state):
         text = f"There was no capacity for {wording.duration(_valid_for_s(state))}."
         return (Condition(FAILED, True, "Expired", text),)
+    if not state.has_quota:
+        text = "The Workload of the request has no quota, so no capacity is planned for its pods."
+        return (Condition(PROVISIONED, False, "CapacityIsNotFound", text),)
     if state.reasons:
         text = f"{_listed(state.reasons)}."
         if not state.retries:
@@ -110,6 +114,9 @@ def _booked(state: RequestState, now_s: int) -> Sequence[Condition]:
     if state.bound >= state.pods:
         text = f"All {state.pods} pods of the request are scheduled."
         return (Condition(BOOKING_EXPIRED, True, "CapacityBookingConsumed", text),)
+    if not state.has_quota:
+        text = "The Workload of the request lost its quota, so the capacity is not held any more."
+        return (Condition(BOOKING_EXPIRED, True, "WorkloadEvicted", text),)
     if now_s >= state.provisioned_s + BOOKING_S:
         text = f"{state.bound} of {state.pods} pods were scheduled within {BOOKING_S // 60} minutes."
         return (Condition(BOOKING_EXPIRED, True, "CapacityReservationTimeExpired", text),)

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from holdfast import names
+from holdfast.api.kueue import Workload
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
@@ -40,7 +41,7 @@ from holdfast.runtime.controller import Controller
 from holdfast.runtime.metrics import Metric
 from holdfast.runtime.results import Done, Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState, SnapshotResult
-from holdfast.state.conversion import pod_states
+from holdfast.state.conversion import pod_states, provisioning_requests
 
 KEY: Final[Key] = ("", "provisioning")
 SOLVE_SECONDS: Final = "karpenter_scheduler_scheduling_duration_seconds"
@@ -143,6 +144,8 @@ class Provisioner:
         if requests is not None and templates is not None:
             requests.subscribe(self._on_new)
             templates.subscribe(self._on_new)
+            if (workloads := caches.find(Workload)) is not None:
+                workloads.subscribe(self._on_workload)
 
     # --- Triggers -------------------------------------------------------------------------------------
 
@@ -194,6 +197,11 @@ class Provisioner:
     def _on_new(self, before: Object | None, after: Object | None) -> None:
         """A ProvisioningRequest, or a template of one."""
         if before is None and after is not None:
+            self._add(after.metadata.uid)
+
+    def _on_workload(self, before: Workload | None, after: Workload | None) -> None:
+        """The pods of its request may be planned when it has quota."""
+        if after is not None and not provisioning_requests.has_quota(before):
             self._add(after.metadata.uid)
 
     def _add(self, element: str) -> None:

@@ -1,8 +1,8 @@
 """provisioning.requests: answers ProvisioningRequests.
 
 The provisioner plans the virtual pods of requests with all other pods. This controller only writes what became of them:
-it has one key, takes a snapshot, and patches the status of each request whose answer changed. It runs when a request, a
-node or a pod of a request changes, after each plan, and when a time of a request is over.
+it has one key, takes a snapshot, and patches the status of each request whose answer changed. It runs when a request, its
+Workload, a node or a pod of a request changes, after each plan, and when a time of a request is over.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import structlog
 from holdfast import errors, names
 from holdfast.api import conditions
 from holdfast.api.conditions import FALSE, TRUE
+from holdfast.api.kueue import Workload
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
 from holdfast.api.provisioning import PodTemplate, ProvisioningRequest
@@ -60,6 +61,7 @@ class Requests:
         self._templates = caches.of(PodTemplate)
         self._nodes = caches.of(Node)
         self._pods = caches.of(Pod)
+        self._workloads = caches.find(Workload)
         self._kube = ports.kube
         self._clock = ports.clock
         self._recorder = ports.recorder
@@ -74,6 +76,8 @@ class Requests:
         self._templates.subscribe(wake)
         self._nodes.subscribe(self._if_live(wake))
         self._pods.subscribe(_if_of_request(wake))
+        if self._workloads is not None:
+            self._workloads.subscribe(self._if_live(wake))
         self._cluster_state.reasons.subscribe(lambda: wake(None, None))
         controller.add(KEY)
 
@@ -121,6 +125,7 @@ class Requests:
             missing=one.converted.missing,
             problems=one.converted.problems,
             reasons=self._reasons(one),
+            has_quota=one.has_quota,
             is_open=any(
                 all(taint.key != names.BOOKING_TAINT for taint in node.taints) for node in ready.values()
             ),

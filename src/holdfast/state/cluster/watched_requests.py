@@ -35,6 +35,7 @@ class LiveRequest:
     converted: Converted
     left: tuple[PodView, ...]  # virtual pods that no pod has replaced
     gang: Gang
+    has_quota: bool  # False: nothing is planned for it, and it holds no capacity
 
     @property
     def bound(self) -> int:
@@ -66,6 +67,9 @@ class WatchedRequests:
         self._merged: tuple[Pods, Pods] | None = None  # the last pods without and with virtual pods
         self._context = converter.context
         if self._requests is not None:
+            if self._workloads is not None:
+                self._of_workload = self._requests.index(_workload_names)
+                self._workloads.subscribe(self._on_workload)
             self._pods = caches.of(Pod).index(provisioning_requests.consumed_by)
             caches.of(Pod).subscribe(self._on_pod)
             self._requests.subscribe(self._on_request)
@@ -100,13 +104,16 @@ class WatchedRequests:
     @property
     def uids(self) -> frozenset[str]:
         """Those of the virtual pods of live requests."""
-        return frozenset(pod.uid for one in self.live() for pod in one.left)
+        return frozenset(pod.uid for one in self._planned() for pod in one.left)
 
     def names_of(self, uids: Iterable[str]) -> list[str]:
         """The requests of these virtual pods."""
         of = {one.request.metadata.uid: one.gang for one in self.live()}
         found = {uid.rpartition("/")[0] for uid in uids}
         return [f"{of[uid].source} {of[uid].name}" for uid in sorted(found & of.keys())]
+
+    def _planned(self) -> tuple[LiveRequest, ...]:
+        return tuple(one for one in self.live() if one.has_quota)
 
     # --- Conversion -----------------------------------------------------------------------------------
 
@@ -117,14 +124,15 @@ class WatchedRequests:
             for pod in self._pods.get(one.gang.name)
             if not pod.spec.node_name
         }
-        virtual = [pod for one in live for pod in one.left]
+        planned = self._planned()
+        virtual = [pod for one in planned for pod in one.left]
         pending = [pod for pod in pods.pending if pod.uid not in waiting]
         rejected = [_waits(pod, waiting[pod.uid]) for pod in pods.pending if pod.uid in waiting]
         return replace(
             pods,
             pending=tuple(sorted((*pending, *virtual), key=lambda pod: pod.full_name)),
             rejected=(*pods.rejected, *rejected),
-            gangs=tuple(sorted((*pods.gangs, *(one.gang for one in live)), key=lambda gang: gang.key)),
+            gangs=tuple(sorted((*pods.gangs, *(one.gang for one in planned)), key=lambda gang: gang.key)),
         )
 
     def _read(self, key: Key) -> None:
@@ -143,7 +151,8 @@ class WatchedRequests:
             for uid, node in provisioning_requests.booked_nodes(request, left):
                 self._nominations.nominate((uid,), node, ready=True)
         gang = provisioning_requests.gang(request, left, workload)
-        self._live[key] = LiveRequest(request, converted, left, gang)
+        has_quota = provisioning_requests.has_quota(workload)
+        self._live[key] = LiveRequest(request, converted, left, gang, has_quota)
 
     def _is_ours(self, request: ProvisioningRequest) -> bool:
         return provisioning_requests.is_ours(request, with_standard_classes=self._with_standard_classes)
@@ -209,12 +218,32 @@ class WatchedRequests:
             and any(one.pod_template_ref.name == meta.name for one in request.spec.pod_sets)
         )
 
+    def _on_workload(self, before: Workload | None, after: Workload | None) -> None:
+        if before is not None and after is not None and _of_interest(before) == _of_interest(after):
+            return
+        for workload in (before, after):
+            if workload is not None:
+                name = f"{workload.metadata.namespace}/{workload.metadata.name}"
+                self._changed |= dict.fromkeys(key_of(request) for request in self._of_workload.get(name))
+
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
         for pod in (before, after):
             if pod is not None:
                 for name in provisioning_requests.consumed_by(pod):
                     namespace, _, own = name.partition("/")
                     self._changed[namespace, own] = None
+
+
+def _workload_names(request: ProvisioningRequest) -> tuple[str, ...]:
+    """For an index."""
+    meta = request.metadata
+    return tuple(
+        f"{meta.namespace}/{owner.name}" for owner in meta.owner_references if owner.kind == Workload.kind
+    )
+
+
+def _of_interest(workload: Workload) -> object:
+    return workload.metadata.uid, workload.spec, provisioning_requests.has_quota(workload)
 
 
 def _is_older(pod: Pod, request: ProvisioningRequest) -> bool:

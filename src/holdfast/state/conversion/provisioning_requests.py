@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast import names
 from holdfast.api import conditions
+from holdfast.api.conditions import FALSE
 from holdfast.api.kueue import Workload
 from holdfast.api.meta import ObjectMeta, OwnerReference
 from holdfast.api.pods import Pod
@@ -30,6 +31,7 @@ OWN: Final = "atomic.holdfast.dev"
 ACCEPTED, PROVISIONED, FAILED, BOOKING_EXPIRED = "Accepted", "Provisioned", "Failed", "BookingExpired"
 PODS_MAX: Final = 10_000  # of a request: each of them costs time in every plan
 _INSTANCE: Final = "holdfast"
+_QUOTA_RESERVED: Final = "QuotaReserved"
 _CONSUMES: Final = (
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
@@ -75,6 +77,13 @@ def is_provisioned(request: ProvisioningRequest) -> bool:
 def launches(request: ProvisioningRequest) -> bool:
     """Whether nodes may be launched for the request. Its capacity is on existing nodes once it is provisioned."""
     return request.spec.provisioning_class_name != CHECK_CAPACITY and not is_provisioned(request)
+
+
+def has_quota(workload: Workload | None) -> bool:
+    """Whether the Workload of a request may use its capacity. Kueue creates a request for a Workload with quota, and does
+    not change the request when the Workload is evicted (PR-26, PR-35). A request of another owner needs no quota."""
+    quota = conditions.find(workload.status.conditions, _QUOTA_RESERVED) if workload is not None else None
+    return quota is None or quota.status != FALSE
 
 
 def retries(request: ProvisioningRequest) -> bool:
