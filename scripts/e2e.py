@@ -55,6 +55,7 @@ NEEDED = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
+    "kueue",
     "kwok",
     "karpenter-aws",
     "karpenter-plan-1.15",

@@ -47,6 +47,10 @@ PATHS = {
     "Pod": "/api/v1/namespaces/default/pods",
     "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "Job": "/apis/batch/v1/namespaces/default/jobs",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
+    "ProvisioningRequest": "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests",
+    "Workload": "/apis/kueue.x-k8s.io/v1beta1/namespaces/default/workloads",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
 }
 
@@ -94,8 +98,9 @@ class Arena:
         ready = Health(f"http://{HOST}:{port}/readyz")
         self.do(self._processes.start(name, *flags, health=ready, environ=environ))
 
-    def stop_programs(self) -> None:
-        self.do(self._processes.stop())
+    def stop_programs(self, *, kill: bool = False) -> None:
+        """`kill`: like a crash."""
+        self.do(self._processes.stop(kill=kill))
 
     def token_of(self, account: str, namespace: str) -> str:
         """A token of a service account."""
@@ -119,7 +124,9 @@ class Arena:
         self._ask("PATCH", f"{PATHS[kind]}/{name}", change)
 
     def delete(self, kind: str, name: str) -> None:
-        self._ask("DELETE", f"{PATHS[kind]}/{name}")
+        """Also what the object owns: without a policy the API server keeps the pods of a Job."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        self._ask("DELETE", f"{PATHS[kind]}/{name}", options)
 
     def evict(self, pod: str) -> int:
         """Returns the status of the response."""
@@ -166,17 +173,24 @@ class Arena:
             )
             return found if initialized and len(found) == count else []
 
-        try:
+        with self._listing_objects():
             return self.until(settled, f"{count} claims of {pool} are initialized")
+
+    def until_empty(self, pool: str) -> None:
+        with self._listing_objects():
+            self.until(lambda: not self.claims(pool) and not self.nodes(pool), f"nothing is left of {pool}")
+
+    @contextlib.contextmanager
+    def _listing_objects(self) -> Iterator[None]:
+        """The message of a failure has the objects that exist."""
+        try:
+            yield
         except AssertionError as error:
             kinds = ("NodeClaim", "Node", "Pod")
             there = {
                 f"{kind}/{one['metadata']['name']}": _summary(one) for kind in kinds for one in self.all(kind)
             }
             raise AssertionError(f"{error}; there are {json.dumps(there, indent=1)}") from None
-
-    def until_empty(self, pool: str) -> None:
-        self.until(lambda: not self.claims(pool) and not self.nodes(pool), f"nothing is left of {pool}")
 
     def _send(self, method: str, path: str, body: Json | None) -> Answer:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -264,6 +278,7 @@ def opened(
     karpenter: bool = True,
     crds: bool = True,
     server_flags: Sequence[str] = (),
+    feature_gates: Sequence[str] = (),
     ids: Ids | None = None,
 ) -> Iterator[Arena]:
     """A sandbox with this World, and Karpenter running in it. `crds`: those of Holdfast are installed. `ids`: of the
@@ -279,6 +294,7 @@ def opened(
         find=build_peers.binary,
         crds=crds,
         server_flags=tuple(server_flags),
+        feature_gates=tuple(feature_gates),
     )
     with _in_thread(lambda: _serving(plan, ids or RealIds(), karpenter=karpenter)) as arena:
         yield arena

@@ -70,6 +70,7 @@ class Plan:
     around: Callable[[Front], Front] = lambda front: front  # wraps the API server for requests over HTTP
     find: Callable[[str], Path] = programs.find  # where real programs are
     server_flags: tuple[str, ...] = ()  # more flags of a real kube-apiserver
+    feature_gates: tuple[str, ...] = ()  # of all real programs of the control plane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,9 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
     else:
         address, transport = await _embedded(plan, stack, token, clock, ids)
     if plan.control_plane is not ControlPlane.EMBEDDED:
-        await control_plane.start_managers(started, plan.folder, address, token=token)
+        await control_plane.start_managers(
+            started, plan.folder, address, token=token, more_flags=_gates(plan)
+        )
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
     if plan.crds:
         await install(crds.all_crds(), transport, clock)
@@ -226,13 +229,18 @@ async def _embedded(
 async def _real(
     plan: Plan, started: Processes, stack: contextlib.AsyncExitStack, token: str
 ) -> tuple[Address, Transport]:
+    more_flags = (*plan.server_flags, *_gates(plan))
     address = await control_plane.start_server(
-        started, plan.folder, token=token, port=plan.kube_port, more_flags=plan.server_flags
+        started, plan.folder, token=token, port=plan.kube_port, more_flags=more_flags
     )
     identity = credentials.Fixed(Credential(token))
     transport = HttpTransport(Connection(Server(address.url, address.authority.decode()), identity))
     stack.push_async_callback(transport.aclose)
     return address, transport
+
+
+def _gates(plan: Plan) -> tuple[str, ...]:
+    return (f"--feature-gates={','.join(plan.feature_gates)}",) if plan.feature_gates else ()
 
 
 def _body(answer: Answer, doing: str) -> dict[str, Any]:

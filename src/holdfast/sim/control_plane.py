@@ -71,16 +71,22 @@ async def start_server(
 
 
 async def start_managers(
-    started: Processes, folder: Path, address: Address, *, token: str, controllers: Sequence[str] = ("*",)
+    started: Processes,
+    folder: Path,
+    address: Address,
+    *,
+    token: str,
+    controllers: Sequence[str] = ("*",),
+    more_flags: Sequence[str] = (),
 ) -> None:
     """Starts kube-controller-manager and kube-scheduler for an API server, real or not. Only the listed controllers
-    run."""
+    run. Both programs get the additional flags."""
     kubeconfig, authority = folder / "managers.kubeconfig", folder / "managers.crt"
     kubeconfig.touch(mode=0o600)
     kubeconfig.write_text(address.kubeconfig(token), encoding="utf-8")
     authority.write_bytes(address.authority)
     manager, scheduler = free_ports(2)
-    common = (f"--kubeconfig={kubeconfig}", f"--bind-address={HOST}", "--leader-elect=false")
+    common = (f"--kubeconfig={kubeconfig}", f"--bind-address={HOST}", "--leader-elect=false", *more_flags)
     signs = folder / "tls.key"
     await started.start(
         "kube-controller-manager",
