@@ -90,6 +90,7 @@ bench: $(READY) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_planner.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_packing.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sizing.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_ledger.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_disruption.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_kube.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_api.py

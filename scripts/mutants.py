@@ -35,6 +35,7 @@ GROUPS: Final = {
         "core/reservations/boundaries.py",
         "core/reservations/deadlines.py",
         "core/reservations/ledger.py",
+        "core/reservations/slot_use.py",
         "core/reservations/pool_slots.py",
         "core/reservations/capacity_type.py",
         "controllers/reservations/availability.py",

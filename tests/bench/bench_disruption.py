@@ -170,7 +170,7 @@ def _price(t: InstanceType) -> int:
 def report(case: str, disruption_input: DisruptionInput) -> None:
     planner = CatalogCache()
     first, decision = timed(lambda: decide(disruption_input, Settings(), planner=planner))
-    again, _ = timed(lambda: decide(disruption_input, Settings(), decision.memory, planner=planner))
+    again, _ = timed(lambda: decide(disruption_input, Settings(), decision.cache, planner=planner))
     pods = sum(len(one.pods) for one in disruption_input.snapshot.nodes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     size = f"{len(disruption_input.snapshot.nodes):,} | {pods:,}"

@@ -17,17 +17,19 @@ Both bounds hold unless another cluster takes a slot between two counts. Then a 
 a count is a lag old. The cloud refuses that launch, as always when another cluster is faster.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
+from holdfast.core.reservations import slot_use
+from holdfast.core.reservations.slot_use import SlotUse, between
 from holdfast.model import reservations
-from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.reservations import Reservation
-from holdfast.model.snapshot import ClaimView, CountBefore, Snapshot
+from holdfast.model.snapshot import CountBefore, Snapshot
 
-_TERMINATING: Final = (InstanceState.ENDING, InstanceState.GONE)
+_ID: Final = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,7 @@ def ledger(snapshot: Snapshot, lag_s: int) -> Mapping[str, Entry]:
     """The entries by reservation id. Cached in the snapshot: every launch and every disruption candidate needs them."""
     found: dict[str, Entry] | None = snapshot.cache.get((ledger, lag_s))
     if found is None:
-        counting = _Counting(snapshot, lag_s)
-        found = {one.id: counting.entry(one) for one in sorted(snapshot.reservations, key=lambda r: r.id)}
+        found = {one.id: one.entry() for one in _countings(snapshot, lag_s)}
         snapshot.cache[ledger, lag_s] = found
     return found
 
@@ -73,130 +74,100 @@ def reuse(before: Snapshot, after: Snapshot, lag_s: int) -> None:
 def count_before(snapshot: Snapshot, lag_s: int) -> Mapping[str, CountBefore]:
     """By reservation, the result of this snapshot's count that the ledger of the next count needs. Claims that may be
     launching now are subtracted: it is unknown which of the two counts includes them."""
-    counting = _Counting(snapshot, lag_s)
-    return {one.id: counting.count_before(one) for one in snapshot.reservations}
+    return {one.id: one.count_before() for one in _countings(snapshot, lag_s)}
+
+
+def _countings(snapshot: Snapshot, lag_s: int) -> Iterator["_Counting"]:
+    """By id of the reservation."""
+    if snapshot.reservations:
+        uses = slot_use.of(snapshot)
+        for one in sorted(snapshot.reservations, key=_ID):
+            yield _Counting(one, uses.get(one.id) or SlotUse(), snapshot, lag_s)
 
 
 class _Counting:
-    """Claims and instances by reservation, and the free slots that follow from them and a count."""
+    """The free slots of one reservation that follow from its NodeClaims, its instances and a count."""
 
-    def __init__(self, snapshot: Snapshot, lag_s: int) -> None:
+    def __init__(self, one: Reservation, use: SlotUse, snapshot: Snapshot, lag_s: int) -> None:
+        self.id = one.id
+        self._one = one
+        self._use = use
         self._snapshot = snapshot
         self._lag_s = lag_s
-        self.claims: defaultdict[str | None, list[ClaimView]] = defaultdict(list)
-        self.instances: defaultdict[str | None, list[Instance]] = defaultdict(list)
-        self._launched_s: defaultdict[str | None, list[int]] = defaultdict(
-            list
-        )  # of instances that are not GONE
-        by_claims = {c.provider_id: c.launched_s for c in snapshot.claims if c.launched_s is not None}
-        for one in snapshot.instances:
-            self.instances[one.reservation_id].append(one)
-            if one.state is not InstanceState.GONE:
-                at_s = by_claims.get(one.provider_id, one.launched_s)
-                self._launched_s[one.reservation_id].append(at_s)
-        self._listed = listed = {one.provider_id for one in snapshot.instances}
-        self._occupying = {
-            one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE
-        }
-        for claim in snapshot.claims:
-            self.claims[claim.reservation_id].append(claim)
-            if claim.launched_s is not None and claim.provider_id not in listed:
-                self._launched_s[claim.reservation_id].append(claim.launched_s)
+        self._read_s = snapshot.counts_read_s
+        self._before = self._count_before()
+        self._elsewhere = self._used_elsewhere()
 
-    def entry(self, one: Reservation) -> Entry:
-        snapshot, ours = self._snapshot, self.instances[one.id]
-        terminating = sum(instance.state in _TERMINATING for instance in ours)
-        unlisted = sum(self._is_unlisted(claim) for claim in self.claims[one.id])
-        held = sum(self._holds(claim) for claim in self.claims[one.id])
-        held += one.available - self.free_when_counted(one)
-        usable = reservations.launches_into(one, snapshot.taken_s)
-        window = reservations.window(one, snapshot.taken_s)
+    def entry(self) -> Entry:
+        one, use, now_s = self._one, self._use, self._snapshot.taken_s
+        # Claims that use a slot that was free when the count was read: they were launched since, or will be.
+        held = use.to_launch + len(use.claims_s) - bisect_left(use.claims_s, self._read_s)
+        held += one.available - self.free_when_counted()
+        usable = reservations.launches_into(one, now_s)
+        window = reservations.window(one, now_s)
+        used = one.total - one.available
         return Entry(
             reservation=one,
             usable=usable,
-            used_here=len(ours) - terminating + unlisted,
-            used_elsewhere=max(0, one.total - one.available - len(ours) - max(0, unlisted - held)),
-            releasing=terminating,
+            used_here=use.instances - use.terminating + use.unlisted,
+            used_elsewhere=max(0, used - use.instances - max(0, use.unlisted - held)),
+            releasing=use.terminating,
             held=held,
             free=max(0, one.available - held) if usable else 0,
             upcoming=one.total if isinstance(window, reservations.Upcoming) else 0,
-            unlisted=unlisted,
+            unlisted=use.unlisted,
         )
 
-    def count_before(self, one: Reservation) -> CountBefore:
-        launching = sum(self.waits_to_be_launched(claim) for claim in self.claims[one.id])
-        free = self.free_when_counted(one) - launching
-        here = self._ours(one, until_s=self._snapshot.counts_read_s)
-        return CountBefore(self._snapshot.counts_read_s, free, self.elsewhere(one), here)
+    def count_before(self) -> CountBefore:
+        free = self.free_when_counted() - self._use.to_launch
+        return CountBefore(self._read_s, free, self._elsewhere, self._ours(until_s=self._read_s))
 
-    def free_when_counted(self, one: Reservation) -> int:
+    def free_when_counted(self) -> int:
         """How many slots were certainly free when the count was read, whichever of our launches it includes."""
-        read_s, before = self._snapshot.counts_read_s, self._before(one)
-        launches = [claim.launched_s for claim in self.claims[one.id] if claim.launched_s is not None]
-        certain = one.available - sum(read_s - self._lag_s < at_s < read_s for at_s in launches)
+        one, use, read_s, before = self._one, self._use, self._read_s, self._before
+        certain = one.available - between(use.claims_s, read_s - self._lag_s + 1, read_s)
         if before is not None:
             # An instance without a claim was launched too, and may not have released its slot yet.
-            since = [*launches, *self._launches_without_claim(one)]
-            still_free = before.free - sum(before.read_s <= at_s < read_s for at_s in since)
-            certain = max(certain, still_free)
-        unused = one.total - self.elsewhere(one) - self._ours(one, until_s=read_s)
+            since = between(use.claims_s, before.read_s, read_s)
+            since += between(use.unclaimed_s, before.read_s, read_s)
+            certain = max(certain, before.free - since)
+        unused = one.total - self._elsewhere - self._ours(until_s=read_s)
         return min(max(certain, unused), one.available)
 
-    def _launches_without_claim(self, one: Reservation) -> list[int]:
-        claimed = {claim.provider_id for claim in self.claims[one.id]}
-        return [i.launched_s for i in self.instances[one.id] if i.provider_id not in claimed]
-
-    def elsewhere(self, one: Reservation) -> int:
+    def _used_elsewhere(self) -> int:
         """The maximum number of slots that other clusters used when the count was read: all used slots minus those that
         are certainly ours; or the number at the previous count, unless this count shows more."""
-        used, read_s, before = one.total - one.available, self._snapshot.counts_read_s, self._before(one)
-        certain = used - self._ours(one, until_s=read_s - self._lag_s + 1)
-        if before is None:
+        used = self._one.total - self._one.available
+        certain = used - self._ours(until_s=self._read_s - self._lag_s + 1)
+        if self._before is None:
             return max(0, certain)
-        shown = used - self._gone(one) - self._ours(one, until_s=read_s)
-        return max(0, shown, min(certain, before.elsewhere))
+        shown = used - self._gone() - self._ours(until_s=self._read_s)
+        return max(0, shown, min(certain, self._before.elsewhere))
 
-    def _gone(self, one: Reservation) -> int:
+    def _gone(self) -> int:
         """How many of our instances left slots so recently that the count may not show it: those that the process
         listed before, or those that were in slots at the count of a recently launched claim and are not listed now."""
-        listed_before = sum(instance.state is InstanceState.GONE for instance in self.instances[one.id])
-        since_s = self._snapshot.counts_read_s - self._lag_s
-        launched = [c for c in self.claims[one.id] if c.launched_s is not None and c.launched_s > since_s]
-        left = (before.here - self._ours(one, until_s=before.read_s) for before in self._counts_of(launched))
-        return max([listed_before, *left])
+        since_s = self._read_s - self._lag_s
+        left = (
+            before.here - self._ours(until_s=before.read_s)
+            for before, launched_s in self._counts_of_claims()
+            if launched_s is not None and launched_s > since_s
+        )
+        return max(self._use.gone, max(left, default=0))
 
-    def _before(self, one: Reservation) -> CountBefore | None:
+    def _count_before(self) -> CountBefore | None:
         """The count before. A process that has read only one count, such as a new leader, uses the newest one that a
         claim has, unless it is so old that no launch since then is in doubt."""
-        if one.id in self._snapshot.count_before:
-            return self._snapshot.count_before[one.id]
-        return max(self._counts_of(self.claims[one.id]), key=lambda before: before.read_s, default=None)
+        if self._one.id in self._snapshot.count_before:
+            return self._snapshot.count_before[self._one.id]
+        found = self._counts_of_claims()
+        return max((before for before, _ in found), key=lambda before: before.read_s, default=None)
 
-    def _counts_of(self, claims: Iterable[ClaimView]) -> set[CountBefore]:
+    def _counts_of_claims(self) -> list[tuple[CountBefore, int | None]]:
         """The earlier counts that claims have. The claims of one plan have the same."""
-        read_s = self._snapshot.counts_read_s
-        found = {claim.counted for claim in claims if claim.counted is not None}
-        return {before for before in found if read_s - 2 * self._lag_s < before.read_s < read_s}
+        return self._use.counted_between(self._read_s - 2 * self._lag_s, self._read_s)
 
-    def _ours(self, one: Reservation, until_s: int) -> int:
-        """How many of our instances in a reservation were launched before a time. Instances of claims count even if
+    def _ours(self, until_s: int) -> int:
+        """How many of our instances in the reservation were launched before a time. Instances of claims count even if
         they are not listed yet."""
-        return sum(at_s < until_s for at_s in self._launched_s[one.id])
-
-    def _is_unlisted(self, claim: ClaimView) -> bool:
-        """Whether the list of instances is older than the claim's instance."""
-        return claim.launched_s is not None and not claim.deleting and claim.provider_id not in self._listed
-
-    def _holds(self, claim: ClaimView) -> bool:
-        """Whether a claim uses a slot that was free when the count was read: it was launched since, or will be."""
-        if claim.launched_s is not None:
-            return claim.launched_s >= self._snapshot.counts_read_s
-        return self.waits_to_be_launched(claim)
-
-    def waits_to_be_launched(self, claim: ClaimView) -> bool:
-        """Whether a claim may be launched at any time. A claim that waits for an instance may, once it terminated."""
-        if claim.launched_s is not None:
-            return False
-        if claim.waits_for_instance is not None:
-            return claim.waits_for_instance not in self._occupying
-        return not claim.deleting
+        return bisect_left(self._use.ours_s, until_s)

@@ -8,6 +8,7 @@ out of the snapshot; a NodePool that cannot be parsed keeps only itself out.
 
 import contextlib
 import dataclasses
+import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from holdfast.api.scheduler_config import DefaultConstraint
 from holdfast.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
+from holdfast.core.reservations.slot_use import SlotUseCache
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.offerings import InstanceType
@@ -70,6 +72,7 @@ _MAX_AGE_S: Final = 90.0
 # plan launches on demand. The counts are read after the list of instances, so they include its terminated instances.
 _RECOUNT_S: Final = 2.0
 _MOVING: Final = "moving"
+_PROVIDER_ID: Final = operator.attrgetter("provider_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,7 @@ class ClusterState:
         self._listed_instances: tuple[Instance, ...] = ()  # the last successful list
         self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
         self._first_list_s: float | None = None  # when instances were first listed
+        self._slot_use = SlotUseCache()
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
     # --- Public methods -------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ class ClusterState:
         lag_s = self._ledger_lag_s if lag_s is None else lag_s
         bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
-        found = ledger.ledger(dataclasses.replace(bare, reservations=chosen), lag_s)
+        found = ledger.ledger(self._slot_use.give(dataclasses.replace(bare, reservations=chosen)), lag_s)
         granted = Counter(
             {id_: min(wanted[id_], max(0, entry.free - self._held[id_])) for id_, entry in found.items()}
         )
@@ -240,15 +244,16 @@ class ClusterState:
             self._held -= granted
 
     def _bare(self, counted: _Counted, instances: tuple[Instance, ...]) -> Snapshot:
-        return Snapshot(
+        bare = Snapshot(
             taken_s=self._clock.now_s(),
             cloud_labels=self._cloud.labels,
             claims=self._claims.all(),
             reservations=counted.counts.reservations,
             counts_read_s=counted.counts.read_began_s,
             count_before=counted.before,
-            instances=instances,
+            instances=tuple(sorted(instances, key=_PROVIDER_ID)),
         )
+        return self._slot_use.give(bare)
 
     def pool(self, name: str) -> NodePoolView | None:
         """A NodePool with the current capacity of its nodes; None: it is deleted, deleting, or cannot be parsed."""
@@ -298,7 +303,8 @@ class ClusterState:
             now_s=self._clock.now_s(),
         )
         nominated = held_capacity.tainted(self._nominated_pods.applied(built.snapshot))
-        return SnapshotResult(gang_topology.tied(nominated), built.rejected, tuple(self._supplied.unserved))
+        tied = self._slot_use.give(gang_topology.tied(nominated))
+        return SnapshotResult(tied, built.rejected, tuple(self._supplied.unserved))
 
     def _waiting(self) -> Pods:
         """The pods without a node, virtual ones included, with their gangs."""
@@ -341,7 +347,7 @@ class ClusterState:
         with contextlib.suppress(errors.HoldfastError):
             listed = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _MAX_AGE_S)
             self._miss(listed, counts)
-            self._listed_instances = listed
+            self._listed_instances = tuple(sorted(listed, key=_PROVIDER_ID))
             if self._first_list_s is None:
                 self._first_list_s = self._clock.monotonic_s()
         return *self._listed_instances, *self._gone
