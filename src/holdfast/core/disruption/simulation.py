@@ -83,6 +83,8 @@ class Simulator:
         self._cache = cache or columns.CatalogCache()
         self._deleting = [node for node in snapshot.nodes if node.deleting]
         self._starting = {node.name for node in snapshot.nodes if not node.initialized}
+        self._results: dict[tuple[frozenset[str], SimulationOptions], SimulationResult] = {}
+        self._explained: dict[int, tuple[SimulationResult, Plan]] = {}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]
 
     def are_selected(self, shapes: Iterable[PodShape]) -> bool:
@@ -106,10 +108,18 @@ class Simulator:
     def simulate(
         self, nodes: Sequence[NodeView], options: SimulationOptions | None = None
     ) -> SimulationResult:
+        """Methods of one pass simulate the same nodes; each of them counts for the maximum."""
         options = options or SimulationOptions()
+        key = frozenset(node.name for node in nodes), options
+        if key not in self._results:
+            self._results[key] = self._simulate(nodes, options)
+        result = self._results[key]
+        self.nodes_simulated += _SIMULATION_COST + len(result.request.snapshot.nodes)
+        return result
+
+    def _simulate(self, nodes: Sequence[NodeView], options: SimulationOptions) -> SimulationResult:
         names = {node.name for node in nodes}
         snapshot = self._reduced(nodes, alone=options.alone)
-        self.nodes_simulated += _SIMULATION_COST + len(snapshot.nodes)
         if options.forced:
             snapshot = _forced(snapshot, names)
         movers = frozenset(
@@ -139,11 +149,18 @@ class Simulator:
         solve, so only the claims of a command have them."""
         reasons: dict[tuple[str, ...], tuple[Reason, ...]] = {}
         if any(claim.reservation_id is None for claim in claims):
-            plan = solve(replace(result.request, explain_claims=True), self._cache)
+            plan = self._explained_plan(result)
             reasons = {claim.pods: claim.not_reserved for claim in plan.claims}
         return tuple(
             Replacement(claim._replace(not_reserved=reasons.get(claim.pods, ()))) for claim in claims
         )
+
+    def _explained_plan(self, result: SimulationResult) -> Plan:
+        known = self._explained.get(id(result))
+        if known is None:
+            plan = solve(replace(result.request, explain_claims=True), self._cache)
+            known = self._explained[id(result)] = result, plan
+        return known[1]
 
     def crowded_out(self, nodes: Sequence[NodeView], movers: AbstractSet[str]) -> Reason | None:
         """Why the movers may need another node although the plan places all of them."""

@@ -42,6 +42,7 @@ class Targets:
         self._order = order = order[~c.deleting[order]]
         self._nodes = [c.nodes[i] for i in order.tolist()]
         self._kind_of = c.kind[order]
+        self._starting: Mask = ~c.initialized[order]
         self._receiving: Mask = (c.initialized & ~fresh)[order]  # whether consolidation may move pods to it
         self._position = np.full(len(c.nodes), -1, dtype=np.int64)
         self._position[order] = np.arange(len(order))
@@ -103,7 +104,7 @@ class Targets:
         return known[1]
 
     def fits_on_starting_node(self, shape: PodShape) -> bool:
-        return any(not self._nodes[int(i)].initialized for i in self.fitting(shape))
+        return bool(self._starting[self.fitting(shape)].any())
 
     def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
         """Whether another node has capacity for a pod of the shape."""
