@@ -19,7 +19,7 @@ from disruption_builders import (
 )
 from holdfast import names
 from holdfast.core.disruption import costs
-from holdfast.core.disruption.candidates import CandidateSet, is_settled
+from holdfast.core.disruption.candidates import CandidateSet
 from holdfast.core.disruption.costs import POD, Cost
 from holdfast.core.disruption.inputs import DisruptionInput, NodeFacts
 from holdfast.model.reasons import BlockedCode
@@ -202,5 +202,10 @@ def test_node_is_consolidatable_after_enough_time_without_pod_events(
     event_s: int | None, initialized_s: int, after_s: int | None, *, settled: bool
 ) -> None:
     node = replace(BUSY, last_pod_event_s=event_s)
-    assert is_settled(node, NodeFacts(initialized_s=initialized_s), after_s, NOW_S) is settled
-    assert not is_settled(replace(node, initialized=False), NodeFacts(initialized_s=0), 0, NOW_S)
+    assert is_settled(node, NodeFacts(initialized_s=initialized_s), after_s) is settled
+    assert not is_settled(replace(node, initialized=False), NodeFacts(initialized_s=0), 0)
+
+
+def is_settled(node: NodeView, facts: NodeFacts, after_s: int | None) -> bool:
+    candidate_set = CandidateSet(disruption_input(node, facts={node.name: facts}))
+    return candidate_set.candidate(node).is_settled(after_s, NOW_S)

@@ -4,14 +4,21 @@ Of the budgets that are active now, the smallest applies. Nodes that are not rea
 it. A budget that cannot be parsed allows no disruption (D-10 to D-12).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast import errors
 from holdfast.core.disruption import cron
-from holdfast.core.disruption.inputs import DEFAULT_FACTS, Budget, DisruptionInput, DisruptionReason
+from holdfast.core.disruption.inputs import (
+    DEFAULT_FACTS,
+    Budget,
+    DisruptionInput,
+    DisruptionReason,
+    NodeFacts,
+)
 from holdfast.model.reasons import BlockedCode, Reason
+from holdfast.model.snapshot import NodeView
 
 _DIGITS_MAX: Final = 12  # of a number of nodes; int() refuses thousands of digits
 
@@ -57,7 +64,7 @@ class RemainingBudget:
         return True
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PoolCount:
     """The nodes of one NodePool that count for budgets."""
 
@@ -66,22 +73,47 @@ class PoolCount:
     down: int = 0  # not ready, and not disrupted
 
 
+class NodeCounts:
+    """How many nodes count for budgets, updated node by node."""
+
+    def __init__(self) -> None:
+        self._of_pool: dict[str, PoolCount] = {}
+        self._of_node: dict[str, tuple[str, PoolCount]] = {}  # its NodePool, and what it adds
+
+    def add(self, node: NodeView, facts: NodeFacts) -> None:
+        if node.claim is None or facts.ending or not (node.initialized or facts.rebooting):
+            return
+        disrupted = node.deleting or facts.queued or facts.rebooting
+        self._change(node.node_pool or "", found := _COUNTED[disrupted, facts.ready], 1)
+        self._of_node[node.name] = node.node_pool or "", found
+
+    def remove(self, node: str) -> None:
+        if node in self._of_node:
+            self._change(*self._of_node.pop(node), -1)
+
+    def of(self, pools: Iterable[str]) -> Mapping[str, PoolCount]:
+        return {pool: self._of_pool.get(pool, PoolCount()) for pool in pools}
+
+    def _change(self, pool: str, by: PoolCount, sign: int) -> None:
+        old = self._of_pool.get(pool, PoolCount())
+        self._of_pool[pool] = PoolCount(
+            old.nodes + sign * by.nodes, old.disrupted + sign * by.disrupted, old.down + sign * by.down
+        )
+
+
+_COUNTED: Final = {
+    (disrupted, ready): PoolCount(1, int(disrupted), int(not disrupted and not ready))
+    for disrupted in (False, True)
+    for ready in (False, True)
+}
+
+
 def counts(cluster: DisruptionInput) -> Mapping[str, PoolCount]:
     """By NodePool."""
-    found = {pool: PoolCount() for pool in cluster.pools}
-    of_node = cluster.facts.get
+    found = NodeCounts()
     for node in cluster.snapshot.nodes:
-        count = found.get(node.node_pool or "")
-        facts = of_node(node.name, DEFAULT_FACTS)
-        if count is None or node.claim is None or facts.ending:
-            continue
-        if node.initialized or facts.rebooting:
-            count.nodes += 1
-            if node.deleting or facts.queued or facts.rebooting:
-                count.disrupted += 1
-            elif not facts.ready:
-                count.down += 1
-    return found
+        found.add(node, cluster.facts.get(node.name, DEFAULT_FACTS))
+    return found.of(cluster.pools)
 
 
 def allowances(

@@ -6,12 +6,13 @@ on it may be evicted (D-4 to D-6).
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from holdfast import names
 from holdfast.core.disruption import costs, offers, targets
+from holdfast.core.disruption.budgets import NodeCounts, PoolCount
 from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, NodeFacts
 from holdfast.core.disruption.node_columns import NodeColumns
@@ -40,30 +41,29 @@ class Candidate:
     is None."""
 
     node: NodeView
+    name: str
     facts: NodeFacts
     pool: str
     cost: Cost
     rescheduling: int  # the eviction cost of its pods
+    is_empty: bool
     pods_block: (
         Reason | None
     )  # a pod that must not be evicted; a drain with a bound is possible all the same (D-5)
     unpriced: Reason | None  # why consolidation does not know its price
     is_reserved: bool
+    quiet_since_s: int  # when a pod was last added or removed
     newest_pod_s: int  # when the newest of the pods that would be evicted was created
     order: tuple[int, int, str]  # sorts by saving per eviction cost, the highest first (D-22)
     alike: Alike
 
     @property
-    def name(self) -> str:
-        return self.node.name
-
-    @property
     def labels(self) -> Mapping[str, str]:
         return self.node.label_map
 
-    @property
-    def is_empty(self) -> bool:
-        return self.rescheduling <= costs.POD
+    def is_settled(self, after_s: int | None, now_s: int) -> bool:
+        """Whether no pod was added or removed for consolidateAfter: the condition Consolidatable (NC-42)."""
+        return after_s is not None and self.node.initialized and now_s >= self.quiet_since_s + after_s
 
 
 class Budgets:
@@ -116,7 +116,11 @@ class CandidateCache:
 
     def __init__(self) -> None:
         self._depends_on: tuple[object, ...] = ()
-        self._known: dict[str, _Known] = {}
+        self._nodes: dict[str, NodeView] = {}
+        self._facts: Mapping[str, NodeFacts] = {}
+        self.candidates: dict[str, Candidate] = {}
+        self.refused: dict[str, Reason] = {}
+        self.counts = NodeCounts()
         self._numbers: dict[Hashable, int] = {}
         self._shapes: dict[int, tuple[PodShape, int, int]] = {}
         self._columns: NodeColumns | None = None
@@ -126,17 +130,43 @@ class CandidateCache:
     def use(self, budgets: tuple[BudgetView, ...], pools: Mapping[str, NodePoolView]) -> None:
         """Forgets all candidates if they depend on other values than these, or if most of their values are outdated."""
         depends_on = budgets, {name: pool.instance_types for name, pool in pools.items()}
-        outdated = len(self._numbers) > _NUMBERS_MIN + _NUMBERS_EACH * len(self._known)
+        outdated = len(self._numbers) > _NUMBERS_MIN + _NUMBERS_EACH * len(self._nodes)
         if outdated or depends_on != self._depends_on:
-            self._depends_on, self._known, self._numbers, self._shapes = depends_on, {}, {}, {}
+            self._depends_on, self._nodes, self._numbers, self._shapes = depends_on, {}, {}, {}
+            self.candidates, self.refused, self.counts = {}, {}, NodeCounts()
             self.types = {name: {t.name: t for t in pool.instance_types} for name, pool in pools.items()}
 
-    def get(self, node: NodeView, facts: NodeFacts) -> "_Known | None":
-        found = self._known.get(node.name)
-        return found if found is not None and found.node is node and found.facts is facts else None
+    def changed(self, nodes: Sequence[NodeView], facts: Mapping[str, NodeFacts]) -> list[NodeView]:
+        """The nodes that are not those of the last pass, or have other facts. Forgets nodes that are not there any more."""
+        known, old = self._nodes.get, self._facts
+        changed = {node.name: node for node in nodes if known(node.name) is not node}
+        if facts is not old:
+            there = {node.name: node for node in nodes}
+            names_ = [name for name, one in facts.items() if old.get(name, DEFAULT_FACTS) is not one]
+            names_ += [name for name in old if name not in facts]
+            changed |= {name: there[name] for name in names_ if name in there}
+        for name in [name for name in changed if name in self._nodes]:
+            self._forget(name)
+        if len(self._nodes) + len(changed) > len(nodes):
+            there = {node.name: node for node in nodes}
+            for name in [name for name in self._nodes if name not in there]:
+                self._forget(name)
+        self._facts = facts
+        return list(changed.values())
 
-    def keep(self, known: "dict[str, _Known]") -> None:
-        self._known = known
+    def put(self, node: NodeView, facts: NodeFacts, answer: "Candidate | Reason") -> None:
+        self._nodes[node.name] = node
+        self.counts.add(node, facts)
+        if isinstance(answer, Candidate):
+            self.candidates[node.name] = answer
+        else:
+            self.refused[node.name] = answer
+
+    def _forget(self, name: str) -> None:
+        del self._nodes[name]
+        self.counts.remove(name)
+        self.candidates.pop(name, None)
+        self.refused.pop(name, None)
 
     def offers(self, pools: Mapping[str, NodePoolView]) -> Offers:
         depends_on = tuple((pool.requirements, pool.instance_types) for pool in pools.values())
@@ -186,12 +216,6 @@ class CandidateCache:
         return self._numbers.setdefault(value, len(self._numbers))
 
 
-class _Known(NamedTuple):
-    node: NodeView
-    facts: NodeFacts
-    answer: Candidate | Reason
-
-
 def _is_constrained(shape: PodShape) -> bool:
     """Whether the pods of a shape have constraints on other pods, or use something that no two pods of a node can."""
     return bool(
@@ -212,22 +236,17 @@ class CandidateSet:
         self.cluster = cluster
         self.budgets = Budgets(cluster.snapshot.budgets)
         self.pools: dict[str, NodePoolView] = {pool.name: pool for pool in cluster.snapshot.node_pools}
-        self.candidates: dict[str, Candidate] = {}
-        self.refused: dict[str, Reason] = {}
         self._cache = cache = cache or CandidateCache()
         cache.use(cluster.snapshot.budgets, self.pools)
-        known = {}
-        for node in cluster.snapshot.nodes:
-            facts = self.facts(node)
-            found = cache.get(node, facts) or _Known(
-                node, facts, self.why_never(node) or self.candidate(node)
-            )
-            known[node.name] = found
-            if isinstance(found.answer, Candidate):
-                self.candidates[node.name] = found.answer
-            else:
-                self.refused[node.name] = found.answer
-        cache.keep(known)
+        for node in cache.changed(cluster.snapshot.nodes, cluster.facts):
+            cache.put(node, self.facts(node), self.why_never(node) or self.candidate(node))
+        self.candidates: Mapping[str, Candidate] = dict(cache.candidates)
+        self.refused: Mapping[str, Reason] = dict(cache.refused)
+        self.counts: Mapping[str, PoolCount] = cache.counts.of(cluster.pools)
+
+    @functools.cached_property
+    def empty(self) -> list[Candidate]:
+        return [one for one in self.candidates.values() if one.is_empty]
 
     @property
     def offers(self) -> Offers:
@@ -249,13 +268,16 @@ class CandidateSet:
         pool, cost, rescheduling = node.node_pool or "", self.cost(node), costs.rescheduling_cost(node)
         return Candidate(
             node=node,
+            name=node.name,
             facts=self.facts(node),
             pool=pool,
             cost=cost,
             rescheduling=rescheduling,
+            is_empty=rescheduling <= costs.POD,
             pods_block=next(self._blocked_by(node), None),
             unpriced=self._why_unpriced(node),
             is_reserved=node.label_map.get(names.CAPACITY_TYPE) == names.RESERVED,
+            quiet_since_s=quiet_since_s(node, self.facts(node)),
             newest_pod_s=max((pod.created_s for pod in node.pods if pod.reschedulable), default=0),
             order=(*costs.order_key(cost, rescheduling), node.name),
             alike=self._cache.alike(node, pool, cost, rescheduling),
@@ -313,13 +335,6 @@ class CandidateSet:
             why = self.budgets.why_not(pod)
             if why is not None:
                 yield why
-
-
-def is_settled(node: NodeView, facts: NodeFacts, after_s: int | None, now_s: int) -> bool:
-    """Whether no pod was added or removed for consolidateAfter: the condition Consolidatable (NC-42)."""
-    if after_s is None or not node.initialized:
-        return False
-    return now_s >= quiet_since_s(node, facts) + after_s
 
 
 def quiet_since_s(node: NodeView, facts: NodeFacts) -> int:

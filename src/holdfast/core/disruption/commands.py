@@ -7,7 +7,7 @@ import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.core.disruption.budgets import Allowance
 from holdfast.core.disruption.inputs import DisruptionReason
@@ -70,8 +70,7 @@ class Blocker:
     method: Method | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Undisrupted:
+class Undisrupted(NamedTuple):
     """A node that is not in the command."""
 
     node: str
@@ -97,6 +96,8 @@ class Blockers:
     def of(self, node: str) -> tuple[Blocker, ...]:
         """All blockers of a node; NOTHING_TO_DO is left out if there are others."""
         found = self._found.get(node, ())
+        if len(found) <= 1:
+            return found
         return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found
 
 

@@ -18,7 +18,6 @@ from typing import Final
 
 from holdfast import names
 from holdfast.core.disruption import budgets, costs, replacement_prices
-from holdfast.core.disruption import candidates as candidates_
 from holdfast.core.disruption.balanced import Balance
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
@@ -373,7 +372,7 @@ def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: Slo
         return why
     if one.is_empty:
         return _EMPTY
-    if not candidates_.is_settled(one.node, one.facts, pools.after_s[one.pool], pools.now_s):
+    if not one.is_settled(pools.after_s[one.pool], pools.now_s):
         return pools.unsettled[one.pool]
     return release.why_never(one) or moved.why_not(one)
 

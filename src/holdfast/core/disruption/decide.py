@@ -5,7 +5,6 @@ ends the pass (D-2). The decision has the reasons of every node that is not disr
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -99,7 +98,7 @@ class _Pass:
                 return command
         candidates = self.candidate_set.candidates.values()
         self.eligible[DisruptionReason.EMPTY] = sum(
-            emptiness.why_not(self.candidate_set, one) is None for one in candidates
+            emptiness.why_not(self.candidate_set, one) is None for one in self.candidate_set.empty
         )
         self.eligible[DisruptionReason.DRIFTED] = sum(one.facts.drifted is not None for one in candidates)
         return (
@@ -122,7 +121,9 @@ class _Pass:
         )
 
     def _emptied(self) -> DisruptionCommand | None:
-        allowances = budgets.allowances(self.cluster, DisruptionReason.UNDERUTILIZED, self._counts)
+        allowances = budgets.allowances(
+            self.cluster, DisruptionReason.UNDERUTILIZED, self.candidate_set.counts
+        )
         kept = dict.fromkeys(slot_reuse.reused(self._consolidation, allowances), slot_reuse.REUSED)
         command = emptiness.command(
             self.candidate_set, self._remaining(DisruptionReason.EMPTY), self.blockers, kept
@@ -171,20 +172,16 @@ class _Pass:
             name = node.name
             if name in candidates:
                 continue
-            blockers, why = of_node(name), refused.get(name)
-            if why is not None and all(one.reason != why for one in blockers):
-                blockers = (Blocker(why), *blockers)
+            blockers = of_node(name)
+            if name in refused and all(one.reason != refused[name] for one in blockers):
+                blockers = (Blocker(refused[name]), *blockers)
             if not blockers or (command is not None and _have_nothing_to_do(blockers)):
                 blockers = (idle,)
             found.append(Undisrupted(name, blockers))
         return tuple(found)
 
-    @functools.cached_property
-    def _counts(self) -> Mapping[str, budgets.PoolCount]:
-        return budgets.counts(self.cluster)
-
     def _allowed(self, reason: DisruptionReason) -> dict[str, Allowance]:
-        found = budgets.allowances(self.cluster, reason, self._counts)
+        found = budgets.allowances(self.cluster, reason, self.candidate_set.counts)
         self.allowances += found.values()
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final
 
-from holdfast.core.disruption import budgets, candidates
+from holdfast.core.disruption import budgets
 from holdfast.core.disruption.budgets import RemainingBudget
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
@@ -24,8 +24,7 @@ def command(
 ) -> DisruptionCommand | None:
     """The command that deletes all empty nodes except the `kept` ones, which have the reasons."""
     found = []
-    empty = [one for one in candidate_set.candidates.values() if one.is_empty]
-    for one in sorted(empty, key=attrgetter("order")):
+    for one in sorted(candidate_set.empty, key=attrgetter("order")):
         why = why_not(candidate_set, one) or kept.get(one.name)
         if why is None and not remaining.spend(one.pool):
             why = budgets.blocked(one.pool)
@@ -60,6 +59,6 @@ def why_not(candidate_set: CandidateSet, one: Candidate) -> Reason | None:
         return Reason(BlockedCode.CONSOLIDATION_OFF, text)
     if one.pods_block is not None:
         return one.pods_block
-    if not candidates.is_settled(one.node, one.facts, after_s, candidate_set.cluster.now_s):
+    if not one.is_settled(after_s, candidate_set.cluster.now_s):
         return Reason(BlockedCode.UNSETTLED, f"a pod was added or removed less than {after_s} s ago")
     return None

@@ -191,7 +191,9 @@ class Rolling:
     def _too_many_starting(self, one: Candidate, need: Need, id_: str) -> Reason | None:
         """Budgets do not count a terminated node, so its replacement counts until it is initialized."""
         snapshot = self.candidate_set.cluster.snapshot
-        allowed = budgets.allowances(self.candidate_set.cluster, need.reason).get(one.pool)
+        allowed = budgets.allowances(self.candidate_set.cluster, need.reason, self.candidate_set.counts).get(
+            one.pool
+        )
         key = snapshot.cloud_labels.reservation_id or ""
         waiting = {
             claim.name

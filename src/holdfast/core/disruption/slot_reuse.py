@@ -25,7 +25,7 @@ REUSED: Final = Reason(
 def reused(c: ConsolidationPass, allowances: Mapping[str, Allowance]) -> frozenset[str]:
     """Empty nodes in slots to which pods of on-demand and spot nodes can move now, or when a disruption that uses up a
     budget has ended. A budget of 0 allows no move, so it keeps no node."""
-    empty = frozenset(one.name for one in c.candidate_set.candidates.values() if _is_idle_slot(c, one))
+    empty = frozenset(one.name for one in c.candidate_set.empty if _is_idle_slot(c, one))
     if not empty:
         return empty
 
@@ -44,7 +44,6 @@ def reused(c: ConsolidationPass, allowances: Mapping[str, Allowance]) -> frozens
 def _is_idle_slot(c: ConsolidationPass, one: Candidate) -> bool:
     return (
         one.is_reserved
-        and one.is_empty
         and one.facts.drifted is None
         and emptiness.why_not(c.candidate_set, one) is None
         and c.release.why_never(one) is not None

@@ -48,7 +48,7 @@ def still_valid(
         nominated = refused is not None and refused.code is BlockedCode.NOMINATED
         text = refused.text if refused is not None else "the node was deleted"
         return Invalid("budget" if nominated else "churn", f"{gone[0]}: {text}")
-    short = _over_budget(command, cluster)
+    short = _over_budget(command, candidate_set)
     if short is not None:
         return short
     lost = _lost_slot(command, cluster, settings)
@@ -62,7 +62,9 @@ def still_valid(
 
 
 def _still_empty(command: DisruptionCommand, candidate_set: CandidateSet) -> DisruptionCommand | Invalid:
-    remaining = RemainingBudget(budgets.allowances(candidate_set.cluster, command.reason))
+    remaining = RemainingBudget(
+        budgets.allowances(candidate_set.cluster, command.reason, candidate_set.counts)
+    )
     still_empty = [
         name
         for name in command.candidates
@@ -75,8 +77,9 @@ def _still_empty(command: DisruptionCommand, candidate_set: CandidateSet) -> Dis
     return replace(command, candidates=tuple(still_empty))
 
 
-def _over_budget(command: DisruptionCommand, cluster: DisruptionInput) -> Invalid | None:
-    allowances = budgets.allowances(cluster, command.reason)
+def _over_budget(command: DisruptionCommand, candidate_set: CandidateSet) -> Invalid | None:
+    cluster = candidate_set.cluster
+    allowances = budgets.allowances(cluster, command.reason, candidate_set.counts)
     pools = {node.name: node for node in cluster.snapshot.nodes}
     remaining = RemainingBudget(allowances)
     for name in command.candidates:
