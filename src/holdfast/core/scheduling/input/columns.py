@@ -4,9 +4,9 @@ Nothing here depends on a request, so a column is valid for every solve with the
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ Mask = NDArray[np.bool_]
 
 UNKNOWN_COST: Final = 0
 _CATALOGS_MAX: Final = 64  # in the cache; each node class has one catalog
+_KEPT_MAX: Final = 64  # values that follow from catalogs
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class CatalogCache:
 
     def __init__(self) -> None:
         self._columns: dict[int, Columns] = {}
+        self._kept: dict[Hashable, tuple[Columns, object, Any]] = {}
 
     def columns(self, types: tuple[InstanceType, ...]) -> Columns:
         """The columns of a catalog, computed once for each tuple of types."""
@@ -165,6 +169,19 @@ class CatalogCache:
                 self._columns.clear()
             known = self._columns[id(types)] = columns(types)
         return known
+
+    def keep(
+        self, columns: Columns, key: Hashable, depends_on: tuple[object, ...], compute: Callable[[], K]
+    ) -> K:
+        """A value that follows from the columns, the key and what it depends on. For each key the last value is kept."""
+        key = id(columns), key
+        known = self._kept.get(key)
+        if known is None or known[1] != depends_on:
+            if len(self._kept) >= _KEPT_MAX:
+                self._kept.clear()
+            known = self._kept[key] = columns, depends_on, compute()
+        found: K = known[2]
+        return found
 
 
 def columns(types: tuple[InstanceType, ...]) -> Columns:

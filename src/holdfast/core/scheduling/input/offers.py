@@ -7,6 +7,7 @@ the instance type and the offering must be compatible with the requirements of a
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,11 @@ from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import Requirements
 from holdfast.model.resources import Resources
+
+_KEPT_MAX: Final = 512  # of each kind, by template
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass
@@ -38,7 +44,7 @@ class Rows:
     capacity: Ints  # [row, limited resource]
     _masks: dict[Requirement, Mask] = field(default_factory=dict)
     _type_masks: dict[Requirement, Mask] = field(default_factory=dict)
-    _domains: dict[str, NDArray[np.bool_] | None] = field(default_factory=dict)
+    _domains: dict[tuple[str, tuple[str, ...]], NDArray[np.bool_] | None] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offering_index)
@@ -89,7 +95,8 @@ class Rows:
         if mask is None:
             codes = self.columns.codes(wanted.key)
             own = codes.offerings.compatible_with(wanted)[codes.of_offering[self.offering_index]]
-            mask = self._masks[wanted] = own & self.of_types(wanted)
+            mask = own & self.of_types(wanted)
+            _keep(self._masks, wanted, mask)
         return mask
 
     def of_types(self, wanted: Requirement) -> Mask:
@@ -97,9 +104,8 @@ class Rows:
         mask = self._type_masks.get(wanted)
         if mask is None:
             codes = self.columns.codes(wanted.key)
-            mask = self._type_masks[wanted] = codes.types.compatible_with(wanted)[
-                codes.of_type[self.row_type]
-            ]
+            mask = codes.types.compatible_with(wanted)[codes.of_type[self.row_type]]
+            _keep(self._type_masks, wanted, mask)
         return mask
 
     def defines(self, key: str) -> bool:
@@ -109,15 +115,22 @@ class Rows:
 
     def in_domain(self, key: str, domains: Sequence[str]) -> NDArray[np.bool_] | None:
         """[domain, row]: whether a node of the row can be in the domain; None if no row defines the key."""
-        if key not in self._domains:
-            codes = self.columns.codes(key)
-            if not self.defines(key):
-                self._domains[key] = None
-            else:
+        known = key, tuple(domains)
+        if known not in self._domains:
+            codes, found = self.columns.codes(key), None
+            if self.defines(key):
                 by_type, by_row = codes.types.having(domains), codes.offerings.having(domains)
                 table = by_type[codes.of_type[self.row_type]] & by_row[codes.of_offering[self.offering_index]]
-                self._domains[key] = np.ascontiguousarray(table.T)
-        return self._domains[key]
+                found = np.ascontiguousarray(table.T)
+            _keep(self._domains, known, found)
+        return self._domains[known]
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
+    """Rows may be used by many solves, so what they keep has a bound."""
+    if len(cache) >= _KEPT_MAX:
+        cache.clear()
+    cache[key] = value
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,7 @@ class Measures:
 
     axis: ResourceAxis
     reservations: Mapping[str, int]  # index of each that has a free slot
-    limited: Sequence[str]  # resources that some pool limits
+    limited: tuple[str, ...]  # resources that some pool limits
     node_cost_nano: int = 0  # what each node costs in addition to its instance, in nano-USD an hour
 
 

@@ -7,7 +7,7 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -89,7 +89,7 @@ def build(request: SolveRequest, ledger: Mapping[str, Entry], catalogs: CatalogC
     limited = tuple(sorted({name for pool in pools for name in pool.limits}))
     measures = Measures(axis, {id_: i for i, id_ in enumerate(ids)}, limited, settings.node_cost_nano)
     columns = [catalogs.columns(pool.instance_types) for pool in pools]
-    templates = _templates(pools, columns, snapshot, ledger, measures)
+    templates = _templates(pools, columns, snapshot, ledger, measures, catalogs)
     if settings.reserved_before_weight:
         templates.sort(key=lambda t: t.kind != RESERVED)  # stable: by weight within a kind
     domains = _domain_axis(ladders, list(zip(pools, columns, strict=True)), accepting, deleting_nodes)
@@ -190,6 +190,7 @@ def _templates(
     snapshot: Snapshot,
     ledger: Mapping[str, Entry],
     measures: Measures,
+    catalogs: CatalogCache,
 ) -> list[Template]:
     """For each NodePool a template of its slots, if it has any, and one of its unreserved offerings."""
     templates = []
@@ -202,27 +203,57 @@ def _templates(
                 columns.offerings[i].requirements, pool.requirements
             )
         ]
+        if slots:
+            found = _launchable(snapshot, pool, columns, np.array(slots, dtype=np.int64), measures)
+            found.rows.rank = _slot_rank(found.rows, ledger)
+            templates.append(found.template(p, RESERVED, pool))
         unreserved = np.flatnonzero(~columns.reserved & columns.launchable)
-        for kind, offering_index in ((RESERVED, np.array(slots, dtype=np.int64)), (UNRESERVED, unreserved)):
-            if len(offering_index):
-                runs = daemon_sets(snapshot, pool, columns, offering_index)
-                overhead = daemons.overhead(runs)
-                rows = offers.rows(columns, offering_index, measures, overhead)
-                if kind == RESERVED:
-                    rows.rank = _slot_rank(rows, ledger)
-                least = _least(overhead)
-                templates.append(
-                    Template(
-                        p,
-                        kind,
-                        pool.requirements,
-                        pool.taints,
-                        rows,
-                        least,
-                        daemons.ports(runs, len(pool.instance_types)),
-                    )
-                )
+        if len(unreserved):
+            found = _unreserved(snapshot, pool, columns, unreserved, measures, catalogs)
+            templates.append(found.template(p, UNRESERVED, pool))
     return templates
+
+
+@dataclass(frozen=True)
+class _Launchable:
+    """What a template has of offerings and DaemonSets."""
+
+    rows: Rows
+    overhead: tuple[Resources, ...]
+    daemon_ports: tuple[tuple[HostPort, ...], ...]
+
+    def template(self, index: int, kind: int, pool: NodePoolView) -> Template:
+        return Template(
+            index, kind, pool.requirements, pool.taints, self.rows, self.overhead, self.daemon_ports
+        )
+
+
+def _unreserved(
+    snapshot: Snapshot,
+    pool: NodePoolView,
+    columns: Columns,
+    offering_index: Ints,
+    measures: Measures,
+    catalogs: CatalogCache,
+) -> _Launchable:
+    """The unreserved offerings of a NodePool. Solves share them, with the masks that each has computed: counts of
+    reservations do not change them."""
+    bare = replace(measures, reservations={})
+
+    key = pool.name, bare.axis, bare.limited, bare.node_cost_nano
+    depends_on = pool.requirements, pool.taints, snapshot.daemon_sets, snapshot.cloud_labels.well_known
+    return catalogs.keep(
+        columns, key, depends_on, lambda: _launchable(snapshot, pool, columns, offering_index, bare)
+    )
+
+
+def _launchable(
+    snapshot: Snapshot, pool: NodePoolView, columns: Columns, offering_index: Ints, measures: Measures
+) -> _Launchable:
+    runs = daemon_sets(snapshot, pool, columns, offering_index)
+    overhead = daemons.overhead(runs)
+    rows = offers.rows(columns, offering_index, measures, overhead)
+    return _Launchable(rows, _least(overhead), daemons.ports(runs, len(pool.instance_types)))
 
 
 def _least(overhead: Mapping[str, tuple[Resources, ...]]) -> tuple[Resources, ...]:
