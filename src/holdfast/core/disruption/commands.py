@@ -89,8 +89,10 @@ class Blockers:
         blocker = self._made.get(key)
         if blocker is None:
             blocker = self._made[key] = Blocker(reason, method)
-        found = self._found.get(node, ())
-        if blocker not in found:
+        found = self._found.get(node)
+        if found is None:
+            self._found[node] = (blocker,)
+        elif blocker not in found:
             self._found[node] = (*found, blocker)
 
     def of(self, node: str) -> tuple[Blocker, ...]:

@@ -24,13 +24,14 @@ from holdfast.core.disruption.candidates import Candidate, CandidateSet
 from holdfast.core.disruption.commands import Action, Blockers, DisruptionCommand, Method
 from holdfast.core.disruption.cooldown import RecentMoves
 from holdfast.core.disruption.costs import FREE, Cost
-from holdfast.core.disruption.inputs import DisruptionReason, Policy, Settings
+from holdfast.core.disruption.inputs import DisruptionReason, Policy, PoolRules, Settings
 from holdfast.core.disruption.prefilter import Prefilter
 from holdfast.core.disruption.simulation import SimulationResult, Simulator
 from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.scheduling.output.plan import PlannedClaim
 from holdfast.model import prices, wording
 from holdfast.model.reasons import BlockedCode, Reason
+from holdfast.model.snapshot import NodePoolView
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
@@ -53,6 +54,7 @@ class ConsolidationPass:
     balance: Balance
     release: SlotRelease
     _refused: dict[str | int, Reason] = field(default_factory=dict)
+    _same_answer: dict[int, list[int]] = field(default_factory=dict)  # by `Alike.named`
 
     @functools.cached_property
     def filter(self) -> Prefilter:
@@ -114,12 +116,13 @@ class ConsolidationPass:
 
     def _alike(self, one: Candidate) -> list[int]:
         """Numbers that only candidates with the same answer have."""
-        shapes = one.node.shapes
-        if not self.simulator.targets.are_loose(shapes):
-            return []
-        if self.simulator.are_selected(shapes):
-            return [one.alike.named]
-        return [one.alike.labelled]
+        named = one.alike.named
+        if named not in self._same_answer:
+            shapes, found = one.node.shapes, list[int]()
+            if self.simulator.targets.are_loose(shapes):
+                found = [named if self.simulator.are_selected(shapes) else one.alike.labelled]
+            self._same_answer[named] = found
+        return self._same_answer[named]
 
 
 def together(c: ConsolidationPass, some: Sequence[Candidate]) -> DisruptionCommand | None:
@@ -336,30 +339,38 @@ class CommandBuilder:
         return Cost(0, replacement_prices.slot_nano(claim, self.candidate_set.pools[claim.node_pool]))
 
 
+@dataclass(frozen=True, slots=True)
+class _PoolReasons:
+    """The reasons that all nodes of a NodePool share."""
+
+    static: Reason | None = None
+    off: Reason | None = None  # consolidation is disabled
+    unsettled: Reason | None = None
+    after_s: int | None = None
+
+
 class PoolReasons:
     """Why consolidation disrupts no node of a NodePool, and the reasons that all nodes of one share."""
 
     def __init__(self, candidate_set: CandidateSet) -> None:
         self.now_s = candidate_set.cluster.now_s
-        self.static = {
-            name: Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas")
-            for name in candidate_set.pools
-            if (rules := candidate_set.cluster.pools.get(name)) is None or rules.static
-        }
-        self.off: dict[str, Reason] = {}
-        self.unsettled: dict[str, Reason] = {}
-        self.after_s: dict[str, int] = {}
-        for name, pool in candidate_set.pools.items():
-            after_s, rules = pool.consolidate_after_s, candidate_set.cluster.pools.get(name)
-            if after_s is None:
-                text = f'NodePool "{name}" has consolidation disabled'
-                self.off[name] = Reason(BlockedCode.CONSOLIDATION_OFF, text)
-                continue
-            if rules is not None and rules.policy is Policy.WHEN_EMPTY:
-                text = f'NodePool "{name}" has non-empty consolidation disabled'
-                self.off[name] = Reason(BlockedCode.WHEN_EMPTY, text)
-            text = f"a pod was added or removed less than {after_s} s ago"
-            self.unsettled[name], self.after_s[name] = Reason(BlockedCode.UNSETTLED, text), after_s
+        of = candidate_set.cluster.pools.get
+        self.of = {name: _of_pool(pool, of(name)) for name, pool in candidate_set.pools.items()}
+
+
+def _of_pool(pool: NodePoolView, rules: PoolRules | None) -> _PoolReasons:
+    is_static = rules is None or rules.static
+    static = Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas") if is_static else None
+    after_s = pool.consolidate_after_s
+    if after_s is None:
+        text = f'NodePool "{pool.name}" has consolidation disabled'
+        return _PoolReasons(static, Reason(BlockedCode.CONSOLIDATION_OFF, text))
+    off = None
+    if rules is not None and rules.policy is Policy.WHEN_EMPTY:
+        text = f'NodePool "{pool.name}" has non-empty consolidation disabled'
+        off = Reason(BlockedCode.WHEN_EMPTY, text)
+    text = f"a pod was added or removed less than {after_s} s ago"
+    return _PoolReasons(static, off, Reason(BlockedCode.UNSETTLED, text), after_s)
 
 
 _EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
@@ -367,13 +378,14 @@ _EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
 
 def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: SlotRelease) -> Reason | None:
     """Why a node is no candidate of consolidation (D-21); None: it is."""
-    why = pools.static.get(one.pool) or one.pods_block or one.unpriced or pools.off.get(one.pool)
+    of_pool = pools.of[one.pool]
+    why = of_pool.static or one.pods_block or one.unpriced or of_pool.off
     if why is not None:
         return why
     if one.is_empty:
         return _EMPTY
-    if not one.is_settled(pools.after_s[one.pool], pools.now_s):
-        return pools.unsettled[one.pool]
+    if not one.is_settled(of_pool.after_s, pools.now_s):
+        return of_pool.unsettled
     return release.why_never(one) or moved.why_not(one)
 
 

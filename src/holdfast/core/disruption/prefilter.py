@@ -17,7 +17,7 @@ from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
 from holdfast.model import resources
 from holdfast.model.offerings import InstanceType, Offering
-from holdfast.model.pods import PodShape, PodView
+from holdfast.model.pods import PodShape
 from holdfast.model.reasons import BlockedCode, Reason
 from holdfast.model.resources import Resources
 from holdfast.model.taints import TOLERATE_PREFERENCES, first_untolerated
@@ -91,9 +91,12 @@ class Prefilter:
         shape = self._of_one(found[0]) if len(found) == 1 else self._of_all(found)
         if shape is None:
             return None
-        like, shape = self._targets.like, self._targets.like(shape)
-        pods = (pod for one in found for pod in one.node.pods if pod.reschedulable)
-        return self._reason(next(pod for pod in pods if like(pod.shape) is shape))
+        starting = self._targets.fits_on_starting_node(shape)
+        if len(found) > 1:
+            return self._reason(found, shape, starting=starting)
+        return self._candidate_set.not_cheaper(
+            found[0], shape, lambda: self._reason(found, shape, starting=starting), starting=starting
+        )
 
     def _of_one(self, one: Candidate) -> PodShape | None:
         """The shape of a pod without a place."""
@@ -112,8 +115,11 @@ class Prefilter:
         bound = [(pod.shape, 1) for pod in self._targets.left_over(one.node)]
         return bound[0][0] if bound and not self._is_placed_cheaper(one.cost, bound) else None
 
-    def _reason(self, pod: PodView) -> Reason:
-        if self._targets.fits_on_starting_node(pod.shape):
+    def _reason(self, found: Sequence[Candidate], shape: PodShape, *, starting: bool) -> Reason:
+        like, shape = self._targets.like, self._targets.like(shape)
+        pods = (pod for one in found for pod in one.node.pods if pod.reschedulable)
+        pod = next(pod for pod in pods if like(pod.shape) is shape)
+        if starting:
             text = f"Not all pods would schedule, {pod.full_name} fits only on a node that is not initialized"
             return Reason(BlockedCode.ON_STARTING_NODE, text, (pod.full_name,))
         text = f"Can't replace with a cheaper node: pod {pod.full_name} fits on no other node whose pods did not change recently, and on no cheaper instance type"

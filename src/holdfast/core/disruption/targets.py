@@ -47,6 +47,7 @@ class Targets:
         self._position = np.full(len(c.nodes), -1, dtype=np.int64)
         self._position[order] = np.arange(len(order))
         self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
+        self._on_starting: dict[int, tuple[PodShape, bool]] = {}
         self._like: dict[int, tuple[PodShape, PodShape]] = {}
         self._first: dict[Hashable, PodShape] = {}
         self._anti_affinity = _anti_affinity(snapshot)
@@ -104,7 +105,12 @@ class Targets:
         return known[1]
 
     def fits_on_starting_node(self, shape: PodShape) -> bool:
-        return bool(self._starting[self.fitting(shape)].any())
+        shape = self.like(shape)
+        known = self._on_starting.get(id(shape))
+        if known is None:
+            found = bool(self._starting[self.fitting(shape)].any())
+            known = self._on_starting[id(shape)] = shape, found
+        return known[1]
 
     def fits_elsewhere(self, shape: PodShape, excluded_node: str) -> bool:
         """Whether another node has capacity for a pod of the shape."""

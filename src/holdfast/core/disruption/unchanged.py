@@ -78,15 +78,24 @@ def _moments(cluster: DisruptionInput, settings: Settings, decision: Decision) -
     if any(budget.schedule is not None for rules in cluster.pools.values() for budget in rules.budgets):
         yield (now_s // _MINUTE_S + 1) * _MINUTE_S
     after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
+    of_node = cluster.facts.get
     for node in snapshot.nodes:
         window_s = after_s.get(node.node_pool or "")
         if window_s is not None:
-            yield quiet_since_s(node, cluster.facts.get(node.name, DEFAULT_FACTS)) + window_s
+            at_s = quiet_since_s(node, of_node(node.name, DEFAULT_FACTS)) + window_s
+            if at_s > now_s:
+                yield at_s
+    if decision.cache.moves:
+        yield from _ends_of_cooldowns(cluster, settings, decision)
+
+
+def _ends_of_cooldowns(cluster: DisruptionInput, settings: Settings, decision: Decision) -> Iterator[int]:
     cooling = {
         one.node
         for one in decision.undisrupted
-        if any(blocker.reason.code is BlockedCode.COOLING_DOWN for blocker in one.blockers)
+        for blocker in one.blockers
+        if blocker.reason.code is BlockedCode.COOLING_DOWN
     }
-    for node in snapshot.nodes:
+    for node in cluster.snapshot.nodes if cooling else ():
         if node.name in cooling:
             yield from (pod.created_s + settings.cooldown_s for pod in node.pods)
