@@ -122,16 +122,18 @@ class DisruptionReporter:
         self._allowances = decision.allowances
         self.still_decided()
         now_s, before, self._reported = self._clock.monotonic_s(), self._reported, {}
-        for one in decision.undisrupted:
-            node = one.node
-            reported = self._reported[node] = before.get(node) or {}
-            for blocker in one.blockers:
+        for node, blockers in decision.undisrupted:
+            reported = before.get(node)
+            for blocker in blockers:
                 code = blocker.reason.code
                 if code not in commands.SILENT:
+                    reported = self._reported.setdefault(node, reported or {})
                     key = blocker.method, code
                     if now_s >= reported.get(key, -_SILENCE_S) + _SILENCE_S:
                         self._report(node, blocker)
                     reported[key] = now_s
+            if reported:
+                self._reported[node] = reported
 
     def still_decided(self) -> None:
         """Repeats what is reported as long as it is so: budgets that allow no disruption, invalid annotations."""

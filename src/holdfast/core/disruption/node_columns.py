@@ -21,7 +21,7 @@ _NO_WINDOW: Final = -1
 _KINDS_MIN: Final = 64
 _KINDS_EACH: Final = 2  # of each node
 
-_MASKS: Final = ("initialized", "deleting", "reserved")
+_MASKS: Final = ("initialized", "deleting", "reserved", "repels")
 
 Column = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -45,7 +45,12 @@ class NodeColumns:
         self.initialized: Mask = self._column("initialized")
         self.deleting: Mask = self._column("deleting")
         self.reserved: Mask = self._column("reserved")
+        self.repels: Mask = self._column("repels")  # whether a pod on it has anti-affinity
         self.kind: Column = self._column("kind")
+
+    def where(self, mask: Mask) -> list[NodeView]:
+        """The nodes of a mask, by name."""
+        return [self.nodes[i] for i in np.flatnonzero(mask).tolist()]
 
     def free(self, resource: str) -> NDArray[np.int64]:
         """[node] the free amount of a resource."""
@@ -68,11 +73,17 @@ class NodeColumns:
 
     def _take_over(self, before: "NodeColumns") -> None:
         """Copies the rows of nodes that are the same objects, and computes the others."""
-        source = np.array([before.rows.get(node.name, 0) for node in self.nodes], dtype=np.int64)
-        same = zip(self.nodes, source.tolist(), strict=True)
-        changed = [i for i, (node, row) in enumerate(same) if before.nodes[row] is not node]
+        source: Column | None = None
+        if self.rows.keys() == before.rows.keys():  # in most passes: no node was added or deleted
+            pairs = zip(self.nodes, before.nodes, strict=True)
+            changed = [i for i, (node, old) in enumerate(pairs) if old is not node]
+        else:
+            rows = [before.rows.get(node.name, 0) for node in self.nodes]
+            of_rows = enumerate(zip(self.nodes, rows, strict=True))
+            changed = [i for i, (node, row) in of_rows if before.nodes[row] is not node]
+            source = np.array(rows, dtype=np.int64)
         for key, column in before.known.items():
-            self.known[key] = found = column[source]
+            self.known[key] = found = column.copy() if source is None else column[source]
             for i in changed:
                 found[i] = self._value(self.nodes[i], *key)
 
@@ -91,6 +102,8 @@ class NodeColumns:
                 return node.deleting
             case "reserved":
                 return (names.CAPACITY_TYPE, names.RESERVED) in node.labels
+            case "repels":
+                return bool(node.anti_affinity)
             case "kind":
                 return self._kind(node)
             case "pool":

@@ -81,8 +81,9 @@ class Simulator:
         self.nodes_simulated = 0
         self._settings = settings
         self._cache = cache or columns.CatalogCache()
-        self._deleting = [node for node in snapshot.nodes if node.deleting]
-        self._starting = {node.name for node in snapshot.nodes if not node.initialized}
+        there = self.targets.columns
+        self._deleting = there.where(there.deleting)
+        self._starting = {node.name for node in there.where(~there.initialized)}
         self._results: dict[tuple[frozenset[str], SimulationOptions], SimulationResult] = {}
         self._explained: dict[int, tuple[SimulationResult, Plan]] = {}
         self._others = [pod.shape for pod in (*snapshot.pending, *displaced.displaced(snapshot))]

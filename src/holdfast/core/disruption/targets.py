@@ -34,9 +34,9 @@ class Targets:
         avoided: AbstractSet[str] = frozenset(),
         columns: NodeColumns | None = None,
     ) -> None:
-        self._columns = c = columns or NodeColumns(snapshot.nodes)
+        self.columns = c = columns or NodeColumns(snapshot.nodes)
         fresh = c.unsettled(snapshot.node_pools, snapshot.taken_s)
-        self.unsettled = frozenset(c.nodes[i].name for i in np.flatnonzero(fresh).tolist())
+        self.unsettled = frozenset(node.name for node in c.where(fresh))
         fresh[[c.rows[name] for name in avoided if name in c.rows]] = True
         order = np.lexsort((~c.reserved, ~c.initialized, fresh))
         self._order = order = order[~c.deleting[order]]
@@ -50,7 +50,7 @@ class Targets:
         self._on_starting: dict[int, tuple[PodShape, bool]] = {}
         self._like: dict[int, tuple[PodShape, PodShape]] = {}
         self._first: dict[Hashable, PodShape] = {}
-        self._anti_affinity = _anti_affinity(snapshot)
+        self._anti_affinity = _anti_affinity(c.where(c.repels))
         self._far = tuple(term for term in self._anti_affinity if term.key != names.HOSTNAME)
         self._loose: dict[int, tuple[PodShape, bool]] = {}
         self._places: dict[int, tuple[PodShape, NDArray[np.int64], int]] = {}
@@ -96,7 +96,7 @@ class Targets:
             fits = np.ones(len(self._nodes), dtype=bool)
             for name, amount in shape.requests.amounts:
                 fits &= self._column(name) >= amount
-            samples = self._columns.samples
+            samples = self.columns.samples
             suited = np.zeros(len(samples), dtype=bool)
             for kind in distinct(self._kind_of).tolist():
                 suited[kind] = _suits(samples[kind], shape)
@@ -132,7 +132,7 @@ class Targets:
                 shape = self.like(one)
                 wanted[id(shape)] = wanted.get(id(shape), 0) + count
                 shapes[id(shape)] = shape
-        rows = [self._columns.rows[node.name] for node in nodes]
+        rows = [self.columns.rows[node.name] for node in nodes]
         at = [i for i in self._position[rows].tolist() if i >= 0]
         found = []
         for key, shape in shapes.items():
@@ -181,8 +181,8 @@ class Targets:
     def crowded_out(self, removed: AbstractSet[str], pods: Iterable[PodView]) -> PodView | None:
         """A pod that does not fit if kube-scheduler binds the pods without the plan: the largest first, each to the
         node with the largest share of free cpu and memory (LeastAllocated)."""
-        usable = self._columns.initialized[self._order]
-        at = self._position[[self._columns.rows[name] for name in removed]]
+        usable = self.columns.initialized[self._order]
+        at = self._position[[self.columns.rows[name] for name in removed]]
         usable[at[at >= 0]] = False
         free: dict[str, NDArray[np.int64]] = {}
         for pod in sorted(pods, key=lambda pod: eviction_order(pod.shape.requests)):
@@ -205,10 +205,10 @@ class Targets:
         return None
 
     def _sizes(self, name: str) -> NDArray[np.int64]:
-        return self._columns.size(name)[self._order]
+        return self.columns.size(name)[self._order]
 
     def _column(self, name: str) -> NDArray[np.int64]:
-        return self._columns.free(name)[self._order]
+        return self.columns.free(name)[self._order]
 
     def _is_loose(self, shape: PodShape) -> bool:
         known = self._loose.get(id(shape))
@@ -233,9 +233,9 @@ def _is_loose(shape: PodShape, far: Iterable[PodTerm]) -> bool:
     return not any(_selects(term, shape) for term in far)
 
 
-def _anti_affinity(snapshot: Snapshot) -> tuple[PodTerm, ...]:
+def _anti_affinity(nodes: Iterable[NodeView]) -> tuple[PodTerm, ...]:
     """Anti-affinity terms of running pods."""
-    return tuple({term: None for node in snapshot.nodes for term in node.anti_affinity})
+    return tuple({term: None for node in nodes for term in node.anti_affinity})
 
 
 def _terms(shape: PodShape) -> Iterator[PodTerm]:
