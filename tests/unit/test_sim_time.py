@@ -40,6 +40,25 @@ def test_sleepers_wake_in_the_order_of_their_times() -> None:
     assert wake_times_s == [0.5, 7, 30, 86_400]
 
 
+@pytest.mark.parametrize("others", range(20))
+def test_sleepers_of_the_same_moment_wake_in_the_order_in_which_they_began(others: int) -> None:
+    """The order must not depend on the number of other timers, as it does in a heap without a second criterion."""
+    woken: list[int] = []
+
+    async def sleeper(number: int) -> None:
+        await asyncio.sleep(number)
+        await asyncio.sleep(100 - number)
+        woken.append(number)
+
+    async def program() -> None:
+        await asyncio.gather(
+            *(asyncio.sleep(50 + number % 7) for number in range(others)), *map(sleeper, range(12))
+        )
+
+    time.run(program())
+    assert woken == list(range(12))
+
+
 def test_a_program_that_waits_without_a_timer_is_stuck() -> None:
     async def program() -> None:
         await asyncio.Event().wait()
