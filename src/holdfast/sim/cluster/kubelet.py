@@ -42,6 +42,7 @@ class Kubelet:
         zone: str,
         region: str,
         timings: Timings,
+        on_registered: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._instance = instance
@@ -49,6 +50,7 @@ class Kubelet:
         self._bootstrap = bootstrap
         self._zone = zone
         self._timings = timings
+        self._on_registered = on_registered
         self._capacity = node_resources.capacity(info, instance, bootstrap)
         self._uid = ""  # of the Node that it registered
         self.node = f"ip-{instance.private_ip.replace('.', '-')}.{region}.compute.internal"
@@ -106,6 +108,7 @@ class Kubelet:
         self._uid = created.metadata.uid
         await self._renew()
         self.registered = True
+        self._on_registered()
 
     async def _report(self) -> None:
         """Reads the Node from the API server: other clients change a new Node, and the cache may be stale."""

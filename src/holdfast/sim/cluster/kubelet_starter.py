@@ -1,15 +1,18 @@
 """Runs a kubelet for each running instance.
 
-It reads the simulated EC2 every second. An instance that is started again gets a new kubelet. The kubelet of an
-instance that stops, terminates or becomes silent is cancelled at once.
+It reads the simulated EC2 every second; without heartbeats, only in seconds after a change. An instance that is started
+again gets a new kubelet. The kubelet of an instance that stops, terminates or becomes silent is cancelled at once.
 """
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
+from holdfast.sim.aws import waiting
 from holdfast.sim.cluster import userdata
 from holdfast.sim.cluster.engine import Engine
 from holdfast.sim.cluster.kubelet import Kubelet
@@ -64,7 +67,9 @@ class KubeletStarter:
         self._announced: set[str] = set()  # instances whose node was announced to the listeners
         self._listeners: list[Callable[[str], None]] = []
         self._stop_listeners: list[Callable[[str], None]] = []
-        self._seen = -1  # EC2's number of writes at the last reading
+        self._began_s = 0.0  # the first reading
+        self._next_s = math.inf  # the next one
+        self._is_sooner = asyncio.Event()  # than before
         self.failed: dict[str, str] = {}  # why an instance never becomes a node
 
     def on_start(self, listener: Callable[[str], None]) -> None:
@@ -81,22 +86,51 @@ class KubeletStarter:
         return kubelet if kubelet is not None and kubelet.registered else None
 
     async def run(self) -> None:
+        clock, timings = self._engine.clock, self._timings
+        self._began_s = clock.monotonic_s()
+        self._cloud.region.on_write(self._written)
         try:
             while True:
                 self._start_and_stop()
-                await self._engine.clock.sleep(self._timings.poll_s)
+                if timings.heartbeats:
+                    await clock.sleep(timings.poll_s)
+                else:
+                    await self._until_needed()
         finally:
             tasks = [running.task for running in self._running.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _until_needed(self) -> None:
+        """Leaves out the readings between which nothing changes: most seconds of a long run."""
+        clock, agenda = self._engine.clock, self._cloud.region.agenda
+        self._next_s = math.inf
+        if agenda:
+            self._read_at(clock.monotonic_s() + agenda[0][0] - clock.now_s())
+        while (left_s := self._next_s - clock.monotonic_s()) > 0:
+            self._is_sooner.clear()
+            waits: list[Coroutine[Any, Any, Any]] = [self._is_sooner.wait()]
+            if left_s < math.inf:
+                waits.append(clock.sleep(left_s))
+            await waiting.first(*waits)
+
+    def _read_at(self, at_s: float) -> None:
+        """Requests a reading at this time, or at the next whole number of polls after it."""
+        poll_s = self._timings.poll_s
+        next_s = self._began_s + math.ceil((at_s - self._began_s) / poll_s) * poll_s
+        if next_s < self._next_s:
+            self._next_s = next_s
+            self._is_sooner.set()
+
+    def _written(self) -> None:
+        self._read_at(math.nextafter(self._engine.clock.monotonic_s(), math.inf))
+
+    def _registered(self) -> None:
+        self._read_at(self._engine.clock.monotonic_s())
+
     def _start_and_stop(self) -> None:
         self._cloud.advance()
-        is_same = self._cloud.region.writes == self._seen and len(self._announced) == len(self._running)
-        if is_same and not self._timings.heartbeats:  # for long runs
-            return
-        self._seen = self._cloud.region.writes
         found = {instance.id: instance for instance in control.running(self._cloud.region)}
         for instance_id, running in list(self._running.items()):
             instance = found.get(instance_id)
@@ -135,6 +169,7 @@ class KubeletStarter:
             zone=region.account(instance.account).zone_name(instance.zone_id),
             region=region.setup.region,
             timings=self._timings,
+            on_registered=self._registered,
         )
         task = asyncio.create_task(kubelet.run())
         self._running[instance.id] = Running(kubelet, task, instance.boots)

@@ -54,6 +54,7 @@ class RegionState:
         self._ids = ids
         self._sink = sink
         self._planned = planned
+        self._listeners: list[Callable[[], None]] = []
         self.agenda: list[tuple[int, int, str, str]] = []
         self.entries = 0
         self.given: Counter[str] = Counter()  # every id so far
@@ -71,6 +72,10 @@ class RegionState:
         self.groups: Table[Group] = Table(self._moment, self._changed)
         self.fleets: Table[Fleet] = Table(self._moment, self._changed)
 
+    def on_write(self, listener: Callable[[], None]) -> None:
+        """Calls the listener at each write, and when a change is scheduled."""
+        self._listeners.append(listener)
+
     # --- Time ---------------------------------------------------------------------------------------
 
     def at(self, due_s: int, action: str, subject: str) -> None:
@@ -78,6 +83,8 @@ class RegionState:
         self.entries += 1
         heapq.heappush(self.agenda, (due_s, self.entries, action, subject))
         self._planned()
+        for listener in self._listeners:
+            listener()
 
     def due(self) -> tuple[str, str] | None:
         """The next due change, with the region's time set to its own; without one, sets the clock's time."""
@@ -230,6 +237,8 @@ class RegionState:
     def _changed(self, key: str, _before: object, _after: object) -> None:
         self.writes += 1
         self._touch(key)
+        for listener in self._listeners:
+            listener()
 
     def _changed_instance(self, key: str, before: Instance | None, after: Instance | None) -> None:
         self._changed(key, before, after)
