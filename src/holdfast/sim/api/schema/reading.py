@@ -26,10 +26,8 @@ class WrongType(Exception):
 def built_in(value: Any, shape: Shape, unknown: list[str], stored: Mapping[str, Any] | None = None) -> Any:
     """The object of a built-in kind; the paths of unknown fields go into `unknown`. Raises WrongType.
 
-    Parts of the value that are the same objects as in `stored` were read before, and are not read again. The status
-    always is: the server itself writes null there."""
-    known = {**stored, "status": None} if stored else None
-    return _Reader(unknown, typed=True).read(value, shape, "", known)
+    Parts of the value that are the same objects as in `stored` were read before, and are not read again."""
+    return _Reader(unknown, typed=True).read(value, shape, "", stored)
 
 
 def custom(value: Any, shape: Shape, unknown: list[str], stored: Mapping[str, Any] | None = None) -> Any:

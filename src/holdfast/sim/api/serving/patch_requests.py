@@ -50,7 +50,7 @@ def change_of(call: Call, reader: Reader) -> Change:
     patch = _decoded(body)
     if media == MERGE:
         _check_object(patch)
-    return lambda old: _reread(call.resource, reader, _patched(old, media, patch, call.resource), old)
+    return lambda old: _reread(call, reader, _patched(old, media, patch, call.resource), old)
 
 
 def _patched(old: Json, media: str, patch: Any, resource: Resource) -> Any:
@@ -113,8 +113,9 @@ def apply(call: Call, config: Json, writer: Writer, now: str) -> Change:
     return change
 
 
-def _reread(resource: Resource, reader: Reader, value: Any, old: Json) -> Json:
+def _reread(call: Call, reader: Reader, value: Any, old: Json) -> Json:
     """The patched object, validated like a request body."""
+    resource = call.resource
     if not isinstance(value, dict):
         raise status.invalid("", "", "", [Cause("FieldValueInvalid", "patch", "the result is not an object")])
     kind = (resource.group, resource.version, resource.kind)
@@ -124,6 +125,12 @@ def _reread(resource: Resource, reader: Reader, value: Any, old: Json) -> Json:
         )
     try:
         stored = old if resource.view is None else None
+        if (
+            stored
+            and not resource.custom
+            and (call.subresource == "status" or "status" not in resource.subresources)
+        ):
+            stored = {**stored, "status": None}  # it may have null, which the server itself writes there
         return reader.patched(value, kind, resource.shape, custom=bool(resource.custom), stored=stored)
     except reading.WrongType as error:
         shown = encode(encode(value).decode()).decode()
