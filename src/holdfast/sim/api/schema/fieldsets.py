@@ -16,8 +16,9 @@ from holdfast.sim.api.schema.shapes import Shape
 Path = tuple[str, ...]
 Json = dict[str, Any]
 
-# The pods of a Deployment have the same fields, so their sets are cached.
-_REMEMBERED: Final = 4096
+# Objects of a kind have the same fields, so their sets are cached. Not so many that a week of pods needs memory: the set
+# of a running pod has its address and is its own.
+_REMEMBERED: Final = 512
 _key_text: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -37,8 +38,7 @@ def of(value: Any, shape: Shape) -> frozenset[Path]:
 def compare(old: Json, new: Json, shape: Shape) -> Difference:
     changed: set[Path] = set()
     removed: set[Path] = set()
-    if old != new:
-        _compare(old, new, shape, (), changed, removed)
+    _compare(old, new, shape, (), changed, removed)
     return Difference(frozenset(changed), frozenset(removed))
 
 
@@ -102,12 +102,12 @@ def _members(value: Any, shape: Shape, path: Path) -> Iterator[Path]:
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: Path, changed: set[Path], removed: set[Path]) -> None:
-    """Adds the differences of two values that are not equal."""
+    """Adds the differences of two objects, or of two other values that are not equal."""
     if not (merges(old, shape) and merges(new, shape) and type(old) is type(new)):
         changed.add(path)
     elif isinstance(new, dict):
         for name, child in new.items():
-            if name in old and old[name] == child:
+            if name in old and (old[name] is child or old[name] == child):
                 continue
             at, below = (*path, f"f:{name}"), shape.child(name)
             there = name in old or below.always_there or name in shape.required
