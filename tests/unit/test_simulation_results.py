@@ -36,7 +36,7 @@ def samples(elsewhere: int = 0, hours: int = 24) -> Samples:
     for _ in range(hours):
         found.pods_running.append(1)
         found.pods_waiting.append(0)
-        found.elsewhere.append({"cr-1": elsewhere})
+        found.elsewhere.update({"cr-1": elsewhere})
     return found
 
 

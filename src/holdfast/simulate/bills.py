@@ -4,6 +4,7 @@ A reservation costs its price whether it is used or not; an instance in a slot c
 and used here, used elsewhere, or idle. Amounts are nano-USD and seconds until they are written.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ class Use:
 
 
 class Bills:
-    """Collects what instances are while EC2 knows them. Call `see` at least twice an hour."""
+    """Collects what instances are while EC2 knows them. Call `see` at least twice an hour.
+
+    Of an instance that EC2 has forgotten, only what it was paid for is kept, and its charges are taken out of EC2's
+    ledger: they have its tags, and a simulation of weeks launches very many instances."""
 
     def __init__(
         self, region: RegionState, account: str, slot_prices: Mapping[str, int] | None = None
@@ -54,20 +58,28 @@ class Bills:
         self._slot_prices = slot_prices or {}
         self.zones = {id_: name for name, id_ in region.account(account).zone_ids.items()}
         self._launched: dict[str, Launched] = {}
+        self._over: list[Use] = []  # of instances that EC2 has forgotten
 
     def see(self) -> None:
         for one in self._region.instances:
             known = self._launched.get(one.id)
             reservation = one.reservation_id or (known.reservation if known else "")
             if known is None or known.reservation != reservation:
-                zone = self.zones[one.zone_id]
-                self._launched[one.id] = Launched(one.instance_type, zone, reservation)
+                instance_type, zone = sys.intern(one.instance_type), self.zones[one.zone_id]
+                self._launched[one.id] = Launched(instance_type, zone, reservation)
+        forgotten = {id_ for id_ in self._launched if id_ not in self._region.instances}
+        for charge in self._region.ledger.take(forgotten):
+            if charge.account == self._account:
+                assert charge.to_s is not None
+                self._over.append(self._use(charge, charge.to_s))
+        for id_ in forgotten:
+            del self._launched[id_]
 
     def uses(self, until_s: int) -> list[Use]:
         """Everything that the account paid for, and its instances in slots."""
         self.see()
         charges = (one for one in self._region.ledger.charges() if one.account == self._account)
-        return [self._use(one, until_s) for one in charges]
+        return [*self._over, *(self._use(one, until_s) for one in charges)]
 
     def _use(self, charge: Charge, until_s: int) -> Use:
         to_s = until_s if charge.to_s is None else min(charge.to_s, until_s)

@@ -4,7 +4,7 @@ Called by `run` at the end, with everything that was paid for, and with samples 
 others use.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ class Samples:
     step_s: int
     pods_running: list[int] = field(default_factory=list)
     pods_waiting: list[int] = field(default_factory=list)
-    elsewhere: list[dict[str, int]] = field(default_factory=list)  # slots by reservation
+    elsewhere: Counter[str] = field(default_factory=Counter)  # the sum of slots, by reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _reservation(
 
 
 def _elsewhere_s(id_: str, samples: Samples) -> int:
-    return sum(each.get(id_, 0) for each in samples.elsewhere) * samples.step_s
+    return samples.elsewhere[id_] * samples.step_s
 
 
 def dollars(paid: Paid, rows: Sequence[ReservationResult], plan: SavingsPlan | None) -> Dollars:

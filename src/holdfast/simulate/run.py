@@ -90,7 +90,7 @@ class _Run:
             samples.pods_running.append(self._pods.running)
             samples.pods_waiting.append(self._pods.waiting)
             reservations = self._cluster.cloud.ec2.region.reservations
-            samples.elsewhere.append({one.id: one.elsewhere for one in reservations if one.active})
+            samples.elsewhere.update({one.id: one.elsewhere for one in reservations if one.active})
             self._until_s = min(self._until_s + samples.step_s, self._study.ends_s)
             await clock.sleep(self._until_s - clock.monotonic_s() - self._study.begins_s)
             self._cluster.check()

@@ -84,7 +84,10 @@ class Tally:
                     inside[key] = None
             if instance.state != "terminated":
                 self.addresses[instance.subnet_id] += by * instance.spec.addresses
-                self.private_ips[instance.account, instance.private_ip] += by
+                private_ip = instance.account, instance.private_ip
+                self.private_ips[private_ip] += by
+                if not self.private_ips[private_ip]:
+                    del self.private_ips[private_ip]
 
 
 class Watch:

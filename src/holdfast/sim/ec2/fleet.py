@@ -121,6 +121,7 @@ def _launch(
         instances = launch.make(region, request, part, tags, batch_id=batch_id, fleet_id=fleet_id)
         group = groups.setdefault((id(part.pool), part.market), _group(region, request, part))
         group["InstanceIds"] += [instance.id for instance in instances]
+    _forget_fleets(region)
     region.fleets.put(
         Fleet(
             id=fleet_id,
@@ -132,6 +133,14 @@ def _launch(
         )
     )
     return fleet_id, list(groups.values())
+
+
+def _forget_fleets(region: RegionState) -> None:
+    """Removes the fleets whose instances EC2 has forgotten."""
+    forgets_s = region.now_s - region.setup.timings.forget_s
+    for fleet in region.fleets:
+        if fleet.created_s < forgets_s and not any(id_ in region.instances for id_ in fleet.instance_ids):
+            region.fleets.drop(fleet.id)
 
 
 def _group(region: RegionState, request: Request, part: Part) -> dict[str, Any]:

@@ -7,6 +7,7 @@ every slot, used or not. Only running instances are billed.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -58,6 +59,13 @@ class Ledger:
     def charges(self) -> Iterator[Charge]:
         yield from self.closed
         yield from self.open.values()
+
+    def take(self, subjects: AbstractSet[str]) -> list[Charge]:
+        """Removes the closed charges of these instances, and returns them."""
+        taken = [one for one in self.closed if one.what in subjects]
+        if taken:
+            self.closed = [one for one in self.closed if one.what not in subjects]
+        return taken
 
     def nano_usd(self, from_s: int, until_s: int, *, tag: str = "") -> Counter[tuple[str, str]]:
         """The cost of an interval, by kind and by the value of a tag, or by account."""

@@ -6,6 +6,7 @@ response again.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ from holdfast.sim.ec2.requests import Request, dry_run
 from holdfast.sim.ec2.setup import Setup
 
 Operation = Callable[[RegionState, Request], dict[str, Any]]
+
+_TOKENS_LAST_S: Final = 48 * 3600
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "CancelCapacityReservation": reservation_calls.cancel,
@@ -96,6 +99,7 @@ class Ec2:
         self._watch = checkers.Watch(self.region)
         self._checked_s = self.region.now_s
         self._listings = Listings(setup.page_size)
+        self._answered: deque[tuple[int, tuple[str, str, str]]] = deque()  # when, the oldest first
 
     def advance(self) -> None:
         """Applies scheduled changes up to the clock's time, for callers that read the region directly."""
@@ -154,8 +158,15 @@ class Ec2:
             assert self.region.writes == writes, f"a dry run of {request.operation} wrote"
             raise dry_run()
         if token:
-            self.region.answers[key] = (fingerprint, msgspec.msgpack.encode(answer))
+            self._remember(key, fingerprint, answer)
         return answer
+
+    def _remember(self, key: tuple[str, str, str], fingerprint: str, answer: Mapping[str, Any]) -> None:
+        now_s = self.region.now_s
+        self.region.answers[key] = (fingerprint, msgspec.msgpack.encode(answer))
+        self._answered.append((now_s, key))
+        while self._answered[0][0] <= now_s - _TOKENS_LAST_S:
+            self.region.answers.pop(self._answered.popleft()[1], None)
 
     def _stale_s(self, operation: str) -> int:
         if not operation.startswith("Describe"):

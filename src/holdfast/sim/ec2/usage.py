@@ -25,6 +25,9 @@ class Usage:
         if instance.state == "terminated":
             return
         self.addresses[instance.subnet_id] += by * instance.spec.addresses
-        self.private_ips[instance.subnet_id, instance.private_ip] += by
+        address = instance.subnet_id, instance.private_ip
+        self.private_ips[address] += by
+        if not self.private_ips[address]:
+            del self.private_ips[address]  # a subnet has thousands
         if instance.is_pending_or_running and not instance.lifecycle and not instance.reservation_id:
             self.outside[instance.account, instance.instance_type] += by
