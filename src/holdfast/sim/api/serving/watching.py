@@ -5,6 +5,7 @@ then sends a bookmark. A watcher that falls behind the stored history gets a 410
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -24,6 +25,38 @@ BOOKMARK_S: Final = 60.0
 
 _NAMES: Final = {"table": "Table", "metadata": "PartialObjectMetadata"}
 _BATCH: Final = 500  # changes that are written before other tasks run
+
+
+class _Alarm:
+    """Ends the wait of a watch when its next bookmark or its end is due. Its task is kept while changes arrive: most waits
+    end long before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due_s = math.inf
+        self._changed: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait(self, changed: "asyncio.Future[None]", seconds: float) -> None:
+        """Returns when the future is done, or after so many seconds; not sooner than the wait before would have."""
+        self._changed = changed
+        if seconds < math.inf:
+            self._due_s = self._clock.monotonic_s() + seconds
+            if self._task is None or self._task.done():
+                self._task = asyncio.ensure_future(self._ring())
+        await changed
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._changed is not None:
+            self._changed.cancel()  # the bucket would keep it until the next change, which may never come
+
+    async def _ring(self) -> None:
+        while (left_s := self._due_s - self._clock.monotonic_s()) > 0:
+            await self._clock.sleep(left_s)
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +81,7 @@ class Watch:
             if bookmark:
                 yield self._bookmark(ends_initial=True)
         ends = None if self.timeout_s is None else self.clock.monotonic_s() + self.timeout_s
-        changed: asyncio.Future[None] | None = None
+        alarm = _Alarm(self.clock)
         try:
             while not self.bucket.closed:
                 try:
@@ -65,31 +98,15 @@ class Watch:
                         yield chunk
                     await asyncio.sleep(0)
                     continue
-                if changed is None or changed.done():
-                    changed = self.bucket.changed()
-                left = None if ends is None else ends - self.clock.monotonic_s()
-                if left is not None and left <= 0:
+                left = math.inf if ends is None else ends - self.clock.monotonic_s()
+                if left <= 0:
                     return
-                if not await self._happens(changed, left) and self.bookmarks:
+                await alarm.wait(self.bucket.changed(), min(left, BOOKMARK_S if self.bookmarks else math.inf))
+                is_quiet = self.bucket.end == position and not self.bucket.closed
+                if is_quiet and self.bookmarks and left > BOOKMARK_S:
                     yield self._bookmark()
         finally:
-            if changed is not None:
-                changed.cancel()  # the bucket would keep it until the next change, which may never come
-
-    async def _happens(self, changed: "asyncio.Future[None]", left: float | None) -> bool:
-        """Waits for a change, the next bookmark or the end. Returns whether it was a change or the end."""
-        pauses = [left] if left is not None else []
-        if self.bookmarks:
-            pauses.append(BOOKMARK_S)
-        if not pauses:
-            await asyncio.shield(changed)
-            return True
-        timer = asyncio.ensure_future(self.clock.sleep(min(pauses)))
-        try:
-            await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-        return changed.done() or (left is not None and left <= BOOKMARK_S)
+            alarm.stop()
 
     def _events(self, changes: Iterable[Change]) -> Iterable[bytes]:
         namespace, selector = self.call.namespace, self.selector
