@@ -1,5 +1,6 @@
 """The hash of an EC2NodeClass, and the drift reasons of an instance."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -199,3 +200,14 @@ def test_with_unknown_instance_type_any_image_of_the_ec2nodeclass_is_accepted() 
     arm = [{"id": "ami-1", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}]
     node_class = resolved(STATUS | {"amis": arm})
     assert drift.reason(claim(), node_class, ec2_instance(image_id="ami-1"), instance_type=None) is None
+
+
+def test_reasons_of_instances_that_are_not_listed_are_forgotten() -> None:
+    node_class = resolved()
+    known = {each.name: each for each in types(node_class)}["m5.large"]
+    reasons = drift.Reasons()
+    for number in range(5):
+        one = dataclasses.replace(ec2_instance(), id=f"i-{number}")
+        reasons.reason(claim(), node_class, one, instance_type=known)
+    reasons.forget_all_but({"i-3": None, "i-9": None}.keys())
+    assert len(reasons) == 1

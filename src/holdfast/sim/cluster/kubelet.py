@@ -32,7 +32,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class Kubelet:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by keyword
         self,
         *,
         engine: Engine,

@@ -4,6 +4,7 @@ The comparisons have Karpenter's order; the first difference is the reason (aws-
 difference, so an empty status causes no drift.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from holdfast import errors, names
@@ -54,6 +55,14 @@ class Reasons:
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[object, str | None]] = {}  # by instance id: inputs and reason
+
+    def __len__(self) -> int:
+        """The number of instances whose reason is cached."""
+        return len(self._last)
+
+    def forget_all_but(self, instance_ids: Collection[str]) -> None:
+        if len(self._last) > len(instance_ids):
+            self._last = {id_: last for id_, last in self._last.items() if id_ in instance_ids}
 
     def reason(
         self,

@@ -61,7 +61,10 @@ class Statuses:
         """None: there is more than one page."""
 
         def page(answer: Mapping[str, Any]) -> tuple[list[InstanceStatus | None], bool]:
-            return [self._read(raw) for raw in answer[_LISTED]], not answer.get("NextToken")
+            found, is_last = [self._read(raw) for raw in answer[_LISTED]], not answer.get("NextToken")
+            if is_last and len(self._healthy) > len(found):  # some are of terminated instances
+                self._healthy = {id(raw): raw for raw in answer[_LISTED] if id(raw) in self._healthy}
+            return found, is_last
 
         found, self._one_page = await self._aws.read(calls.EC2, _DESCRIBE, page, MaxResults=PAGE)
         return found if self._one_page else None

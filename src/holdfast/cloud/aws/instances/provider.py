@@ -105,6 +105,7 @@ class InstanceProvider:
             found.sort(key=lambda one: one.instance.provider_id)
             self._listed, self._listed_s = {one.id: one for one in found}, now_s
             self._instances = tuple([one.instance for one in found])
+            self._reasons.forget_all_but(self._listed.keys())
 
     async def launched_with(self, tokens: Sequence[str]) -> list[EC2Instance]:
         """The instances that calls with these tokens launched, oldest first."""
