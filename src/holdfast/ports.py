@@ -219,6 +219,10 @@ class Cloud(Protocol):
     async def drift(self, claim: Object, node_class: Object) -> str | None:
         """Why the instance of a claim has drifted from its class; None if it has not."""
 
+    async def undrifted(self, claims: Sequence[Object], node_class: Object) -> Collection[str]:
+        """The uids of those claims of a class whose instances have certainly not drifted from it, by recent responses.
+        Sends no call. About the others `drift` has to be asked."""
+
     async def tag(self, claim: Object) -> Mapping[str, str]:
         """Tags the instance with its claim and node, keeps existing tags, and returns annotations for the claim that
         record it. A claim with these annotations needs no call. Idempotent."""

@@ -36,6 +36,7 @@ from holdfast.controllers.node import termination as node_termination
 from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.class_versions import ClassVersions
+from holdfast.controllers.nodeclaim.drift_checks import DriftChecks
 from holdfast.controllers.nodeclaim.gang_launches import Forming, GangLaunches
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
@@ -353,7 +354,7 @@ class App:
             (planning, 1),
             *self._requests(),
             (self._slots(), 1),
-            (self._lifecycle(planning), _CLAIM_CONCURRENCY),
+            *self._lifecycle(planning),
             (Garbage(caches=caches, nodes=caches.of(Node).index(indexes.by_provider_id), ports=ports), 1),
             (PodEvents(caches=caches, ports=ports), _NODE_CONCURRENCY),
             (node_termination.NodeTermination(caches=caches, ports=ports, holds=holds), _NODE_CONCURRENCY),
@@ -422,11 +423,14 @@ class App:
         solving = dataclasses.replace(self.settings.planning, packing=Packing.KARPENTER)
         return dataclasses.replace(self.settings.disruption, solving=solving)
 
-    def _lifecycle(self, planning: Provisioner) -> Lifecycle:
+    def _lifecycle(self, planning: Provisioner) -> list[tuple[WatchingReconciler, int]]:
         ports, caches = self.ports, self.caches
         nodes = caches.of(Node).index(indexes.by_provider_id)
         launching = LaunchBatcher(ports=ports, caches=caches)
         class_versions = ClassVersions()
+        drift_checks = DriftChecks(
+            cluster_state=self.cluster_state, caches=caches, ports=ports, class_versions=class_versions
+        )
         nominations = self.cluster_state.nominations
         gangs = GangLaunches(nominations=nominations, caches=caches, launching=launching, ports=ports)
         lifecycle = Lifecycle(
@@ -444,10 +448,7 @@ class App:
                 MissingNode(nodes=nodes, ports=ports),
                 Expiration(),
                 claim_disruption.Disruption(
-                    cluster_state=self.cluster_state,
-                    caches=caches,
-                    ports=ports,
-                    class_versions=class_versions,
+                    cluster_state=self.cluster_state, caches=caches, drift_checks=drift_checks
                 ),
             ),
             termination=claim_termination.Termination(nodes=nodes, ports=ports),
@@ -455,7 +456,8 @@ class App:
             trigger=planning.trigger,
         )
         gangs.watch(lifecycle.add)
-        return lifecycle
+        drift_checks.reconcile_with(lifecycle.run_again)
+        return [(lifecycle, _CLAIM_CONCURRENCY), (drift_checks, 1)]
 
 
 def _may_write(election: Election | None) -> MayWrite:

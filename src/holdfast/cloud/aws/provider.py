@@ -174,6 +174,12 @@ class Aws:
             types = await self.discovery.last_types(node_class)
             return await self._instances.drifted(claim, node_class, types)
 
+    async def undrifted(self, claims: Sequence[Object], node_class: Object) -> Collection[str]:
+        assert isinstance(node_class, EC2NodeClass)
+        with self._measured.call("IsDrifted"):
+            types = await self.discovery.last_types(node_class)
+            return self._instances.undrifted(claims, node_class, types)
+
     async def terminate(self, provider_id: str) -> None:
         with self._measured.call("Delete"):
             await self._instances.terminate(provider_id)

@@ -90,6 +90,7 @@ class Lifecycle:
         self._add: Callable[[Key], None] = lambda _: None
         self._trigger = trigger
         self._done: dict[Key, _Done] = {}
+        self._run_again: set[Key] = set()  # NodeClaims whose sub-reconcilers all run in the next reconcile
 
     def watch(self, controller: Controller) -> None:
         self._add = controller.add
@@ -114,12 +115,19 @@ class Lifecycle:
         """Reconciles the NodeClaim now."""
         self._add(key)
 
+    def run_again(self, key: Key) -> None:
+        """Runs all sub-reconcilers of the NodeClaim now, also those that wait. If it is being reconciled, they run again
+        afterwards."""
+        self._run_again.add(key)
+        self._add(key)
+
     def _claims_on(self, node: Node) -> list[Key]:
         return [key_of(claim) for claim in self._by_provider_id.get(node.spec.provider_id)]
 
     async def reconcile(self, key: Key) -> Done | RequeueAfter:
         claim = self._claims.get(key)
-        if claim is None or claim.metadata.deletion_timestamp is not None:
+        if key in self._run_again or claim is None or claim.metadata.deletion_timestamp is not None:
+            self._run_again.discard(key)
             self._done.pop(key, None)
         if claim is None or not self._cluster_state.is_ours(claim.spec.node_class_ref):
             return Done()

@@ -1,6 +1,6 @@
 """The drift of NodeClaims from their NodePool. A claim is compared again only if something changed.
 
-Called by `disruption` for each claim every few minutes; most often with the same values as before.
+Called by `drift_checks` for each claim every few minutes; most often with the same values as before.
 """
 
 from collections.abc import Collection, Mapping

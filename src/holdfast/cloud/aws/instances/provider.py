@@ -5,14 +5,14 @@ idempotent. A new instance that EC2 does not describe yet does not count as term
 """
 
 import contextlib
-import functools
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from holdfast import errors, ports
 from holdfast.api import aws
 from holdfast.api.ec2nodeclass import EC2NodeClass
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.cloud.aws.client import calls, descriptions
 from holdfast.cloud.aws.client.batching import Batcher
@@ -161,12 +161,24 @@ class InstanceProvider:
         """The reason of the drift, or None. A recent listing is enough to show that nothing has drifted, so many nodes
         need no calls; a drift is confirmed with a new read (aws-6.3.3)."""
         assert claim.status.provider_id is not None, "only what was launched can drift"
-        reason = functools.partial(self._reason, claim, node_class, types)
-        if self._clock.monotonic_s() - self._listed_s < LISTED_S:
-            listed = self._listed.get(ec2_instances.instance_id(claim.status.provider_id))
-            if listed is not None and reason(listed) is None:
-                return None
-        return reason(await self.by_provider_id(claim.status.provider_id))
+        if self.undrifted((claim,), node_class, types):
+            return None
+        return self._reason(claim, node_class, types, await self.by_provider_id(claim.status.provider_id))
+
+    def undrifted(
+        self, claims: Iterable[Object], node_class: EC2NodeClass, types: Mapping[str, InstanceType]
+    ) -> Collection[str]:
+        """The uids of the claims whose instances have not drifted by a recent listing."""
+        if self._clock.monotonic_s() - self._listed_s >= LISTED_S:
+            return ()
+        found = set()
+        for claim in claims:
+            assert isinstance(claim, NodeClaim)
+            with contextlib.suppress(errors.InvalidInput, errors.NotReady):
+                listed = self._listed.get(ec2_instances.instance_id(claim.status.provider_id or ""))
+                if listed is not None and self._reason(claim, node_class, types, listed) is None:
+                    found.add(claim.metadata.uid)
+        return found
 
     def _reason(
         self,
