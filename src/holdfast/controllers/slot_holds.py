@@ -34,6 +34,7 @@ from holdfast.state.conversion import claim_explanations, disruption_commands, d
 from holdfast.state.conversion.disruption_input import Objects
 
 _SUFFIX: Final = 8
+_DELETING: Final = "deleting"
 _CAUSE: Final = "A node in a slot is being deleted; its slot is held for its pods."
 
 
@@ -44,6 +45,7 @@ class SlotHolds:
         self._cluster_state = cluster_state
         self._claims = caches.of(NodeClaim)
         self._waiting = self._claims.index(_waits_for)
+        self._deleting = self._claims.index(_is_deleting)
         self._nodes = caches.of(Node).index(indexes.by_provider_id)
         self._pods = caches.of(Pod).index(indexes.by_uid)
         self._pools = caches.of(NodePool)
@@ -75,11 +77,10 @@ class SlotHolds:
     def _undecided(self) -> Iterator[NodeClaim]:
         """NodeClaims to decide about. A node that disruption deletes has its replacement or needs none; a node whose
         drain has started was decided."""
-        for claim in self._claims:
+        for claim in self._deleting.get(_DELETING):
             meta, provider_id = claim.metadata, claim.status.provider_id
             if (
-                meta.deletion_timestamp is not None
-                and meta.uid not in self._decided
+                meta.uid not in self._decided
                 and meta.labels.get(names.CAPACITY_TYPE) == names.RESERVED
                 and provider_id
                 and disruption_commands.of(claim) is None
@@ -123,6 +124,10 @@ def replacements_for(
     deleting = [node for node in cluster.snapshot.nodes if node.deleting and node.provider_id in provider_ids]
     found = (rolling.held(candidate_set.candidate(node)) for node in deleting)
     return [one for one in found if one is not None]
+
+
+def _is_deleting(claim: NodeClaim) -> tuple[str, ...]:
+    return (_DELETING,) if claim.metadata.deletion_timestamp is not None else ()
 
 
 def _waits_for(claim: NodeClaim) -> tuple[str, ...]:

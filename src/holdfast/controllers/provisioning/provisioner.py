@@ -286,7 +286,8 @@ class Provisioner:
             for claim in plan.claims
             if claim.node_pool not in refused and self._is_needed(claim, pending)
         ]
-        ready = {node.name for node in result.snapshot.nodes if node.initialized}
+        used = {placed.node for placed in plan.placed}
+        ready = {node.name for node in result.snapshot.nodes if node.name in used and node.initialized}
         for placed in plan.placed:
             self._cluster_state.nominations.nominate(placed.pods, placed.node, ready=placed.node in ready)
         with self._cluster_state.holding(

@@ -8,7 +8,6 @@ out of the snapshot; a NodePool that cannot be parsed keeps only itself out.
 
 import contextlib
 import dataclasses
-import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +26,14 @@ from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
 from holdfast.core.reservations.slot_use import SlotUseCache
 from holdfast.core.scheduling.output.plan import Unplaced
-from holdfast.model.instances import Instance, InstanceState
+from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
 from holdfast.model.snapshot import CountBefore, NodePoolView, Snapshot
 from holdfast.ports import NOT_READ, Clock, Cloud, ReservationCounts
-from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state.cluster import gang_topology, held_capacity
+from holdfast.state.cluster.listed_instances import ListedInstances
 from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.recent_reasons import RecentReasons
@@ -72,7 +71,6 @@ _MAX_AGE_S: Final = 90.0
 # plan launches on demand. The counts are read after the list of instances, so they include its terminated instances.
 _RECOUNT_S: Final = 2.0
 _MOVING: Final = "moving"
-_PROVIDER_ID: Final = operator.attrgetter("provider_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +136,11 @@ class ClusterState:
             caches, self._pods.converter, self.nominations, with_standard_classes=provisioning_requests
         )
         self._nominated_pods = NominatedPods(self.nominations, clock=clock)
-        self._by_provider_id = caches.of(NodeClaim).index(indexes.by_provider_id)
+        self._pool_views = nodepools.PoolViews()
         self._moving = caches.of(NodeClaim).index(_is_moving)
         self._supplied = _Supplied()  # of the last snapshot
         self._counted = _Counted(NOT_READ)  # the last successful read
-        self._listed_instances: tuple[Instance, ...] = ()  # the last successful list
-        self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
-        self._first_list_s: float | None = None  # when instances were first listed
+        self._listed = ListedInstances(caches.of(NodeClaim), clock=clock, ledger_lag_s=ledger_lag_s)
         self._slot_use = SlotUseCache()
         self._held: Counter[str] = Counter()  # slots of claims that are being written, by reservation
 
@@ -154,7 +150,7 @@ class ClusterState:
         """The snapshot of the cluster now. Raises NotReady if a watch is silent: its cache may be stale."""
         self._caches.check_fresh()
         instances = await self._instances(await self.counts())
-        counted = await self._count(_RECOUNT_S if self._are_slots_released(instances) else None)
+        counted = await self._count(_RECOUNT_S if self._are_slots_released() else None)
         self._supplied = await self._supply(counted.counts)
         self._nodes.use(self._supplied.of_class)
         self._pod_context.read()
@@ -188,18 +184,16 @@ class ClusterState:
 
     def _left_by(self, counted: _Counted) -> Mapping[str, CountBefore]:
         """The result of these counts that the ledger needs once there are newer counts."""
-        return ledger.count_before(
-            self._bare(counted, (*self._listed_instances, *self._gone)), self._ledger_lag_s
-        )
+        return ledger.count_before(self._bare(counted, self._listed.all()), self._ledger_lag_s)
 
     async def last_slots(self) -> Snapshot | None:
         """The part of the snapshot that the count of slots needs, with the last counts and the last list of instances:
         for reports. Reads nothing from the cloud. None before the first of both."""
         counts = self._counted.counts
-        if counts == NOT_READ or (counts.reservations and self._first_list_s is None):
+        if counts == NOT_READ or (counts.reservations and not self._listed.is_known):
             return None
         await self._claims.see_changed()
-        return self._bare(self._counted, (*self._listed_instances, *self._gone))
+        return self._bare(self._counted, self._listed.all())
 
     def ledger_of(self, slots: Snapshot) -> Mapping[str, ledger.Entry]:
         """The ledger of `last_slots`. Pure, and slow with many reservations: run it in the compute thread."""
@@ -231,7 +225,7 @@ class ClusterState:
         NodeClaims. Provisioning and disruption plan at the same time, so a slot that is free in one's snapshot may
         already be held by the other. `lag_s`: of the ledger that the plan was made with, if that differs."""
         lag_s = self._ledger_lag_s if lag_s is None else lag_s
-        bare = self._bare(self._counted, (*self._listed_instances, *self._gone))
+        bare = self._bare(self._counted, self._listed.all())
         chosen = tuple(one for one in bare.reservations if one.id in wanted)
         found = ledger.ledger(self._slot_use.give(dataclasses.replace(bare, reservations=chosen)), lag_s)
         granted = Counter(
@@ -251,7 +245,7 @@ class ClusterState:
             reservations=counted.counts.reservations,
             counts_read_s=counted.counts.read_began_s,
             count_before=counted.before,
-            instances=tuple(sorted(instances, key=_PROVIDER_ID)),
+            instances=instances,
         )
         return self._slot_use.give(bare)
 
@@ -301,6 +295,7 @@ class ClusterState:
             self._nodes.all(),
             self._claims.all(),
             now_s=self._clock.now_s(),
+            pool_views=self._pool_views,
         )
         nominated = held_capacity.tainted(self._nominated_pods.applied(built.snapshot))
         tied = self._slot_use.give(gang_topology.tied(nominated))
@@ -322,7 +317,7 @@ class ClusterState:
             if nodepools.why_no_nodes(pool, ours, needs_ready=True) is not None:
                 continue
             try:
-                nodepools.view(pool, (), nodepools.NONE_USED)  # InvalidInput if the NodePool cannot be parsed
+                self._pool_views.parsed(pool)  # InvalidInput if the NodePool cannot be parsed
                 found.types[pool.metadata.name] = await self._types_of(reference, counts, found)
             except errors.HoldfastError as error:
                 found.unserved.append((pool.metadata.name, str(error)))
@@ -345,48 +340,18 @@ class ClusterState:
         if not counts.reservations:
             return ()
         with contextlib.suppress(errors.HoldfastError):
-            listed = await self._cloud.instances(max_age_s=0 if self._is_in_motion() else _MAX_AGE_S)
-            self._miss(listed, counts)
-            self._listed_instances = tuple(sorted(listed, key=_PROVIDER_ID))
-            if self._first_list_s is None:
-                self._first_list_s = self._clock.monotonic_s()
-        return *self._listed_instances, *self._gone
+            max_age_s = 0 if self._is_in_motion() else _MAX_AGE_S
+            self._listed.listed(await self._cloud.instances(max_age_s=max_age_s), counts.read_began_s)
+        return self._listed.all()
 
-    def _miss(self, listed: tuple[Instance, ...], counts: ReservationCounts) -> None:
-        """Instances that were in slots and are no longer listed have terminated. They stay in the snapshot until a
-        count can include their slots as free."""
-        there, now_s = {one.provider_id for one in listed}, self._clock.now_s()
-        missed = (
-            one for one in self._listed_instances if one.reservation_id and one.provider_id not in there
-        )
-        self._gone |= {dataclasses.replace(one, state=InstanceState.GONE): now_s for one in missed}
-        self._gone = {
-            one: at_s
-            for one, at_s in self._gone.items()
-            if counts.read_began_s < at_s + self._ledger_lag_s and one.provider_id not in there
-        }
-
-    def _are_slots_released(self, instances: Sequence[Instance]) -> bool:
-        """Whether a slot may become free soon: its instance is terminating, or terminated so recently that counts may
-        not show the slot as free. A new leader does not list instances that terminated before. Until a lag after its
-        first list, every used slot that no listed instance has may be such a slot."""
-        ours = [one for one in instances if one.reservation_id]
-        if any(one.state in (InstanceState.ENDING, InstanceState.GONE) for one in ours):
-            return True
-        if self._first_list_s is None or self._clock.monotonic_s() - self._first_list_s >= self._ledger_lag_s:
-            return False
-        used_here = Counter(one.reservation_id for one in ours)
-        return any(one.total - one.available > used_here[one.id] for one in self._counted.counts.reservations)
+    def _are_slots_released(self) -> bool:
+        reservations = self._counted.counts.reservations
+        return bool(reservations) and self._listed.are_slots_released(reservations)
 
     def _is_in_motion(self) -> bool:
         """Whether an instance starts or terminates in a slot, has no NodeClaim, or a NodeClaim waits for an instance to
-        terminate. On-demand and spot instances do not count: they hold no slot."""
-        moving = (InstanceState.STARTING, InstanceState.ENDING)
-        owned, coming_or_going = self._by_provider_id, self._moving.get(_MOVING)
-        return any(coming_or_going) or any(
-            one.reservation_id and (one.state in moving or not owned.get(one.provider_id))
-            for one in self._listed_instances
-        )
+        terminate."""
+        return any(True for _ in self._moving.get(_MOVING)) or self._listed.are_in_motion()
 
 
 def _is_moving(claim: NodeClaim) -> tuple[str, ...]:

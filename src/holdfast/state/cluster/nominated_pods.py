@@ -12,7 +12,7 @@ last. Until then their nominations do not end: emptiness would delete the nodes 
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.model import resources
@@ -40,6 +40,9 @@ class NominatedPods:
         self._nominations = nominations
         self._clock = clock
         self._with_pods: dict[str, _WithPods] = {}  # by node
+        self._nodes: Nodes = ()
+        self._by_name: dict[str, NodeView] = {}  # of `_nodes`, by node and by NodeClaim
+        self._displaced: dict[str, PodView] = {}  # by uid, of deleting nodes of `_nodes`
         self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # and the same pods by uid
 
     async def refresh(self, nodes: Nodes, pending: Pods, gangs: tuple[Gang, ...] = ()) -> None:
@@ -70,7 +73,7 @@ class NominatedPods:
         self, nodes: Nodes, pending: Pods, gangs: tuple[Gang, ...]
     ) -> list[tuple[NodeView, list[PodView]]]:
         """Nodes with the pods that are nominated to them. Void nominations are removed."""
-        by_name = {target: node for node in nodes for target in (node.name, node.claim) if target}
+        by_name = self._by_target(nodes)
 
         def is_starting(target: str) -> bool | None:
             node = by_name.get(target)
@@ -79,8 +82,7 @@ class NominatedPods:
         if self._pending[0] is not pending:
             self._pending = pending, {pod.uid: pod for pod in pending}
         by_uid = self._pending[1]
-        displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
-        expected = ChainMap(by_uid, displaced)  # a union would copy every pending pod
+        expected = ChainMap(by_uid, self._displaced)  # a union would copy every pending pod
         self._nominations.keep(expected, is_starting, self._waiting_members(gangs, is_starting))
         found: dict[str, tuple[NodeView, list[PodView]]] = {}
         for uid, target in self._nominations:
@@ -89,6 +91,15 @@ class NominatedPods:
             if uid in by_uid:
                 pods.append(by_uid[uid])
         return list(found.values())
+
+    def _by_target(self, nodes: Nodes) -> Mapping[str, NodeView]:
+        """The nodes by their names and the names of their NodeClaims. Computed again only if the nodes changed: two
+        calls for one snapshot, and many snapshots in a row, have the same."""
+        if self._nodes is not nodes:
+            self._nodes = nodes
+            self._by_name = {target: node for node in nodes for target in (node.name, node.claim) if target}
+            self._displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
+        return self._by_name
 
     def _waiting_members(
         self, gangs: tuple[Gang, ...], is_starting: Callable[[str], bool | None]

@@ -13,7 +13,8 @@ V = TypeVar("V", NodeView, ClaimView)
 class Views(Generic[V]):
     def __init__(self) -> None:
         self._known: dict[str, V] = {}
-        self._sorted: tuple[V, ...] | None = ()  # None: a view changed since the last sort
+        self._sorted: tuple[V, ...] | None = ()  # None: a view changed since
+        self._is_in_order = True  # whether `_known` is sorted by name
 
     def get(self, name: str) -> V | None:
         return self._known.get(name)
@@ -29,11 +30,14 @@ class Views(Generic[V]):
         if value is None:
             del self._known[name]
         else:
+            self._is_in_order = self._is_in_order and name in self._known
             self._known[name] = value
 
     def all(self) -> tuple[V, ...]:
         """Sorted by name. The same tuple is returned until a view changes."""
         if self._sorted is None:
-            self._known = {name: self._known[name] for name in sorted(self._known)}
+            if not self._is_in_order:
+                self._known = dict(sorted(self._known.items()))
+                self._is_in_order = True
             self._sorted = tuple(self._known.values())
         return self._sorted

@@ -5,6 +5,7 @@ converted again only when its Node, NodeClaim, CSINode, pods, DisruptionCommand,
 `nodes.pairs` does the same for all objects at once.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -26,6 +27,7 @@ from holdfast.state.conversion.snapshot import Nodes
 
 _CONVERTED_AT_ONCE: Final = 100  # in about 5 ms
 _DISRUPTED: Final = "disrupted"
+_NAME: Final = operator.attrgetter("name")
 
 Types = tuple[InstanceType, ...]
 
@@ -65,6 +67,7 @@ class WatchedNodes:
         self._all_pairs: Mapping[str, NodeAndClaim] | None = None  # None: a pair changed
         self._changed = dict.fromkeys(node.metadata.name for node in self._nodes)
         self._changed_claims = dict.fromkeys(claim.metadata.name for claim in self._claims)
+        self._used = nodepools.Used()
         self._all = Nodes()
         self._sources = (self._views.all(), self._lone.all())
         self._nodes.subscribe(self._on_node)
@@ -97,8 +100,8 @@ class WatchedNodes:
         self._offerings = {}  # their claims may be launched or deleted before the next snapshot
         views, lone = self._views.all(), self._lone.all()
         if views is not self._sources[0] or lone is not self._sources[1]:
-            there = tuple(sorted((*views, *lone), key=lambda node: node.name))
-            self._all, self._sources = Nodes(there, nodepools.used(there)), (views, lone)
+            there = tuple(sorted((*views, *lone), key=_NAME)) if lone else views
+            self._all, self._sources = Nodes(there, self._used.by_pool()), (views, lone)
         return self._all
 
     def pairs(self) -> Mapping[str, NodeAndClaim]:
@@ -150,7 +153,7 @@ class WatchedNodes:
         self._pairs.pop(name, None)
         self._all_pairs = None
         after = self._view_of(node) if node is not None and nodes.is_known(node) else None
-        self._views.put(name, after)
+        self._put(self._views, name, after)
         had, has = before and before.claim, after and after.claim
         if had != has:
             self._changed_claims |= dict.fromkeys(claim for claim in (had, has) if claim)
@@ -164,7 +167,11 @@ class WatchedNodes:
         ours = claim is not None and self._is_ours(claim.spec.node_class_ref)
         self._lone_pairs.pop(name, None)
         self._all_pairs = None
-        self._lone.put(name, self._alone(claim) if claim is not None and ours else None)
+        self._put(self._lone, name, self._alone(claim) if claim is not None and ours else None)
+
+    def _put(self, views: Views[NodeView], name: str, after: NodeView | None) -> None:
+        self._used.change(views.get(name), after)
+        views.put(name, after)
 
     def _claim_of(self, node: Node) -> NodeClaim | None:
         def ours(found: Iterable[NodeClaim]) -> list[NodeClaim]:

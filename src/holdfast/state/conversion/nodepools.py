@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -32,6 +33,7 @@ INSTANCE_TYPES: Final = (
 _LAUNCH_NEEDS: Final = (VALIDATION, NODE_CLASS)
 NONE_USED: Final = resources.of({resources.NODES: 0})
 _MAX_LABEL_VALUE = 63
+_MAX_KNOWN: Final = 1000  # NodePools that `PoolViews` keeps
 
 
 def expression(wire: NodeSelectorRequirement) -> Expression:
@@ -124,16 +126,62 @@ def view(pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resourc
     )
 
 
+class PoolViews:
+    """The same as `view`. A NodePool that did not change is not converted again, and stays the same object with the same
+    types and nodes."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[str, tuple[NodePool, NodePoolView]] = {}  # by name, without types and nodes
+        self._views: dict[str, tuple[NodePoolView, NodePoolView]] = {}  # by name, of which of `_parsed`
+
+    def parsed(self, pool: NodePool) -> NodePoolView:
+        """The NodePool without types and nodes. Raises InvalidInput if it cannot be parsed."""
+        known = self._parsed.get(pool.metadata.name)
+        if known is None or known[0] is not pool:
+            if len(self._parsed) >= _MAX_KNOWN:
+                self._parsed.clear()
+                self._views.clear()
+            known = self._parsed[pool.metadata.name] = pool, view(pool, (), NONE_USED)
+        return known[1]
+
+    def view(self, pool: NodePool, instance_types: tuple[InstanceType, ...], used: Resources) -> NodePoolView:
+        parsed, known = self.parsed(pool), self._views.get(pool.metadata.name)
+        if known is None or known[0] is not parsed:
+            known = parsed, parsed
+        if known[1].instance_types is not instance_types or known[1].used != used:
+            known = parsed, replace(parsed, instance_types=instance_types, used=used)
+        self._views[pool.metadata.name] = known
+        return known[1]
+
+
 def used(nodes: Iterable[NodeView]) -> dict[str, Resources]:
     """By NodePool that has nodes: the capacity and number of its nodes that are not deleting (S-70)."""
-    alike = Counter(
-        (node.node_pool, node.capacity.amounts) for node in nodes if node.node_pool and not node.deleting
-    )
-    found: dict[str, list[Resources]] = {}
-    for (pool, amounts), count in alike.items():
-        total = Resources(amounts).times(count)
-        found.setdefault(pool, []).append(resources.add(total, resources.of({resources.NODES: count})))
-    return {pool: resources.add(*totals) for pool, totals in found.items()}
+    found = Used()
+    for node in nodes:
+        found.change(None, node)
+    return found.by_pool()
+
+
+class Used:
+    """The same, updated as nodes change. Nodes are counted by capacity, since most have the same as others."""
+
+    def __init__(self) -> None:
+        self._alike: Counter[tuple[str, tuple[tuple[str, int], ...]]] = Counter()
+
+    def change(self, before: NodeView | None, after: NodeView | None) -> None:
+        for node, count in ((after, 1), (before, -1)):
+            if node is not None and node.node_pool and not node.deleting:
+                key = node.node_pool, node.capacity.amounts
+                self._alike[key] += count
+                if not self._alike[key]:
+                    del self._alike[key]
+
+    def by_pool(self) -> dict[str, Resources]:
+        found: dict[str, list[Resources]] = {}
+        for (pool, amounts), count in self._alike.items():
+            total = Resources(amounts).times(count)
+            found.setdefault(pool, []).append(resources.add(total, resources.of({resources.NODES: count})))
+        return {pool: resources.add(*totals) for pool, totals in found.items()}
 
 
 def problems(pool: NodePool, well_known: AbstractSet[str]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ with budgets).
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from holdfast.api.cluster import PodDisruptionBudget
@@ -118,10 +118,13 @@ def build(
     views = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)
     there = Nodes(tuple(views), nodepools.used(views))
-    return assemble(cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s)
+    supply = replace(supply, instances=tuple(sorted(supply.instances, key=_PROVIDER_ID)))
+    return assemble(
+        cluster, supply, converter, pods, there, tuple(claimed), now_s=now_s, pool_views=nodepools.PoolViews()
+    )
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - each is one part of a snapshot
     cluster: Cluster,
     supply: Supply,
     converter: PodConverter,
@@ -130,14 +133,15 @@ def assemble(
     claimed: tuple[ClaimView, ...],
     *,
     now_s: int,
+    pool_views: nodepools.PoolViews,
 ) -> SnapshotAndRejected:
-    """Builds a snapshot from converted and sorted pods, nodes and claims."""
+    """Builds a snapshot from converted and sorted pods, nodes, claims and instances."""
     daemon_sets = [daemonsets.view(d, pods.newest(d), converter)[0] for d in cluster.daemon_sets]
     snapshot = Snapshot(
         taken_s=now_s,
         cloud_labels=supply.labels,
         node_pools=tuple(
-            nodepools.view(
+            pool_views.view(
                 pool,
                 supply.instance_types[pool.metadata.name],
                 there.used.get(pool.metadata.name, nodepools.NONE_USED),
@@ -154,7 +158,7 @@ def assemble(
         reservations=tuple(sorted(supply.reservations, key=lambda r: r.id)),
         counts_read_s=supply.counts_read_s,
         count_before=supply.count_before,
-        instances=tuple(sorted(supply.instances, key=_PROVIDER_ID)),
+        instances=supply.instances,
     )
     return SnapshotAndRejected(snapshot, pods.rejected)
 
