@@ -61,6 +61,10 @@ class Index(Generic[K]):
     def change(self, key: Key, before: K | None, after: K | None) -> None:
         old = tuple(self.values_of(before)) if before is not None else ()
         new = tuple(self.values_of(after)) if after is not None else ()
+        if after is not None and old == new:
+            for value in new:
+                self._by_value[value][key] = after
+            return
         for value in old:
             if value not in new:
                 objects = self._by_value[value]

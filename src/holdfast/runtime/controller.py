@@ -85,10 +85,11 @@ class Controller:
         def changed(before: K | None, after: K | None) -> None:
             if before is not None and after is not None and unless(before, after):
                 return
-            for obj in (before, after):
-                if obj is not None:
-                    for key in keys_of(obj):
-                        self.add(key)
+            keys = dict.fromkeys(keys_of(before)) if before is not None else {}
+            if after is not None:
+                keys |= dict.fromkeys(keys_of(after))
+            for key in keys:
+                self.add(key)
 
         def everything() -> Iterable[Key]:
             return (key for obj in cache for key in keys_of(obj))
@@ -128,6 +129,7 @@ class Controller:
         record.gauge("workqueue_longest_running_processor_seconds", self._of_queue, oldest_s)
         record.count("workqueue_adds_total", self._of_queue, added)
         record.count("workqueue_retries_total", self._of_queue, delayed)
+        record.gauge("controller_runtime_active_workers", self._name, len(self._running))
         record.gauge("controller_runtime_max_concurrent_reconciles", self._name, self._concurrency)
         record.gauge("holdfast_controller_blocked_seconds", self._name, max(oldest_s, silent_s))
 
@@ -168,7 +170,6 @@ class Controller:
             task = asyncio.create_task(self._one(key), name=self._reconciler.name)
             self._running.add(task)
             task.add_done_callback(lambda done: self._ended(done, workers))
-            self._recorder.gauge("controller_runtime_active_workers", self._name, len(self._running))
             self._recorder.observe("workqueue_queue_duration_seconds", self._of_queue, self.queue.waited_s)
 
     def _ended(self, task: asyncio.Task[None], workers: asyncio.Semaphore) -> None:

@@ -5,9 +5,10 @@ lines is then mostly joining strings. A label with an empty value is left out, b
 """
 
 import math
+import operator
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -45,6 +46,7 @@ class Family:
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
+        self._values_of = _getter(metric.labels)
         self._numbers: dict[LabelValues, float] = {}
         self._distributions: dict[LabelValues, Distribution] = {}
         self._texts: dict[LabelValues, str] = {}  # the labels, formatted
@@ -63,7 +65,7 @@ class Family:
         """Raises KeyError or ValueError if these are not the labels of the metric."""
         if len(labels) != len(self.metric.labels):
             raise ValueError(f"labels {sorted(labels)} instead of {sorted(self.metric.labels)}")
-        return tuple(labels[name] for name in self.metric.labels)
+        return self._values_of(labels)
 
     def add(self, labels: Mapping[str, str], by: float) -> None:
         if by < 0:
@@ -150,6 +152,13 @@ class Family:
             text = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs if value)
             self._texts[key] = text
         return text
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, str]], LabelValues]:
+    """A function of the values of labels, in this order. Each reconcile sets several metrics, so it is a quick one."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda labels: tuple([labels[name] for name in names])
 
 
 def number(value: float) -> str:
