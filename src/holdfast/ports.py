@@ -206,8 +206,9 @@ class Cloud(Protocol):
         """One result per request, in order: the instance, InsufficientCapacity, ReservationExhausted, or another of our
         errors. A second call with the same token returns what the first one launched and launches nothing; `owned` are
         the provider ids of existing NodeClaims. Claims with the same token may share a call. After any error other than
-        Unreachable and NotReady a response was read: the next attempt needs a new token. Requests of a gang need several
-        calls if they differ: then some may have an instance and the others an error, and the caller terminates it."""
+        Unreachable and NotReady a response was read: the next attempt needs a new token, except for a gang. Requests of a
+        gang need several calls if they differ: then some may have an instance and the others an error. The caller
+        repeats the launch, or terminates the instances."""
 
     async def instance(self, provider_id: str) -> Instance:
         """One instance, or NotFound when it is terminated."""

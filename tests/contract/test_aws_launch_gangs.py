@@ -199,3 +199,23 @@ def test_gang_whose_zone_is_full_is_refused_by_zone(env: LaunchEnvironment) -> N
     found = env.launch(gang(env.requests(plain(env), ON_DEMAND, zone, count=2)))
     assert "InsufficientInstanceCapacity" in refused(found)
     assert env.ec2_instances == []
+
+
+def test_repeated_launch_of_a_gang_is_not_answered_by_its_earlier_refusal(env: LaunchEnvironment) -> None:
+    """The NodeClaims keep their launch token, and EC2 repeats its answer to a client token."""
+    slots = env.reserve(total=3, tags=TAGS)
+    requests = gang(env.requests(env.selecting(MINE), RESERVED, count=3, slot=slots.id))
+    rejected = faults.NoCapacity(market="reserved", code="InvalidParameterValue", times=2)
+    env.ec2.region.faults.add(rejected)
+    for _ in range(2):
+        assert not any(isinstance(one, Instance) for one in env.launch(requests))
+    assert len(set(launched(env.launch(requests)))) == 3 == len(env.ec2_instances)
+
+
+def test_run_of_a_gang_states_the_tags_of_everything_that_it_creates(env: LaunchEnvironment) -> None:
+    """The policy requires them, and EC2 does not document whether those of the launch template count."""
+    block_id = block(env, 2)
+    launched(env.launch(gang(env.requests(env.selecting(MINE), RESERVED, count=2, slot=block_id, types=GPU))))
+    (run,) = [call.params for call in env.endpoint.log if call.operation == "RunInstances"]
+    tagged = [one["ResourceType"] for one in run["TagSpecifications"]]
+    assert tagged == ["instance", "network-interface", "volume"]

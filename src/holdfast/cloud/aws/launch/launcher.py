@@ -18,6 +18,7 @@ and fleets, and records the results (`bookkeeping`).
 import asyncio
 import dataclasses
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -56,6 +57,7 @@ PAUSE_S: Final = 0.2  # before the first retry; doubled for each further one
 # Pauses between searches for the instances of an earlier call with the same client token and other parameters.
 SETTLES_S: Final = (1.0, 2.0, 4.0, 8.0)
 DEALT_MAX: Final = 10_000
+ANSWERED_MAX: Final = 1000
 
 Outcome = Instance | errors.HoldfastError
 Why = Callable[[], errors.HoldfastError]
@@ -105,6 +107,9 @@ class Launcher:
         self._counts = counts
         self.templates = TemplateStore(aws, context.cluster, ids)
         self._dealt: dict[str, Instance] = {}  # by instance id, the instances that were assigned to claims
+        self._answered: dict[
+            str, None
+        ] = {}  # client tokens of calls that launched nothing: EC2 repeats the answer
 
     async def launch(self, requests: Sequence[LaunchRequest], owned: Collection[str] = ()) -> list[Outcome]:
         """One result per request, in order. `owned`: provider ids of existing claims."""
@@ -180,9 +185,10 @@ class Launcher:
             wanted=group.first.wanted,
             context=await self._context.now(),
         )
+        answered = self._answered_attempts(group)
         for attempt in range(ATTEMPTS):
             try:
-                why = await self._attempt(launch, attempt)
+                why = await self._attempt(launch, answered + attempt)
             except errors.Conflict:
                 # A process before a restart made a call with this token, for more or fewer claims.
                 await self._find_earlier(launch)
@@ -205,6 +211,11 @@ class Launcher:
         launch.give_up(lambda: errors.Retryable(f"no instance after {ATTEMPTS} attempts: {cause}"))
         return launch.outcomes
 
+    def _answered_attempts(self, group: Group) -> int:
+        """How many earlier calls for the group launched nothing. The requests of a gang keep their token."""
+        tokens = (launch_groups.client_token(group, attempt) for attempt in itertools.count())
+        return sum(1 for _ in itertools.takewhile(self._answered.__contains__, tokens))
+
     async def _attempt(self, launch: _Launch, attempt: int) -> Why | None:
         """Makes one call for all claims without an instance. Returns why they get none, or None to try again."""
         first = launch.group.first
@@ -221,6 +232,8 @@ class Launcher:
             whole=bool(first.request.gang),
         )
         answer = await self._create(choice, launch_templates, first, order)
+        if not answer.launched:
+            self._answered = dict.fromkeys((*list(self._answered)[-ANSWERED_MAX:], order.client_token))
         self._books.answered(choice, answer, into_target=_targets(first))
         repeated = self._assign(launch, answer, choice, launch_templates)
         if not launch.left or repeated or await self._has_free_slots(launch, choice, answer):

@@ -16,7 +16,7 @@ from holdfast.cloud.aws.launch.fleets import Answer, Failure, Launched, Order
 from holdfast.cloud.aws.launch.templates import Template
 
 MARKETS: Final = (Market.BLOCK, Market.INTERRUPTIBLE)
-_TAGGED: Final = ("instance", "volume")
+_TAGGED: Final = ("instance", "network-interface", "volume")
 
 
 def request(
