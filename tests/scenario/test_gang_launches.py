@@ -1,9 +1,6 @@
 """The nodes of a gang are launched all or none, and open together: crashes, refusals, nodes that never join."""
 
-import itertools
 from typing import Any
-
-import pytest
 
 import app_environment
 import pod_groups
@@ -12,13 +9,14 @@ from aws_environment import ZONE_B
 from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.sim.cluster.timings import Timings
 from holdfast.sim.ec2 import control, faults
 from holdfast.sim.ec2.entities import Reservation
 
 LARGE = instance_types("m5.large")
 ONE_PER_NODE: dict[str, Any] = {"cpu": "1500m"}  # of an m5.large
-WRITES = 34  # of the life of a gang, at least
 MINUTE_S = 60
+NEVER_READY = Timings(boot_s=5, ready_s=86_400, devices_s=1, startup_taints=())
 
 
 async def reserved(env: AppEnvironment, *slots: Reservation, **template: Any) -> None:
@@ -204,85 +202,42 @@ def test_nodes_open_without_one_that_stays_not_ready() -> None:
     """Karpenter has no limit on how long a registered node may take to be ready. The others must not stay idle."""
 
     async def program(env: AppEnvironment) -> None:
-        await reserved(
-            env, env.reserve(total=3), startupTaints=[{"key": "example.com/agent", "effect": "NoSchedule"}]
-        )
+        await reserved(env, env.reserve(total=3))
         await train(env)
         await env.until(lambda: _has_nodes(env, 3))
         await env.sleep(30)
         first, second, _ = sorted(await env.nodes(), key=lambda one: one.metadata.name)
         for node in (first, second):
             current = await env.kube.get(Node, node.metadata.name)
-            taints = [{"key": names.FORMING_TAINT, "effect": "NoSchedule"}]
-            await env.kube.patch(current, {"spec": {"taints": taints}}, only_if_unchanged=True)
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            await env.kube.patch(current, ready, status=True, only_if_unchanged=True)
         await env.sleep(10 * MINUTE_S)
         assert sum(map(is_forming, await env.nodes())) == 3
         await env.sleep(6 * MINUTE_S)
         assert not any(map(is_forming, await env.nodes()))
+        messages = [one.message or "" for one in await env.events("GangNotReady")]
+        assert any("did not become ready within 900 s" in one for one in messages)
+
+    app_environment.run(program, gangs=True, timings=NEVER_READY)
+
+
+def test_daemonset_that_does_not_tolerate_the_taint_can_make_the_nodes_of_a_gang_usable() -> None:
+    """It removes another startup taint, or registers devices, so the taint must not wait for it."""
+
+    async def program(env: AppEnvironment) -> None:
+        agent = {"key": "example.com/agent", "effect": "NoSchedule"}
+        await reserved(env, env.reserve(total=3), startupTaints=[agent])
+        await train(env)
+        await env.until(lambda: _has_nodes(env, 3))
+        await env.sleep(30)
+        assert not any(map(is_forming, await env.nodes()))
+        assert not await env.running("train")
+        for node in await env.nodes():
+            await env.kube.patch(node, {"spec": {"taints": []}}, only_if_unchanged=True)
+        await env.until_running(3, "train")
 
     app_environment.run(program, gangs=True)
 
 
 async def _has_nodes(env: AppEnvironment, count: int) -> bool:
     return len(await env.nodes()) == count
-
-
-# --- Crashes ------------------------------------------------------------------------------------------
-
-
-def life(crash_at: int | None, *, two_reservations: bool = False) -> list[str]:
-    """Runs a gang, and crashes once after a write. Returns all writes."""
-    written: list[str] = []
-
-    async def program(env: AppEnvironment) -> None:
-        slots = [env.reserve(total=3)]
-        if two_reservations:
-            slots = [env.reserve(total=2), env.reserve(total=1, zone_id=ZONE_B)]
-        await reserved(env, *slots)
-        await env.sleep(5)
-        first = len(env.crashing.writes)
-        if crash_at is not None:
-            env.crashing.crash_after_write(first + crash_at, after_effect=True)
-        await train(env)
-        if crash_at is not None:
-            await env.crashing.crashed.wait()
-            await env.restart(after_s=5)
-        await env.until_running(3, "train", within_s=600)
-        await env.sleep(10)
-        written.extend(env.writes()[first:])
-        await env.sleep(3 * MINUTE_S)  # garbage collection runs meanwhile
-        assert len(env.ec2_instances) == len(await env.claims()) == 3
-        assert not any(map(is_forming, await env.nodes()))
-
-    app_environment.run(program, gangs=True)
-    return written
-
-
-def test_life_of_a_gang_has_at_least_these_writes() -> None:
-    assert len(life(None)) >= WRITES
-
-
-@pytest.mark.parametrize(("crash_at", "two"), list(itertools.product(range(WRITES), (False, True))))
-def test_gang_runs_whole_after_a_crash_at_any_write(crash_at: int, two: bool) -> None:  # noqa: FBT001
-    life(crash_at, two_reservations=two)
-
-
-@pytest.mark.parametrize("crash_at", range(12))
-def test_crash_while_a_gang_is_rolled_back_leaves_nothing_of_it(crash_at: int) -> None:
-    async def program(env: AppEnvironment) -> None:
-        two, one = env.reserve(total=2), env.reserve(total=1, zone_id=ZONE_B)
-        await reserved(env, two, one)
-        await env.sleep(5)
-        env.ec2.region.faults.add(faults.Taken(reservation_id=one.id, times=1))
-        first = len(env.crashing.writes)
-        env.crashing.crash_after_write(first + crash_at + 6, after_effect=True)
-        await train(env)
-        await env.crashing.crashed.wait()
-        await env.restart(after_s=5)
-        await env.sleep(5 * MINUTE_S)
-        assert env.ec2_instances == []
-        assert await env.claims() == []
-        control.give(env.ec2.region, one.id, 1)
-        await env.until_running(3, "train")
-
-    app_environment.run(program, gangs=True)

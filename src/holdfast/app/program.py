@@ -37,7 +37,8 @@ from holdfast.controllers.nodeclaim import disruption as claim_disruption
 from holdfast.controllers.nodeclaim import termination as claim_termination
 from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.drift_checks import DriftChecks
-from holdfast.controllers.nodeclaim.gang_launches import Forming, GangLaunches
+from holdfast.controllers.nodeclaim.forming import Forming
+from holdfast.controllers.nodeclaim.gang_launches import GangLaunches
 from holdfast.controllers.nodeclaim.garbage import Garbage
 from holdfast.controllers.nodeclaim.initialization import Consistency, Initialization
 from holdfast.controllers.nodeclaim.launch import Launch
@@ -431,8 +432,7 @@ class App:
         drift_checks = DriftChecks(
             cluster_state=self.cluster_state, caches=caches, ports=ports, class_versions=class_versions
         )
-        nominations = self.cluster_state.nominations
-        gangs = GangLaunches(nominations=nominations, caches=caches, launching=launching, ports=ports)
+        gangs = GangLaunches(cluster_state=self.cluster_state, caches=caches, launching=launching)
         lifecycle = Lifecycle(
             cluster_state=self.cluster_state,
             caches=caches,
@@ -440,7 +440,7 @@ class App:
             sub_reconcilers=(
                 Launch(cluster_state=self.cluster_state, launching=launching, gangs=gangs, ports=ports),
                 Registration(nodes=nodes, ports=ports),
-                Forming(launches=gangs, nodes=nodes, ports=ports),
+                Forming(cluster_state=self.cluster_state, launching=gangs, nodes=nodes, ports=ports),
                 Initialization(nodes=nodes, ports=ports),
                 Consistency(nodes=nodes, ports=ports),
                 Tagging(cluster_state=self.cluster_state, nodes=nodes, ports=ports),

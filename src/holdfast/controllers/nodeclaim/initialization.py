@@ -57,19 +57,17 @@ class Initialization:
         return None
 
 
-def why_not(node: Node | None, claim: NodeClaim, *, forming: bool = False) -> tuple[str, str] | None:
-    """Why a node is not initialized: a reason and a message; None: it is. `forming`: it may wait for other nodes of its
-    gang."""
+def why_not(node: Node | None, claim: NodeClaim) -> tuple[str, str] | None:
+    """Why a node is not initialized: a reason and a message; None: it is."""
     if node is None:
         return "NodeNotFound", "Node not registered with cluster"
     if not node_states.is_ready(node):
         return "NodeNotReady", "Node status is NotReady"
-    startup = {
-        (t.key, t.effect) for t in claim.spec.startup_taints if not forming or t.key != names.FORMING_TAINT
-    }
+    startup = {(t.key, t.effect) for t in claim.spec.startup_taints}
     left = [t for t in node.spec.taints if (t.key, t.effect) in startup]
     if left:
-        return "StartupTaintsExist", f'StartupTaint "{left[0].key}" still exists'
+        waits = ": other nodes of its gang are not ready" if left[0].key == names.FORMING_TAINT else ""
+        return "StartupTaintsExist", f'StartupTaint "{left[0].key}" still exists{waits}'
     passing = [t for t in node.spec.taints if taints.is_ephemeral(node_states.taint(t))]
     if passing:
         return "KnownEphemeralTaintsExist", f'KnownEphemeralTaint "{passing[0].key}" still exists'

@@ -2,10 +2,10 @@
 
 Runs while the claim is not Launched. A claim that holds a slot is launched into it. If the cloud reports that
 reservation as full, the claim takes a free slot of another reservation that it lists, and its annotation is changed
-before the launch (decision 13). If there is none, the claim is deleted and its pods are planned again. NodeClaims of gangs
-are launched all or none (`gang_launches`). A claim that
+before the launch (decision 13). If there is none, the claim is deleted and its pods are planned again. A claim that
 waits for an instance to terminate is not launched before the count shows the slot as free. If another instance took the
-slot, the claim keeps waiting, since the claim itself is the hold (decision 22).
+slot, the claim keeps waiting, since the claim itself is the hold (decision 22). NodeClaims of gangs are launched all or
+none (`gang_launches`); they move to no other reservation, and the gang is planned again.
 """
 
 import asyncio
@@ -76,8 +76,7 @@ class Launch:
         if draft.conditions.holds(claim_conditions.LAUNCHED):
             self._failures.pop(draft.claim.metadata.uid, None)
             return None
-        failures = self._failures.get(draft.claim.metadata.uid)
-        if failures is not None and (left_s := failures.until_s - self._clock.monotonic_s()) > 0:
+        if (left_s := self._back_off_s(draft.claim.metadata.uid)) > 0:
             return RequeueAfter(left_s, "back-off after a failed launch")
         if names.LAUNCH_TOKEN not in draft.annotations and self._cluster_state.nominations.is_void(
             draft.name
@@ -115,10 +114,13 @@ class Launch:
     async def _with_gang(self, draft: Draft, gang: GangLaunch) -> Instance | _Failed | RequeueAfter | Delete:
         outcome = await self._gangs.outcome(draft, gang, self._request)
         match outcome:
-            case RolledBack(instance, why):
+            case RolledBack(instance, end, error):
                 if instance is not None:
                     draft.fill(provider_id=instance.provider_id)  # so that its termination is certain
-                return Delete("insufficient_capacity", why)
+                held = claims.held_reservation(draft.annotations)
+                if isinstance(error, errors.ReservationExhausted) and held in error.reservation_ids:
+                    return _full(draft, error)
+                return end
             case errors.HoldfastError():
                 return _Failed(outcome)
         return outcome
@@ -199,6 +201,13 @@ class Launch:
         self._recorder.decision(
             DecisionType.LAUNCHED, draft.claim, f"Launched {id_} for NodeClaim {draft.name}: {where}, {paid}"
         )
+
+    def _back_off_s(self, uid: str) -> float:
+        """How long not to launch, after a failure. The launch of a gang may have succeeded meanwhile."""
+        failures = self._failures.get(uid)
+        if failures is None or self._gangs.has_outcome(uid):
+            return 0.0
+        return failures.until_s - self._clock.monotonic_s()
 
     def _failed(self, uid: str) -> float:
         """Returns the back-off in seconds."""

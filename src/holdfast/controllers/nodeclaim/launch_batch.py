@@ -46,17 +46,25 @@ class LaunchBatcher:
             await self._gathered()
         return await pending.answer
 
+    def is_sent(self, claim: NodeClaim) -> bool:
+        """Whether an instance may have been launched for a NodeClaim of a gang."""
+        token = claim.metadata.annotations.get(names.LAUNCH_TOKEN)
+        return token is not None and token not in self._refused
+
     async def launch_gang(self, requests: list[LaunchRequest], gang: str) -> list[Instance | Exception]:
         """Launches all or none, by one call of the Cloud port; the outcomes in order. All NodeClaims get the same token, so
-        nothing is launched before all have it."""
+        nothing is launched before all have it. They keep it: some may have an instance, and others an error."""
         known = (_claim(one).metadata.annotations.get(names.LAUNCH_TOKEN) for one in requests)
-        token = next((one for one in known if one and one not in self._refused), None) or self._ids.token()
+        token = next(filter(None, known), None) or self._ids.token()
         stamped = await asyncio.gather(*(self._with_token(one, token) for one in requests))
         ready = [replace(one, gang=gang) for one in stamped if isinstance(one, LaunchRequest)]
         if len(ready) < len(requests):
             failed = next(one for one in stamped if not isinstance(one, LaunchRequest))
             return [errors.NotReady(f"NodeClaims of a gang could not be written: {failed}")] * len(requests)
-        outcomes = list(await self._cloud.launch(ready, owned=self._owned()))
+        # After a crash a NodeClaim may have the instance of an earlier call, and not be Launched yet.
+        own = {_claim(one).status.provider_id for one in ready}
+        self._refused.pop(token, None)
+        outcomes = list(await self._cloud.launch(ready, owned=self._owned() - own))
         if not any(isinstance(one, (Instance, *UNKNOWN)) for one in outcomes):
             self._refused = dict.fromkeys((*list(self._refused)[-_REFUSED_MAX:], token))
         return outcomes

@@ -226,6 +226,9 @@ class Lifecycle:
 
     async def _end(self, draft: Draft, end: Delete) -> None:
         claim = draft.claim
+        if end.reason == "gang_incomplete":
+            message = f"NodeClaim {draft.name} is deleted: {end.message}"
+            self._recorder.event(claim, "GangLaunchIncomplete", message, warning=True)
         if end.reason == "insufficient_capacity":
             message = f"NodeClaim {draft.name} event: {end.message}"
             self._recorder.event(claim, "InsufficientCapacityError", message, warning=True)

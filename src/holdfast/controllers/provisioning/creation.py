@@ -56,7 +56,8 @@ class ClaimCreation:
         """Returns those that were created. `together`: groups that are launched all or none."""
         groups = [(GangLaunch(self._ids.token(), len(group)), group) for group in together]
         launches = {id(one): launch for launch, group in groups for one in group}
-        found = await asyncio.gather(*(self._write(one, launches.get(id(one))) for one in claims))
+        with self._cluster_state.gang_launches.writing(launches.values()):
+            found = await asyncio.gather(*(self._write(one, launches.get(id(one))) for one in claims))
         written = {id(one): claim for one, claim in zip(claims, found, strict=True) if claim is not None}
         for _, group in groups:
             if not all(id(one) in written for one in group):

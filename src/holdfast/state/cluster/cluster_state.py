@@ -38,6 +38,7 @@ from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.recent_reasons import RecentReasons
 from holdfast.state.cluster.watched_claims import WatchedClaims
+from holdfast.state.cluster.watched_gang_launches import WatchedGangLaunches
 from holdfast.state.cluster.watched_gangs import WatchedGangs
 from holdfast.state.cluster.watched_nodes import WatchedNodes
 from holdfast.state.cluster.watched_pod_context import WatchedPodContext
@@ -127,8 +128,15 @@ class ClusterState:
         self._claims = WatchedClaims(
             caches.of(NodeClaim), clock=clock, labels=cloud.labels, is_ours=self.is_ours
         )
+        self.gang_launches = WatchedGangLaunches(caches.of(NodeClaim))
         self._nodes = WatchedNodes(
-            caches, self._pods, self.nominations, clock=clock, labels=cloud.labels, is_ours=self.is_ours
+            caches,
+            self._pods,
+            self.nominations,
+            self.gang_launches,
+            clock=clock,
+            labels=cloud.labels,
+            is_ours=self.is_ours,
         )
         self._gangs = WatchedGangs(caches)
         self._run_times = WatchedRunTimes(caches, self._pods)

@@ -20,6 +20,7 @@ from holdfast.runtime import indexes
 from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.cluster.views import Views
+from holdfast.state.cluster.watched_gang_launches import WatchedGangLaunches
 from holdfast.state.cluster.watched_pods import WatchedPods
 from holdfast.state.conversion import claims, disruption_commands, nodepools, nodes
 from holdfast.state.conversion.nodes import Limits, NodeAndClaim
@@ -38,6 +39,7 @@ class WatchedNodes:
         caches: Caches,
         pods: WatchedPods,
         nominations: Nominations,
+        gang_launches: WatchedGangLaunches,
         *,
         clock: Clock,
         labels: CloudLabels,
@@ -47,6 +49,7 @@ class WatchedNodes:
         self._pods = pods
         self._all_pods = caches.of(Pod)
         self._nominations = nominations
+        self._gang_launches = gang_launches
         self._clock = clock
         self._labels = labels
         self._is_ours = is_ours
@@ -58,6 +61,7 @@ class WatchedNodes:
         self._types: Mapping[str, Types] = {}  # by name of class
         self._offerings: claims.Offerings = {}
         self._deleting: frozenset[str] = frozenset()
+        self._ending: frozenset[str] = frozenset()  # NodeClaims of gang launches
         self._nominated: frozenset[str] = frozenset()
         self._full: frozenset[str] = frozenset()
         self._views: Views[NodeView] = Views()
@@ -128,7 +132,8 @@ class WatchedNodes:
         self._changed[node] = None
 
     def _mark(self) -> None:
-        """Adds nodes to `_changed` whose DisruptionCommand, nomination or unreadable pods appeared or disappeared."""
+        """Adds nodes to `_changed` whose DisruptionCommand, nomination or unreadable pods appeared or disappeared, and
+        those that must end with their gang."""
         deleting = disruption_commands.nodes_to_delete(
             self._disrupted.get(_DISRUPTED), lambda name: self._claims.get(("", name)) is not None
         )
@@ -137,6 +142,12 @@ class WatchedNodes:
         for name in sorted((deleting ^ self._deleting) | (nominated ^ self._nominated) | (full ^ self._full)):
             self._changed[name] = self._changed_claims[name] = None
         self._deleting, self._nominated, self._full = deleting, nominated, full
+        ending = self._gang_launches.ending()
+        for name in sorted(ending ^ self._ending):
+            claim = self._claims.get(("", name))
+            self._changed_claims[name] = None
+            self._changed |= dict.fromkeys(self._may_be(claim) if claim is not None else ())
+        self._ending = ending
 
     # --- Conversion -----------------------------------------------------------------------------------
 
@@ -189,7 +200,7 @@ class WatchedNodes:
     def _alone(self, claim: NodeClaim) -> NodeView | None:
         """The view of a NodeClaim without a Node, launched or not. None: it has a Node, or is deleting without one."""
         if not claim.status.provider_id:
-            if claim.metadata.deletion_timestamp is not None:
+            if claim.metadata.deletion_timestamp is not None or claim.metadata.name in self._ending:
                 return None
             types = self._types.get(claim.spec.node_class_ref.name, ())
             return claims.in_flight_node(claim, types, self._labels, self._offerings)
@@ -204,7 +215,7 @@ class WatchedNodes:
         return nodes.view(
             pair,
             self._pods.on_node(name) if node is not None else (),
-            to_delete=name in self._deleting,
+            to_delete=name in self._deleting or (claim is not None and claim.metadata.name in self._ending),
             nominated=name in self._nominated,
             full=name in self._full,
             volume_limits=nodes.volume_limits(

@@ -4,6 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 from holdfast import names
+from holdfast.api import claim_conditions, conditions
 from holdfast.api.nodeclaim import NodeClaim
 
 _VALUE: Final = re.compile(r"([0-9a-zA-Z-]{1,64})/([1-9][0-9]{0,5})")
@@ -30,3 +31,7 @@ def ids(claim: NodeClaim) -> tuple[str, ...]:
     """For an index."""
     found = of(claim)
     return (found.id,) if found is not None else ()
+
+
+def is_launched(claim: NodeClaim) -> bool:
+    return conditions.holds(claim.status.conditions, claim_conditions.LAUNCHED)
