@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 import app_environment
+import gang_environment
 from api_lines import Line
 from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.cluster import Lease
@@ -64,6 +65,29 @@ def test_new_leader_replaces_a_disconnected_one_without_duplicate_launches(write
         assert len(owned) == 5 == len(env.all_ec2_instances())
 
     app_environment.run(program, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("writes", [1, 3, 5, 7, 9])
+def test_new_leader_launches_a_gang_once_if_the_launch_was_sent_by_the_old_one(writes: int) -> None:
+    """The old leader is disconnected from the API server after this many writes, and EC2 answers it."""
+
+    async def program(env: AppEnvironment) -> None:
+        first, env.line = env.line, Line(env.server, env.clock)
+        env.stand_by()
+        await gang_environment.reserved(env, env.reserve(total=6))
+        await env.sleep(10)
+        before = await leader(env)
+        disconnect_after(first, writes)
+        await gang_environment.train(env)
+        await env.until_running(3, "train")
+        await env.sleep(30)
+        assert await leader(env) != before
+        first.come_back()
+        await env.sleep(300)  # garbage collection runs meanwhile
+        assert len(env.all_ec2_instances()) == len(env.ec2_instances) == len(await env.claims()) == 3
+        gang_environment.assert_launched_whole(env)
+
+    app_environment.run(program, settings=SETTINGS, gangs=True)
 
 
 @pytest.mark.parametrize("after_s", [0, 20, 60])

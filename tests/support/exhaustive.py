@@ -43,6 +43,9 @@ KEPT: Final[Mapping[str, int]] = {
     # every point at which the process can crash
     "tests/scenario/test_crashes.py::test_restart_recovers_from_a_crash_at_any_write": 3,
     "tests/scenario/test_disruption_crashes.py::test_restart_recovers_from_a_crash_at_any_write_of_a_replacement": 5,
+    "tests/scenario/test_gang_crashes.py::test_gang_is_launched_once_and_whole_after_a_crash_at_any_write": 8,
+    "tests/scenario/test_gang_crashes.py::test_crash_while_a_gang_is_rolled_back_leaves_nothing_of_it": 2,
+    "tests/scenario/test_gang_failures.py::test_gang_runs_whole_after_a_crash_while_it_was_rolled_back": 2,
     "tests/scenario/test_race_crashes.py::test_restart_recovers_from_a_crash_at_any_write_after_a_lost_race": 3,
     "tests/scenario/test_repair.py::test_restart_recovers_from_a_crash_at_any_write_of_a_repair": 2,
     "tests/scenario/test_missing_nodes.py::test_crash_at_any_write_does_not_change_the_outcome": 2,
