@@ -43,6 +43,7 @@ KEPT: Final[Mapping[str, int]] = {
     # every point at which the process can crash
     "tests/scenario/test_crashes.py::test_restart_recovers_from_a_crash_at_any_write": 3,
     "tests/scenario/test_disruption_crashes.py::test_restart_recovers_from_a_crash_at_any_write_of_a_replacement": 5,
+    "tests/scenario/test_gang_faults.py::test_gang_runs_whole_after_random_faults": 8,
     "tests/scenario/test_gang_crashes.py::test_gang_is_launched_once_and_whole_after_a_crash_at_any_write": 8,
     "tests/scenario/test_gang_crashes.py::test_crash_while_a_gang_is_rolled_back_leaves_nothing_of_it": 2,
     "tests/scenario/test_gang_failures.py::test_gang_runs_whole_after_a_crash_while_it_was_rolled_back": 2,

@@ -192,6 +192,30 @@ def test_claims_that_two_gangs_share_are_created_with_both_or_not_at_all() -> No
     assert not gangs.whole_claims(one.snapshot, plan, plan.claims[:1], everything)
 
 
+def launched_together(one: SolveRequest) -> list[list[str]]:
+    """The pods of each group of NodeClaims that are launched all or none."""
+    plan = gangs.solve(one)
+    found = gangs.launched_together(one.snapshot, plan, plan.claims)
+    return sorted(sorted(pod for claim in group for pod in claim.pods) for group in found)
+
+
+def test_claims_of_each_gang_are_launched_together_and_those_of_no_gang_alone() -> None:
+    train, eval_, web = members(3, "train"), members(2, "eval"), members(1, "web")
+    one = slots(6, (*train, *eval_, *web), gang("train", train, 3), gang("eval", eval_, 2))
+    assert launched_together(one) == [[pod.uid for pod in eval_], [pod.uid for pod in train]]
+
+
+def test_claims_of_gangs_that_share_a_node_are_launched_together() -> None:
+    a, b = pods(2, shape(1000, app="a"), "a"), pods(2, shape(850, app="b"), "b")
+    one = slots(2, (*a, *b), gang("a", a, 2), gang("b", b, 2))
+    assert launched_together(one) == [sorted(pod.uid for pod in (*a, *b))]
+
+
+def test_single_claim_of_a_gang_is_launched_like_any_other() -> None:
+    train = members(1, "train")
+    assert launched_together(slots(1, train, gang("train", train, 1))) == []
+
+
 # --- Ranks --------------------------------------------------------------------------------------------
 
 

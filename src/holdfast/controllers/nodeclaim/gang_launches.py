@@ -84,7 +84,7 @@ class GangLaunches:
         """The result of the launch for the NodeClaim of the draft."""
         uid = draft.claim.metadata.uid
         if uid in self._outcomes:
-            return self._read(uid)
+            return self._read(uid, self._outcomes[uid])
         claims = self._launches.claims(launch)
         if self._launches.must_end(draft.claim):
             return incomplete(launch, len(claims))
@@ -103,14 +103,13 @@ class GangLaunches:
             del self._outcomes[next(iter(self._outcomes))]
         draft.refresh(self._claims.get(key_of(draft.claim)) or draft.claim)  # it has the launch token now
         self.wake_others(draft.claim, waiting)
-        return self._read(uid)
+        return self._read(uid, outcomes[0])
 
-    def _read(self, uid: str) -> Outcome:
+    def _read(self, uid: str, outcome: Outcome) -> Outcome:
         """An error is read once, and the launch is repeated. Another outcome is final: writing it may fail, and then the
         next reconcile reads it again."""
-        outcome = self._outcomes[uid]
         if isinstance(outcome, errors.HoldfastError):
-            del self._outcomes[uid]
+            self._outcomes.pop(uid, None)
         return outcome
 
     async def _launched(
