@@ -93,6 +93,24 @@ def test_a_gang_that_does_not_fit_has_no_node() -> None:
     )
 
 
+def test_a_reservation_that_members_of_the_gang_would_use_is_not_called_full() -> None:
+    train = members(3, "train")
+    used, full = "cr-1", "cr-2"
+    reservations = [
+        reservation(used, "m5.large", available=2, total=2),
+        reservation(full, "m5.large", available=0, total=2),
+    ]
+    types = [instance_type("m5.large", 2, 8, 0.1, reservations)]
+    found = [pool("slots", types, RESERVED)]
+    plan = gangs.solve(request(found, train, reservations, gangs=(gang("train", train, 3),)))
+    after = "one becomes free when an instance in it terminates"
+    assert only_text(plan) == (
+        "PodGroup default/train: only 2 of the 3 pods that it needs would have a node (2 in cr-1); "
+        f"reservation {used} has no free slot left for the other pods; {after}; "
+        f"reservation {full} has no free slot; {after}"
+    )
+
+
 def test_members_beyond_the_least_are_optional() -> None:
     train = members(5, "train")
     plan = gangs.solve(slots(4, train, gang("train", train, 3)))

@@ -20,6 +20,7 @@ from holdfast.core.scheduling import solve as single
 from holdfast.core.scheduling.input import displaced
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import SolveRequest
+from holdfast.core.scheduling.output import reservation_reasons
 from holdfast.core.scheduling.output.plan import Plan, PlannedClaim, Unplaced
 from holdfast.model import requirement, wording
 from holdfast.model.gangs import Gang
@@ -30,6 +31,9 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodeView, Snapshot
 
 _LAST: Final = 2**63  # a time after that of every gang
+_FULL_WITH_MEMBERS: Final = (
+    "has no free slot left for the other pods; one becomes free when an instance in it terminates"
+)
 
 
 def solve(request: SolveRequest, catalogs: CatalogCache | None = None) -> Plan:
@@ -76,6 +80,17 @@ def launched_together(
         if keys:
             by_gang.setdefault(keys[0], []).append(claim)
     return tuple(tuple(found) for found in by_gang.values() if len(found) > 1)
+
+
+def incomplete(gang: Gang, ready: int) -> Reason:
+    """Why no plan has the gang, whatever capacity there is. `ready`: members that have a node or can be planned now."""
+    if gang.least is None:
+        text = "does not exist; its pods are planned once it does"
+    elif len(gang.bound | gang.unbound) < gang.least:
+        text = f"has {len(gang.bound | gang.unbound)} of the {gang.least} pods that it needs"
+    else:
+        text = f"only {ready} of the {gang.least} pods that it needs have a node or can be planned now"
+    return Reason(ReasonCode.GANG_INCOMPLETE, text, (gang.name,), gang.source)
 
 
 def _first(first_gang: Mapping[str, str], gang: str) -> str:
@@ -211,8 +226,11 @@ class _Planning:
 
     def _leave_out(self, one: _Forming, plan: Plan) -> None:
         missing = [found for found in plan.unplaced if found.pod in one.pods]
-        details = dict.fromkeys(reason for found in missing for reason in found.reasons)
-        self._why[one.gang.key] = (_does_not_fit(one, len(missing), plan), *details)
+        in_slots = _in_slots(one, plan)
+        details = dict.fromkeys(
+            split for found in missing for reason in found.reasons for split in _beside(reason, in_slots)
+        )
+        self._why[one.gang.key] = (_does_not_fit(one, len(missing), in_slots), *details)
         self._waits |= {found.pod: found for found in missing if found.waits_for is not None}
 
     def _finished(self, plan: Plan, chosen: _Gangs, above: int | None = None) -> Plan:
@@ -354,23 +372,33 @@ def _pinned_shape(shape: PodShape, pin: Requirement) -> PodShape:
 
 
 def _incomplete(one: _Forming) -> Reason:
-    gang = one.gang
-    if gang.least is None:
-        text = "does not exist; its pods are planned once it does"
-    elif len(gang.bound | gang.unbound) < gang.least:
-        text = f"has {len(gang.bound | gang.unbound)} of the {gang.least} pods that it needs"
-    else:
-        ready = one.located + len(one.pods)
-        text = f"only {ready} of the {gang.least} pods that it needs have a node or can be planned now"
-    return Reason(ReasonCode.GANG_INCOMPLETE, text, (gang.name,), gang.source)
+    return incomplete(one.gang, one.located + len(one.pods))
 
 
-def _does_not_fit(one: _Forming, missing: int, plan: Plan) -> Reason:
-    """How many members would have a node, with those in slots by reservation."""
-    in_slots: Counter[str] = Counter()
+def _in_slots(one: _Forming, plan: Plan) -> Mapping[str, int]:
+    """How many members the plan has in slots, by reservation."""
+    found: Counter[str] = Counter()
     for claim in plan.claims:
         if claim.reservation_id is not None:
-            in_slots[claim.reservation_id] += len(one.pods.intersection(claim.pods))
+            found[claim.reservation_id] += len(one.pods.intersection(claim.pods))
+    return found
+
+
+def _beside(reason: Reason, in_slots: Mapping[str, int]) -> Iterator[Reason]:
+    """The reason of a member without a node. A reservation may be full only because other members use its slots."""
+    if reason.text != reservation_reasons.FULL:
+        yield reason
+        return
+    used = tuple(id_ for id_ in reason.subjects if in_slots.get(id_))
+    others = tuple(id_ for id_ in reason.subjects if id_ not in used)
+    if used:
+        yield replace(reason, text=_FULL_WITH_MEMBERS, subjects=used)
+    if others:
+        yield replace(reason, subjects=others)
+
+
+def _does_not_fit(one: _Forming, missing: int, in_slots: Mapping[str, int]) -> Reason:
+    """How many members would have a node, with those in slots by reservation."""
     placed = one.located + len(one.pods) - missing
     if missing <= len(one.pods) - one.needed:
         text = "does not fit together with gangs that were tried before it"
