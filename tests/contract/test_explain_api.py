@@ -27,6 +27,7 @@ DOCUMENTS: Final[dict[str, type[Wire]]] = {
     "/api/v1/pods": reports.PendingReport,
     "/api/v1/decisions": reports.DecisionsReport,
     "/api/v1/plan": reports.PlanReport,
+    "/api/v1/gangs": reports.GangsReport,
     "/api/v1/search?q=e": reports.SearchReport,
     "/api/v1/explain/nodepool/default": reports.Explanation,
 }
@@ -41,12 +42,17 @@ BAD: Final = (
     "/api/v1/explain/secret/default/token",
     "/api/v1/explain/pod/web",
     "/api/v1/explain/node/default/web",
+    "/api/v1/explain/podgroup/train",
+    "/api/v1/explain/provisioningrequest/train",
 )
 MISSING: Final = (
     "/",  # the page is off by default
     "/api/v1/",
     "/api/v1/explain/pod/default/nope",
     "/api/v1/explain/reservation/cr-0",
+    "/api/v1/explain/job/default/nope",
+    "/api/v1/explain/podgroup/default/nope",
+    "/api/v1/explain/provisioningrequest/default/nope",
     "/..%2f..%2fetc/passwd",
     "//evil.example/%2f..",
     "/assets/../../../etc/passwd",

@@ -1,4 +1,4 @@
-"""What Holdfast answers when a user asks why, in more than fifteen situations. The real controllers run in virtual time.
+"""What Holdfast answers when a user asks why, in more than forty situations. The real controllers run in virtual time.
 
 `explanations.md` has the answers as a user reads them. After a change of a text, read the new answers, then write them
 with `REVIEWED=1 pytest tests/scenario/test_explain.py -n 0`.
@@ -16,6 +16,7 @@ import pytest
 import app_environment
 import aws_environment
 import cluster_environment
+import gang_situations
 from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast import errors, names
 from holdfast.api.pods import Pod
@@ -40,6 +41,9 @@ Situation = Callable[[AppEnvironment], Awaitable[Explanation]]
 # --- The answers as text --------------------------------------------------------------------------------
 
 
+OF_GANGS: Final = ("job", "podgroup", "provisioningrequest")
+
+
 def text(answer: Explanation) -> str:
     lines = [answer.what, *(f"- {line}" for line in answer.why)]
     if answer.considered:
@@ -48,6 +52,8 @@ def text(answer: Explanation) -> str:
         lines += ["", "What would change it:", *(f"- {line}" for line in answer.changes)]
     if answer.next:
         lines += ["", f"Next: {answer.next}"]
+    if answer.kind in OF_GANGS:
+        lines += ["", "Facts:", *(f"- {one.name}: {one.value}" for one in answer.facts)]
     return _without_ids("\n".join(lines))
 
 
@@ -393,6 +399,7 @@ SITUATIONS: Final = (
     reservation_that_no_class_selects,
     node_pool_that_is_not_ready,
     node_on_spot_that_ec2_interrupts,
+    *gang_situations.SITUATIONS,
 )
 # How a situation differs from the usual environment.
 _WAIT: Final = replace(
@@ -404,7 +411,7 @@ SETTINGS: Final[dict[str, Settings]] = {
         app_environment.SETTINGS, interruption_queue=app_environment.QUEUE
     ),
 }
-TIMINGS: Final[dict[str, Timings]] = {
+TIMINGS: Final[dict[str, Timings]] = gang_situations.TIMINGS | {
     "node_has_not_joined": replace(app_environment.FAST, boot_s=600),
 }
 
@@ -421,6 +428,7 @@ def test_answer_is_the_reviewed_one(situation: Situation) -> None:
         program,
         settings=SETTINGS.get(name, app_environment.SETTINGS),
         timings=TIMINGS.get(name, app_environment.FAST),
+        **(gang_situations.SERVED if situation in gang_situations.SITUATIONS else {}),
     )
     if os.environ.get("REVIEWED"):
         write(name, answers[0])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import app_environment
+import kueue_workloads
 import provisioning_requests as documents
 from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.kueue import Workload
@@ -486,19 +487,20 @@ async def has_claims(env: AppEnvironment) -> bool:
 
 async def of_workload(env: AppEnvironment, name: str = "train") -> None:
     """A request whose owner is a Workload of Kueue with quota."""
-    await env.create(documents.WORKLOADS_PATH, documents.workload())
+    await env.create(kueue_workloads.PATH, kueue_workloads.document())
     (workload,) = await env.all(Workload)
     await set_quota(env, has_quota=True)
-    owner = {"apiVersion": workload.api_version, "kind": "Workload", "name": workload.metadata.name}
+    meta = workload.metadata
+    owner = kueue_workloads.owner(workload.api_version, workload.kind, meta.name, meta.uid)
     document = documents.document(name)
-    document["metadata"]["ownerReferences"] = [owner | {"uid": workload.metadata.uid, "controller": True}]
+    document["metadata"]["ownerReferences"] = [owner]
     await env.create(documents.TEMPLATES, documents.template())
     await env.create(documents.PATH, document)
 
 
 async def set_quota(env: AppEnvironment, *, has_quota: bool) -> None:
     (workload,) = await env.all(Workload)
-    status = {"status": documents.quota(has_quota=has_quota)}
+    status = {"status": kueue_workloads.quota(has_quota=has_quota)}
     await env.kube.patch(workload, status, status=True, only_if_unchanged=True)
 
 
@@ -515,7 +517,7 @@ def test_booking_ends_and_its_nodes_are_removed_when_its_workload_is_evicted() -
         assert (await conditions(env))["BookingExpired"] == ("True", "WorkloadEvicted")
         await env.until(lambda: no_nodes(env), within_s=3 * MINUTE_S)
 
-    app_environment.run(program, requests=True, workloads=True)
+    app_environment.run(program, requests=True, kueue=True)
 
 
 def test_nothing_is_launched_for_a_request_while_its_workload_has_no_quota() -> None:
@@ -534,7 +536,7 @@ def test_nothing_is_launched_for_a_request_while_its_workload_has_no_quota() -> 
         await until(env, "Provisioned")
         assert env.in_reservation(slots) == 3
 
-    app_environment.run(program, requests=True, workloads=True)
+    app_environment.run(program, requests=True, kueue=True)
 
 
 def test_launch_ends_when_the_workload_of_its_request_is_evicted() -> None:
@@ -549,4 +551,4 @@ def test_launch_ends_when_the_workload_of_its_request_is_evicted() -> None:
         )
         assert not env.ec2_instances
 
-    app_environment.run(program, requests=True, workloads=True)
+    app_environment.run(program, requests=True, kueue=True)

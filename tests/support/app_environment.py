@@ -16,6 +16,7 @@ import aws_environment
 import builders
 import cluster_environment
 import kube_servers
+import kueue_workloads
 import pod_groups
 import provisioning_requests
 from api_lines import Line
@@ -104,12 +105,12 @@ class AppEnvironment(cluster_environment.Environment):
         plans_take_s: float = 0,
         gangs: bool = False,
         requests: bool = False,
-        workloads: bool = False,
+        kueue: bool = False,
     ) -> None:
         """`beside`: an environment with which this one shares the AWS account. `behind_s`: how far the controller's clock
         is behind the clocks of the API server and AWS. `ec2_ahead_s`: how far the clock of AWS is ahead of the API
-        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups. `requests`: it
-        serves ProvisioningRequests. `workloads`: it serves Workloads of Kueue."""
+        server's. `plans_take_s`: the time from a snapshot to its plan. `gangs`: the API server serves PodGroups. `requests`: it serves
+        ProvisioningRequests. `kueue`: it serves Workloads of Kueue."""
         self.plans_take_s = plans_take_s
         self.seed = seed
         self.settings = dataclasses.replace(
@@ -118,7 +119,7 @@ class AppEnvironment(cluster_environment.Environment):
                 JobTimes,
                 *((PodGroup,) if gangs else ()),
                 *((ProvisioningRequest, PodTemplate) if requests else ()),
-                *((Workload,) if workloads else ()),
+                *((Workload,) if kueue else ()),
             ),
         )
         self.clock: VirtualClock = beside.clock if beside else VirtualClock(kube_servers.START)
@@ -231,7 +232,7 @@ class AppEnvironment(cluster_environment.Environment):
         if ProvisioningRequest in self.settings.optional_kinds:
             await self.create(provisioning_requests.CRDS, provisioning_requests.DEFINITION)
         if Workload in self.settings.optional_kinds:
-            await self.create(provisioning_requests.CRDS, provisioning_requests.WORKLOADS)
+            await self.create(kueue_workloads.CRDS, kueue_workloads.DEFINITION)
         await self.cluster.start()
         self.app.start()
 

@@ -219,6 +219,53 @@ POD = Explanation(
         ),
     ),
 )
+REQUEST = Explanation(
+    at=NOW,
+    kind="provisioningrequest",
+    namespace="ml",
+    name="job-train-capacity-1",
+    what="The ProvisioningRequest waits for capacity for its 4 pods.",
+    since=NOW - 720,
+    why=(
+        f"ProvisioningRequest ml/job-train-capacity-1: only 3 of the 4 pods that it needs would have a node (3 in {BLOCK}).",
+        f"Block {BLOCK} has no free slot left for the other pods; one becomes free when an instance in it terminates.",
+    ),
+    considered=(
+        Considered(
+            subject=f"block {BLOCK}",
+            text=(
+                "has no free slot left for the other pods; one becomes free when an instance in it terminates; 3 of 4 "
+                "slots free now: 0 used here, 1 by another cluster or account, 0 held, 0 being released; its nodes are "
+                "drained from 2026-11-18 10:50 UTC; it ends at 2026-11-18 11:30 UTC"
+            ),
+        ),
+        Considered(subject=f"reservation {ODCR}", text="is excluded by NodePool training"),
+    ),
+    changes=(
+        "Capacity for the other pods of ProvisioningRequest ml/job-train-capacity-1; Holdfast tries again by itself.",
+        f"A slot of block {BLOCK} that becomes free.",
+    ),
+    next=(
+        "The request waits until 2026-11-24 01:48 UTC at the latest. Holdfast plans again within 10 seconds while a pod is "
+        "not placed, and at once when a launch fails or a slot becomes free. The last plan was made at 01:59 UTC."
+    ),
+    facts=(
+        Fact(name="Class", value="atomic.holdfast.dev"),
+        Fact(name="Workload", value="ml/job-train"),
+        Fact(
+            name="PodSet 0", value="4 pods of PodTemplate ppt-job-train-capacity-1-main: 4 without capacity"
+        ),
+        Fact(
+            name="Rank",
+            value="2 of 2 waiting gangs, with priority 0, since 2026-11-17T01:48:00Z; after PodGroup ml/eval",
+        ),
+        Fact(
+            name="Run time",
+            value="at most 10 hours (parameter maxRunDurationSeconds of the ProvisioningRequest)",
+        ),
+    ),
+)
+
 NEAR = SearchReport(
     at=NOW,
     items=(

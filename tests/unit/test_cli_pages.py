@@ -27,6 +27,8 @@ HOSTILE = "a\x1b[31mred\x1b]0;title\x07 [bold]b[/bold] \u202eright\u200f \x9b2J\
 def built(name: str, *, exact: bool, wide: bool) -> Page:
     if name == "explain":
         return explain_page.build(documents.POD, wide=wide)
+    if name == "explain-request":
+        return explain_page.build(documents.REQUEST, wide=wide)
     if name == "status":
         return status_page.build(documents.STATUS, wide=wide)
     return reservations_page.build(documents.RESERVATIONS, documents.SLOTS.items, exact=exact, wide=wide)
@@ -39,7 +41,7 @@ def assert_text(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-NAMES = ("explain", "reservations", "status")
+NAMES = ("explain", "explain-request", "reservations", "status")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,7 +57,8 @@ def test_text_on_a_terminal(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_documentation_shows_the_real_text(name: str) -> None:
-    shown = (DATA.parents[3] / "docs/cli.md").read_text(encoding="utf-8")
+    page_name = "provisioning-requests.md" if name == "explain-request" else "cli.md"
+    shown = (DATA.parents[3] / "docs" / page_name).read_text(encoding="utf-8")
     assert (DATA / f"{name}-80.txt").read_text(encoding="utf-8") in shown
 
 

@@ -106,6 +106,26 @@ class PendingReport(Wire, frozen=True, kw_only=True):
     groups: tuple[PendingGroup, ...] = ()
 
 
+class GangRow(Wire, frozen=True, kw_only=True):
+    """A PodGroup or a ProvisioningRequest that waits for nodes or books them."""
+
+    kind: str  # podgroup or provisioningrequest
+    namespace: str
+    name: str
+    state: str  # waiting, launching or booked
+    since: int | None = None
+    pods: int = 0  # that exist; of a request, all that it asks for
+    needed: int = 0  # that start together; 0: unknown
+    located: int = 0  # with a node, or with capacity on a node
+    text: str = ""  # why it waits; of a booking, its message
+
+
+class GangsReport(Wire, frozen=True, kw_only=True):
+    at: int
+    total: int
+    items: tuple[GangRow, ...] = ()  # the first one is placed first
+
+
 class DecisionRow(Wire, frozen=True, kw_only=True):
     id: int
     at: int
@@ -188,6 +208,7 @@ class StatusReport(Wire, frozen=True, kw_only=True):
     last_hour: LastHour = LastHour()
     failing: tuple[FailingController, ...] = ()
     planned_at: int | None = None
+    gangs: int = 0  # PodGroups and ProvisioningRequests that wait for nodes or book them
     reservations: int = 0
     slots: int = 0
     slots_used: int = 0  # here
@@ -196,7 +217,7 @@ class StatusReport(Wire, frozen=True, kw_only=True):
 
 
 class SearchHit(Wire, frozen=True, kw_only=True):
-    kind: str  # pod, node, nodeclaim, nodepool or reservation
+    kind: str  # pod, node, nodeclaim, nodepool, reservation, job, podgroup or provisioningrequest
     namespace: str = ""
     name: str
     text: str = ""

@@ -120,6 +120,7 @@ class Job(Object, frozen=True, kw_only=True):
 
 class JobTimesSpec(Wire, frozen=True, kw_only=True):
     active_deadline_seconds: int | None = None
+    suspend: bool = False
 
 
 class JobTimesStatus(Wire, frozen=True, kw_only=True):
@@ -127,7 +128,8 @@ class JobTimesStatus(Wire, frozen=True, kw_only=True):
 
 
 class JobTimes(Object, frozen=True, kw_only=True):
-    """A Job as it is watched: how long it may run. Its template, the largest part, is left out."""
+    """A Job as it is watched: how long it may run, and whether it is suspended. Its template, the largest part, is left
+    out."""
 
     api_version: ClassVar[str] = "batch/v1"
     kind: ClassVar[str] = "Job"

@@ -21,6 +21,8 @@ _SPELLINGS: Final = {
     "nodepool": ("nodepools", "pool", "pools"),
     "reservation": ("reservations", "cr", "capacityreservation", "capacityreservations"),
     "job": ("jobs",),
+    "podgroup": ("podgroups",),
+    "provisioningrequest": ("provisioningrequests", "provreq", "provreqs"),
 }
 _KINDS: Final = {spelling: kind for kind, others in _SPELLINGS.items() for spelling in (kind, *others)}
 _NEAR_MAX: Final = 5
@@ -50,7 +52,7 @@ def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str)
 @click.command(epilog=leader.EXIT_CODES)
 @click.argument("kind", shell_complete=_complete_kind)
 @click.argument("name", required=False, shell_complete=_complete_name)
-@click.option("-n", "--namespace", metavar="NAME", help="Of the pod or job.  [default: that of the context]")
+@click.option("-n", "--namespace", metavar="NAME", help="Of the object.  [default: that of the context]")
 @leader.options
 @click.pass_context
 def command(
@@ -62,13 +64,18 @@ def command(
     output: str | None,
     **_where: str,
 ) -> None:
-    """Show why a pod waits, or why a node is what it is.
+    """Show why a pod waits, why a job does not start, or why a node is what it is.
 
     Prints what the object is, since when, why, what was considered and why not, what would change it, and when it is
-    evaluated again. KIND is pod, node, nodeclaim, nodepool, reservation or job; plurals, short names and KIND/NAME work as with kubectl.
-    Asks the leader; reads only.
+    evaluated again. KIND is pod, node, nodeclaim, nodepool, reservation, job, podgroup or provisioningrequest; plurals,
+    short names and KIND/NAME work as with kubectl, and NAMESPACE/NAME as well. Asks the leader; reads only.
     """
     wanted, wanted_name = _target(kind, name)
+    given, _, own = wanted_name.partition("/")
+    if wanted in NAMESPACED and given and own:
+        if namespace not in {None, given}:
+            raise click.UsageError(f"the namespace is {given} in the name and {namespace} in --namespace")
+        namespace, wanted_name = given, own
     report = leader.ask(ctx, lambda found: _explain(ctx, found, wanted, wanted_name, namespace))
     leader.write(output, report, lambda wide: explain_page.build(report, wide=wide))
 

@@ -1,4 +1,7 @@
-"""Explains single objects: finds what is known about a pod, a node, a NodeClaim, a NodePool, a reservation or a Job."""
+"""Explains single objects: finds what is known about a pod, a node, a NodeClaim, a NodePool or a reservation.
+
+`gang_answers` does it for Jobs, PodGroups and ProvisioningRequests.
+"""
 
 import asyncio
 import functools
@@ -18,7 +21,8 @@ from holdfast.api.reports import DecisionRow, Explanation, NodeRow
 from holdfast.core.reservations import pool_slots
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.solve import solve
-from holdfast.explain import inventory, jobs, nodepools, nodes, pods, reports, slots
+from holdfast.explain import gangs, inventory, jobs, nodepools, nodes, pods, reports, slots
+from holdfast.explain.gang_answers import GangAnswers
 from holdfast.explain.nodepools import PoolInput
 from holdfast.explain.nodes import NodeInput
 from holdfast.explain.reports import Reports, reservation_row
@@ -31,8 +35,17 @@ from holdfast.runtime import decision_log
 from holdfast.state.conversion import disruption_commands, times
 from holdfast.state.conversion import nodepools as pool_states
 
-KINDS: Final = (pods.KIND, nodes.NODE, nodes.CLAIM, nodepools.KIND, slots.KIND, jobs.KIND)
-NAMESPACED: Final = (pods.KIND, jobs.KIND)
+KINDS: Final = (
+    pods.KIND,
+    nodes.NODE,
+    nodes.CLAIM,
+    nodepools.KIND,
+    slots.KIND,
+    jobs.KIND,
+    gangs.KIND,
+    gangs.REQUEST,
+)
+NAMESPACED: Final = (pods.KIND, jobs.KIND, gangs.KIND, gangs.REQUEST)
 _OBJECTS: Final[Mapping[str, str]] = {
     pods.KIND: "NodeClaim",
     nodes.NODE: "NodeClaim",
@@ -50,7 +63,7 @@ class Answers:
         self._caches = sources.caches
         self._cluster_state = sources.cluster_state
         self._clock = sources.clock
-        self._of_job = sources.caches.of(Pod).index(jobs.of_job)
+        self.gangs = GangAnswers(sources, reports_, self._not_reserved)
         self._planning = asyncio.Lock()  # plans for explanations use the planner's thread, so one at a time
         self._plans_waiting = 0
         self._by_kind: Mapping[str, Callable[[str, str], Awaitable[Explanation]]] = {
@@ -59,7 +72,9 @@ class Answers:
             nodes.CLAIM: self._claim,
             nodepools.KIND: self._pool,
             slots.KIND: self._reservation,
-            jobs.KIND: self._job,
+            jobs.KIND: self.gangs.job,
+            gangs.KIND: self.gangs.pod_group,
+            gangs.REQUEST: self.gangs.request,
         }
 
     async def explain(self, kind: str, namespace: str, name: str) -> Explanation:
@@ -82,7 +97,7 @@ class Answers:
             claim = self._reports.pod_input(pod).claim if pod is not None else None
         return claim.metadata.name if claim is not None else name
 
-    # --- Pods and Jobs ----------------------------------------------------------------------------------
+    # --- Pods ----------------------------------------------------------------------------------
 
     async def _pod(self, namespace: str, name: str) -> Explanation:
         pod = self._caches.of(Pod).get((namespace, name))
@@ -94,31 +109,25 @@ class Answers:
             listed = (await self._reports.reservations()).items
             known = replace(
                 known,
-                not_reserved=await self._not_reserved(pod.metadata.uid),
+                not_reserved=await self._not_reserved({pod.metadata.uid}),
                 reservations=[row for row in listed if row.id in named][:_PENDING_MAX],
             )
         return pods.explain(known)
 
-    async def _not_reserved(self, uid: str) -> tuple[Reason, ...]:
-        """Why the pod is in none of the reservations, by a plan for it alone. Empty: no plan can be made now."""
+    async def _not_reserved(self, uids: AbstractSet[str]) -> tuple[Reason, ...]:
+        """Why these pods are in none of the reservations, by a plan for them alone. Empty: no plan can be made now."""
         if self._plans_waiting >= _PLANS_WAITING_MAX:
             return ()
         self._plans_waiting += 1
         try:
             async with self._planning:
                 snapshot = (await self._cluster_state.snapshot()).snapshot
-                decide = functools.partial(_not_reserved, uid=uid, settings=self._sources.planning)
+                decide = functools.partial(_not_reserved, uids=uids, settings=self._sources.planning)
                 return await self._sources.compute.run(decide, snapshot)
         except errors.HoldfastError:
             return ()
         finally:
             self._plans_waiting -= 1
-
-    async def _job(self, namespace: str, name: str) -> Explanation:
-        found = [self._reports.pod_input(pod) for pod in self._of_job.get(f"{namespace}/{name}")]
-        if not found:
-            raise errors.NotFound(f'no pod of job "{name}" found in namespace "{namespace}"')
-        return jobs.explain(namespace, name, found, self._clock.now_s())
 
     # --- Nodes ------------------------------------------------------------------------------------------
 
@@ -226,10 +235,10 @@ class Answers:
         )
 
 
-def _not_reserved(snapshot: Snapshot, *, uid: str, settings: Settings) -> tuple[Reason, ...]:
-    alone = replace(snapshot, pending=tuple(pod for pod in snapshot.pending if pod.uid == uid))
+def _not_reserved(snapshot: Snapshot, *, uids: AbstractSet[str], settings: Settings) -> tuple[Reason, ...]:
+    alone = replace(snapshot, pending=tuple(pod for pod in snapshot.pending if pod.uid in uids))
     found = solve(SolveRequest(alone, settings, explain_slots=True)).not_reserved
-    return found[0].reasons if found else ()
+    return tuple(dict.fromkeys(reason for one in found for reason in one.reasons))
 
 
 def _expires_s(claim: NodeClaim) -> int | None:

@@ -13,7 +13,7 @@ from holdfast.core.scheduling.output.plan import PlannedClaim, Unplaced
 from holdfast.explain import claims
 from holdfast.model import wording
 from holdfast.model.reasons import Reason, ReasonCode
-from holdfast.state.conversion import pod_states, times
+from holdfast.state.conversion import gangs, pod_states, provisioning_requests, times
 
 KIND: Final = "pod"
 REPLAN: Final = (
@@ -154,7 +154,7 @@ def _unplaced(known: PodInput, answer: Explanation) -> Explanation:
     return replace(
         answer,
         what=what,
-        why=tuple(f"{_upper(reason.sentence)}." for reason in reasons),
+        why=tuple(f"{upper(reason.sentence)}." for reason in reasons),
         considered=(*map(_counts, known.reservations), *claims.of_reasons(others)),
         changes=claims.changes_of(reasons),
         next=_next(known),
@@ -175,7 +175,7 @@ def _nominated(known: PodInput, answer: Explanation) -> Explanation:
     return replace(
         answer,
         what=f"The pod is pending: it should schedule on NodeClaim {claim.metadata.name}, {claims.offering(row, claim)}.",
-        why=(f"{_upper(state)}.", *claims.why(claim)),
+        why=(f"{upper(state)}.", *claims.why(claim)),
         considered=claims.considered(claim),
         changes=claims.changes(claim),
         next="If the launch fails, the pod is planned again at once.",
@@ -252,9 +252,11 @@ def _facts(known: PodInput) -> tuple[Fact, ...]:
         Fact(name="Phase", value=pod.status.phase or "Pending"),
         Fact(name="Owner", value=f"{owner.kind}/{owner.name}" if owner is not None else ""),
         Fact(name="Node", value=pod.spec.node_name or ""),
+        Fact(name="PodGroup", value=wording.listed(gangs.group_of(pod))),
+        Fact(name="ProvisioningRequest", value=wording.listed(provisioning_requests.consumed_by(pod))),
     )
     return tuple(fact for fact in found if fact.value)
 
 
-def _upper(text: str) -> str:
+def upper(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast import names
+from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
 from holdfast.api.nodes import Node
 from holdfast.api.pods import Pod
+from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.api.reports import (
     Costs,
     DecisionRow,
@@ -35,6 +37,8 @@ from holdfast.api.reports import (
     SlotsReport,
     StatusReport,
 )
+from holdfast.api.scheduling import PodGroup
+from holdfast.api.workloads import JobTimes
 from holdfast.core.reservations.ledger import Entry
 from holdfast.explain import claims, inventory, pods, reservations
 from holdfast.explain.idle_history import IdleHistory
@@ -56,6 +60,7 @@ _GROUPED_AT_ONCE: Final = 500
 _HITS_MAX: Final = 50
 _RESERVATIONS_AGE_S: Final = 2.0  # how long a list of reservations is reused
 _HOUR_S: Final = 3600
+_SEARCHED: Final[tuple[type[Object], ...]] = (JobTimes, PodGroup, ProvisioningRequest)
 
 # How many nodes have the same capacity type, zone, NodePool and instance type.
 _Kinds = Counter[tuple[str, str, str, str]]
@@ -165,7 +170,7 @@ class Reports:
         """What the caches and the last plan have about a pod."""
         plan, uid = self._cluster_state.reasons.plan, pod.metadata.uid
         target = self._cluster_state.nominations.target_of(uid) or ""
-        claim = self._claim_of(pod.spec.node_name or target)
+        claim = self.claim_of(pod.spec.node_name or target)
         return PodInput(
             pod=pod,
             now_s=self._clock.now_s(),
@@ -177,7 +182,7 @@ class Reports:
             row=self.inventory.of_claim(claim.metadata.name) if claim is not None else None,
         )
 
-    def _claim_of(self, target: str) -> NodeClaim | None:
+    def claim_of(self, target: str) -> NodeClaim | None:
         """Of the name of a Node or a NodeClaim."""
         if not target:
             return None
@@ -236,6 +241,7 @@ class Reports:
             last_hour=self._last_hour(),
             failing=process.failing(),
             planned_at=plan.at_s if plan is not None else None,
+            gangs=sum(gang.is_waiting for gang in self._cluster_state.gangs()),
             reservations=len(listed.items),
             slots=sum(row.total for row in listed.items if row.window != "ended"),
             slots_used=sum(row.here for row in listed.items),
@@ -313,6 +319,12 @@ class Reports:
             is_hit = text in row_.name or text in row_.node_claim
             kind = "node" if row_.name != row_.node_claim else "nodeclaim"
             yield SearchHit(kind=kind, name=row_.name, text=claims.offering(row_)) if is_hit else None
+        for cache in filter(None, map(self._caches.find, _SEARCHED)):
+            for obj in list(cache):
+                meta = obj.metadata
+                is_hit = text in meta.name or text in f"{meta.namespace}/{meta.name}"
+                hit = SearchHit(kind=obj.kind.lower(), namespace=meta.namespace, name=meta.name)
+                yield hit if is_hit else None
         for pod in list(self._caches.of(Pod)):
             meta = pod.metadata
             if text not in meta.name and text not in f"{meta.namespace}/{meta.name}":

@@ -89,6 +89,7 @@ def application(explain: Explain, *, page: bool, clock: Clock, only_local_hosts:
             web.get("/api/v1/slots", api.slots),
             web.get("/api/v1/nodes", api.nodes),
             web.get("/api/v1/pods", api.pods),
+            web.get("/api/v1/gangs", api.gangs),
             web.get("/api/v1/decisions", api.decisions),
             web.get("/api/v1/plan", api.plan),
             web.get("/api/v1/search", api.search),
@@ -155,6 +156,10 @@ class _Api:
     async def pods(self, _: web.Request) -> web.Response:
         self._check()
         return _answer(await self._reports.pending())
+
+    async def gangs(self, _: web.Request) -> web.Response:
+        self._check()
+        return _answer(await self._explain.answers.gangs.report())
 
     async def decisions(self, request: web.Request) -> web.Response:
         self._check()

@@ -29,6 +29,11 @@ class Gang:
         """Sorts the gang that is placed first to the front: the highest priority, then the oldest."""
         return -self.priority, self.since_s, self.key
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether fewer members have a node than the gang needs."""
+        return self.least is None or len(self.bound) < self.least
+
     def with_nominated(self, pods: AbstractSet[str]) -> "Gang":
         """The gang if these pods were bound."""
         nominated = self.unbound & pods

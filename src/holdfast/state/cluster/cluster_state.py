@@ -26,6 +26,7 @@ from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
 from holdfast.core.reservations.slot_use import SlotUseCache
 from holdfast.core.scheduling.output.plan import Unplaced
+from holdfast.model.gangs import Gang
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
@@ -139,7 +140,7 @@ class ClusterState:
             is_ours=self.is_ours,
         )
         self._gangs = WatchedGangs(caches)
-        self._run_times = WatchedRunTimes(caches, self._pods)
+        self.run_times = WatchedRunTimes(caches, self._pods)
         self.requests = WatchedRequests(
             caches, self._pods.converter, self.nominations, with_standard_classes=provisioning_requests
         )
@@ -256,6 +257,11 @@ class ClusterState:
             instances=instances,
         )
         return self._slot_use.give(bare)
+
+    def gangs(self) -> tuple[Gang, ...]:
+        """The gangs, sorted by rank. Nominated members do not count as members with a node yet."""
+        found = (*self._gangs.all(), *(one.gang for one in self.requests.live()))
+        return tuple(sorted(found, key=lambda gang: gang.rank))
 
     def pool(self, name: str) -> NodePoolView | None:
         """A NodePool with the current capacity of its nodes; None: it is deleted, deleting, or cannot be parsed."""

@@ -24,6 +24,7 @@ from holdfast.state.cluster.nominations import Nominations
 from holdfast.state.conversion import provisioning_requests
 from holdfast.state.conversion.pods import PodConverter
 from holdfast.state.conversion.provisioning_requests import Converted
+from holdfast.state.conversion.run_times import Limit
 from holdfast.state.conversion.snapshot import Pods
 
 
@@ -91,6 +92,18 @@ class WatchedRequests:
             self._merged = None
         return tuple(self._live.values())
 
+    def get(self, key: Key) -> LiveRequest | None:
+        """A request that Holdfast answers and that is not ended."""
+        self.live()
+        return self._live.get(key)
+
+    def limits(self, request: ProvisioningRequest) -> tuple[Limit, ...]:
+        """The limits of the run time of its pods."""
+        namespace = request.metadata.namespace
+        return provisioning_requests.limits(
+            request, lambda name: self._template(namespace, name), self.workload_of(request)
+        )
+
     def with_virtual(self, pods: Pods) -> Pods:
         """The pods with the virtual pods, and without the pods that use a live request. The same object while nothing
         changes."""
@@ -139,9 +152,9 @@ class WatchedRequests:
         assert self._requests is not None
         self._live.pop(key, None)
         request = self._requests.get(key)
-        if request is None or not provisioning_requests.is_live(request) or not self._is_ours(request):
+        if request is None or not provisioning_requests.is_live(request) or not self.is_ours(request):
             return
-        workload = self._workload(request)
+        workload = self.workload_of(request)
         converted = provisioning_requests.virtual_pods(
             request, lambda name: self._template(key[0], name), workload, self._converter
         )
@@ -154,14 +167,16 @@ class WatchedRequests:
         has_quota = provisioning_requests.has_quota(workload)
         self._live[key] = LiveRequest(request, converted, left, gang, has_quota)
 
-    def _is_ours(self, request: ProvisioningRequest) -> bool:
+    def is_ours(self, request: ProvisioningRequest) -> bool:
+        """Whether Holdfast answers the request."""
         return provisioning_requests.is_ours(request, with_standard_classes=self._with_standard_classes)
 
     def _template(self, namespace: str, name: str) -> PodTemplate | None:
         assert self._templates is not None
         return self._templates.get((namespace, name))
 
-    def _workload(self, request: ProvisioningRequest) -> Workload | None:
+    def workload_of(self, request: ProvisioningRequest) -> Workload | None:
+        """The Workload of Kueue that the request is for."""
         for owner in request.metadata.owner_references:
             if owner.kind == Workload.kind and self._workloads is not None:
                 found = self._workloads.get((request.metadata.namespace, owner.name))

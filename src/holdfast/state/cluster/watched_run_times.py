@@ -4,6 +4,8 @@ It gives `watched_pods` what it needs to convert a pod. Both kinds are optional:
 count.
 """
 
+from collections.abc import Iterable, Iterator
+
 from holdfast.api.kueue import Workload
 from holdfast.api.pods import Pod
 from holdfast.api.workloads import JobTimes
@@ -11,6 +13,7 @@ from holdfast.model.pods import RunTime
 from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.watched_pods import WatchedPods
 from holdfast.state.conversion import run_times
+from holdfast.state.conversion.run_times import Limit
 
 
 class WatchedRunTimes:
@@ -26,10 +29,21 @@ class WatchedRunTimes:
             self._pods_of = caches.of(Pod).index(run_times.job_of)
             pods.converter.run_time_of = self._of
 
+    def limits(self, pods: Iterable[Pod]) -> tuple[Limit, ...]:
+        """The limits of the run time of these pods, each of them once."""
+        return tuple(dict.fromkeys(one for pod in pods for one in self._limits(pod)))
+
+    def limits_of_job(self, job: JobTimes) -> tuple[Limit, ...]:
+        """Those that a Job and its Workload have for pods that do not exist yet."""
+        return tuple(run_times.limits(None, job, self.workload_of(job.metadata.uid)))
+
     def _of(self, pod: Pod) -> RunTime | None:
+        return run_times.least(self._limits(pod))
+
+    def _limits(self, pod: Pod) -> Iterator[Limit]:
         for uid in run_times.job_of(pod):
-            return run_times.run_time(pod, self._job(pod, uid), self._workload(uid))
-        return run_times.run_time(pod)
+            return run_times.limits(pod, self._job(pod, uid), self.workload_of(uid))
+        return run_times.limits(pod)
 
     def _job(self, pod: Pod, uid: str) -> JobTimes | None:
         for owner in pod.metadata.owner_references:
@@ -38,7 +52,8 @@ class WatchedRunTimes:
                 return found if found is not None and found.metadata.uid == uid else None
         return None
 
-    def _workload(self, uid: str) -> Workload | None:
+    def workload_of(self, uid: str) -> Workload | None:
+        """The Workload of Kueue of the object with this uid."""
         if self._workloads is None:
             return None
         return next(iter(self._workloads_of.get(uid)), None)

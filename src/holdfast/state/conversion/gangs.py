@@ -43,27 +43,34 @@ def _gangs(known: Mapping[str, PodGroup], pods: Mapping[str, Sequence[Pod]], uid
     for name, of_group in pods.items():
         members = [pod for pod in of_group if pod_states.is_active(pod)]
         group = known.get(name)
-        if not members or (group is not None and group.spec.scheduling_policy.gang is None):
-            continue
-        bound = frozenset(uid_of(pod) for pod in members if pod.spec.node_name)
-        unbound = frozenset(uid_of(pod) for pod in members if not pod.spec.node_name)
-        priority = max(pod.spec.priority or 0 for pod in members)
-        if group is None:
-            yield Gang(_key(name), name, POD_GROUP, None, bound, unbound, priority)
-            continue
-        spec = group.spec
-        assert spec.scheduling_policy.gang is not None
-        yield Gang(
-            key=_key(name),
-            name=name,
-            source=POD_GROUP,
-            least=spec.scheduling_policy.gang.min_count,
-            bound=bound,
-            unbound=unbound,
-            priority=priority if spec.priority is None else spec.priority,
-            since_s=times.epoch_s_or_none(group.metadata.creation_timestamp) or 0,
-            together=next((one.key for one in spec.scheduling_constraints.topology), None),
-        )
+        if members and (group is None or is_gang(group)):
+            yield gang(name, group, members, uid_of)
+
+
+def is_gang(group: PodGroup) -> bool:
+    return group.spec.scheduling_policy.gang is not None
+
+
+def gang(name: str, group: PodGroup | None, members: Sequence[Pod], uid_of: UidOf) -> Gang:
+    """The gang of a PodGroup with these active pods. `name`: with its namespace. `group` None: it does not exist."""
+    bound = frozenset(uid_of(pod) for pod in members if pod.spec.node_name)
+    unbound = frozenset(uid_of(pod) for pod in members if not pod.spec.node_name)
+    priority = max((pod.spec.priority or 0 for pod in members), default=0)
+    if group is None:
+        return Gang(_key(name), name, POD_GROUP, None, bound, unbound, priority)
+    spec = group.spec
+    assert spec.scheduling_policy.gang is not None, "checked by the caller"
+    return Gang(
+        key=_key(name),
+        name=name,
+        source=POD_GROUP,
+        least=spec.scheduling_policy.gang.min_count,
+        bound=bound,
+        unbound=unbound,
+        priority=priority if spec.priority is None else spec.priority,
+        since_s=times.epoch_s_or_none(group.metadata.creation_timestamp) or 0,
+        together=next((one.key for one in spec.scheduling_constraints.topology), None),
+    )
 
 
 def _key(name: str) -> str:

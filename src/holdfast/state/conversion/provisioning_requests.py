@@ -24,6 +24,7 @@ from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.state.conversion import pods, run_times, times
 from holdfast.state.conversion.pods import PodConverter
+from holdfast.state.conversion.run_times import Limit
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 ATOMIC: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
@@ -158,6 +159,23 @@ def virtual_pods(
     return Converted((), tuple(problems)) if problems else Converted(tuple(views))
 
 
+def pod_set_of(uid: str) -> int:
+    """The number of the podSet of a virtual pod, by its uid."""
+    return int(uid.rpartition("/")[2].partition("-")[0])
+
+
+def limits(
+    request: ProvisioningRequest,
+    template_of: Callable[[str], PodTemplate | None],
+    workload: Workload | None,
+) -> tuple[Limit, ...]:
+    """The limits of the run time of the pods of a request, each of them once."""
+    templates = {one.pod_template_ref.name: None for one in request.spec.pod_sets}
+    found = [template_of(name) for name in templates]
+    pods_: list[Pod | None] = [_pod(request, template) for template in found if template is not None]
+    return tuple(dict.fromkeys(one for pod in pods_ or [None] for one in _limits(pod, request, workload)))
+
+
 def _pod(request: ProvisioningRequest, template: PodTemplate) -> Pod:
     meta, given = request.metadata, template.template
     owner = OwnerReference(
@@ -184,12 +202,14 @@ def _shape(shape: PodShape, request: ProvisioningRequest) -> PodShape:
 
 
 def _run_time(pod: Pod, request: ProvisioningRequest, workload: Workload | None) -> RunTime | None:
-    found = run_times.run_time(pod, workload=workload)
+    return run_times.least(_limits(pod, request, workload))
+
+
+def _limits(pod: Pod | None, request: ProvisioningRequest, workload: Workload | None) -> Iterator[Limit]:
+    yield from run_times.limits(pod, workload=workload)
     stated_s = _number(request.spec.parameters.get(_RUN_TIME))
-    if stated_s is None:
-        return found
-    known_s = found.lasts_s if found is not None else None
-    return RunTime(stated_s if known_s is None else min(stated_s, known_s))
+    if stated_s is not None:
+        yield Limit(f"parameter {_RUN_TIME} of the ProvisioningRequest", stated_s)
 
 
 def _number(written: str | None) -> int | None:
@@ -208,9 +228,9 @@ _DETAIL_MAX: Final = 32_768  # characters of one detail (PR-6)
 def details(nodes: Mapping[str, str]) -> dict[str, str]:
     """Where the virtual pods of a request have their capacity, for its status. `nodes`: by uid of the virtual pod. A new
     process reads it back. A detail that would be too long is cut: the capacity of the other pods is planned again."""
-    found: dict[str, dict[str, int]] = {}
+    found: dict[int, dict[str, int]] = {}
     for uid, node in nodes.items():
-        of_set = found.setdefault(uid.rpartition("/")[2].partition("-")[0], {})
+        of_set = found.setdefault(pod_set_of(uid), {})
         of_set[node] = of_set.get(node, 0) + 1
     return {
         f"{_DETAIL}-{number}": _cut([f"{node}={count}" for node, count in sorted(of_set.items())])
@@ -221,9 +241,9 @@ def details(nodes: Mapping[str, str]) -> dict[str, str]:
 def booked_nodes(request: ProvisioningRequest, left: Sequence[PodView]) -> Iterator[tuple[str, str]]:
     """Virtual pods, and the node that each of them has capacity on, by the details of the request."""
     known = request.status.provisioning_class_details
-    free: dict[str, Iterator[str]] = {}
+    free: dict[int, Iterator[str]] = {}
     for pod in left:
-        number = pod.uid.rpartition("/")[2].partition("-")[0]
+        number = pod_set_of(pod.uid)
         if number not in free:
             free[number] = _listed(known.get(f"{_DETAIL}-{number}", ""))
         node = next(free[number], None)

@@ -5,8 +5,8 @@ time: it counts from the start of the Job, whether its pods have nodes or not (T
 start of the pod (TI-2).
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from holdfast import names
 from holdfast.api.kueue import Workload
@@ -28,20 +28,53 @@ def job_of(pod: Pod) -> tuple[str, ...]:
     return ()
 
 
+class Limit(NamedTuple):
+    """A limit of the run time: a length, or the time at which the pod ends."""
+
+    source: str  # the field that it is read from
+    lasts_s: int | None = None
+    end_s: int | None = None
+
+
 def run_time(pod: Pod, job: Job | JobTimes | None = None, workload: Workload | None = None) -> RunTime | None:
     """None: not known."""
-    lengths = [pod.spec.active_deadline_seconds, _annotated(pod)]
-    end_s = None
+    return least(limits(pod, job, workload))
+
+
+def limits(
+    pod: Pod | None, job: Job | JobTimes | None = None, workload: Workload | None = None
+) -> Iterator[Limit]:
+    """`pod` None: a pod that its Job creates later."""
+    if pod is not None:
+        if pod.spec.active_deadline_seconds is not None:
+            yield Limit("activeDeadlineSeconds of the pod", pod.spec.active_deadline_seconds)
+        annotated_s = _annotated(pod)
+        if annotated_s is not None:
+            yield Limit(f"annotation {names.MAX_RUN_DURATION} of the pod", annotated_s)
     if job is not None:
-        lengths.append(_labelled(job))
+        labelled_s = _labelled(job)
+        if labelled_s is not None:
+            yield Limit(f"label {KUEUE_MAXIMUM} of the Job", labelled_s)
         start, deadline_s = job.status.start_time, job.spec.active_deadline_seconds
         if deadline_s is not None and start is not None:
-            end_s = times.epoch_s(start) + deadline_s
-        else:  # a Job without a start time is suspended, or new: its pods start later
-            lengths.append(deadline_s)
-    if workload is not None:
-        lengths.append(workload.spec.maximum_execution_time_seconds)
-    lasts_s = _least(lengths)
+            yield Limit("activeDeadlineSeconds of the Job", end_s=times.epoch_s(start) + deadline_s)
+        elif deadline_s is not None:  # a Job without a start time is suspended, or new: its pods start later
+            yield Limit("activeDeadlineSeconds of the Job", deadline_s)
+    if workload is not None and workload.spec.maximum_execution_time_seconds is not None:
+        yield Limit(
+            "maximumExecutionTimeSeconds of the Workload", workload.spec.maximum_execution_time_seconds
+        )
+
+
+def least(found: Iterable[Limit]) -> RunTime | None:
+    """The least length and the first end of these limits; None: there is none."""
+    lasts_s: int | None = None
+    end_s: int | None = None
+    for one in found:
+        if one.lasts_s is not None:
+            lasts_s = one.lasts_s if lasts_s is None else min(lasts_s, one.lasts_s)
+        if one.end_s is not None:
+            end_s = one.end_s if end_s is None else min(end_s, one.end_s)
     return None if lasts_s is None and end_s is None else RunTime(lasts_s, end_s)
 
 
@@ -63,7 +96,3 @@ def _labelled(job: Job | JobTimes) -> int | None:
     """A value that Kueue would refuse is ignored."""
     written = job.metadata.labels.get(KUEUE_MAXIMUM, "")
     return int(written) or None if written.isdecimal() and len(written) <= _DIGITS_MAX else None
-
-
-def _least(lengths: Iterable[int | None]) -> int | None:
-    return min((one for one in lengths if one is not None), default=None)
