@@ -106,6 +106,35 @@ def test_pending_pods_are_grouped_by_reason(browser: Browser, address: str) -> N
         assert "Its new nodes cost $0.90/h; first fit alone would cost $2.70/h" in opened.text("#plan")
 
 
+def test_gangs_have_their_state_their_pods_and_the_reason(
+    browser: Browser, server: PageServer, address: str
+) -> None:
+    with tab(browser, address) as opened:
+        items = opened.page.locator("#gangs li")
+        expect(items).to_have_count(2)
+        expect(items.first).to_contain_text(
+            "research/job-llm-capacity-1 ProvisioningRequest, booked: 8 of 8 pods with capacity since 2 min ago"
+        )
+        expect(items.last).to_contain_text("PodGroup, waiting: 0 of 16 pods with capacity")
+        expect(items.last.locator("p a")).to_have_text(BLOCK)  # the reservation of the reason
+        opened.page.click("#gangs a:has-text('research/llm-pretrain')")
+        expect(opened.page.locator("#panel-title")).to_have_text("research/llm-pretrain")
+        expect(opened.page.locator("#panel .kind")).to_have_text("PodGroup")
+        server.documents.gangs = []
+        server.documents.status = msgspec.structs.replace(server.documents.status, gangs=0)
+        server.publish()
+        expect(opened.page.locator("#gangs")).to_be_empty()
+
+
+def test_pod_links_to_its_podgroup_and_the_search_finds_it(browser: Browser, address: str) -> None:
+    with tab(browser, address + POD) as opened:
+        opened.page.click("#panel dd a:has-text('research/llm-pretrain')")
+        expect(opened.page.locator("#panel .kind")).to_have_text("PodGroup")
+        opened.page.fill("#search", "job-llm")
+        opened.page.locator("#results .hit").first.click()
+        expect(opened.page.locator("#panel .kind")).to_have_text("ProvisioningRequest")
+
+
 def test_decision_opens_to_its_reasons_and_its_object(browser: Browser, address: str) -> None:
     with tab(browser, address) as opened:
         first = opened.page.locator("#feed > li").first
@@ -124,7 +153,7 @@ def test_search_opens_an_explanation_with_its_own_address(browser: Browser, addr
     with tab(browser, address) as opened:
         page = opened.page
         page.keyboard.press("/")
-        page.keyboard.type("llm-pre")
+        page.keyboard.type("llm-pretrain-")
         expect(page.locator("#results [role=option]")).to_have_count(5)
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowUp")

@@ -14,6 +14,7 @@ from holdfast.api.reports import (
     Explanation,
     Fact,
     FailingController,
+    GangRow,
     LastHour,
     NodeGroup,
     NodeRow,
@@ -60,6 +61,7 @@ class Documents:
     plan: PlanReport | None = None
     pods: list[tuple[str, str]] = field(default_factory=list)  # namespace and name
     explanations: dict[tuple[str, str, str], Explanation] = field(default_factory=dict)
+    gangs: list[GangRow] = field(default_factory=list)
 
     def hits(self, text: str) -> list[SearchHit]:
         """Objects that have the text in their name."""
@@ -71,6 +73,11 @@ class Documents:
         ]
         found += [
             SearchHit(kind="nodeclaim", name=row.node_claim) for row in self.nodes if text in row.node_claim
+        ]
+        found += [
+            SearchHit(kind=row.kind, namespace=row.namespace, name=row.name)
+            for row in self.gangs
+            if text in row.name
         ]
         found += [
             SearchHit(kind="reservation", name=row.id, text=f"{row.instance_type} in {row.zone}")
@@ -100,7 +107,8 @@ def small(at: int) -> Documents:
     reservations = _small_reservations(at)
     nodes, slots = _small_nodes(at, reservations)
     pending = _small_pending(at)
-    status = _status(at, reservations, nodes, pending, cluster="training-eu")
+    gangs = _small_gangs(at)
+    status = _replaced(_status(at, reservations, nodes, pending, cluster="training-eu"), gangs=len(gangs))
     return Documents(
         at=at,
         status=status,
@@ -110,6 +118,7 @@ def small(at: int) -> Documents:
         slots=slots,
         nodes=nodes,
         pending=pending,
+        gangs=gangs,
         decisions=_small_decisions(at, nodes),
         plan=_small_plan(at),
         pods=[tuple(pod.split("/", 1)) for group in pending for pod in group.examples],  # type: ignore[misc]
@@ -225,6 +234,35 @@ def _small_nodes(
     return sorted(nodes, key=lambda node: node.name), slots
 
 
+def _small_gangs(at: int) -> list[GangRow]:
+    return [
+        GangRow(
+            kind="provisioningrequest",
+            namespace="research",
+            name="job-llm-capacity-1",
+            state="booked",
+            since=at - 120,
+            pods=8,
+            needed=8,
+            located=8,
+            text="8 pods have capacity on 8 nodes, for 10 minutes.",
+        ),
+        GangRow(
+            kind="podgroup",
+            namespace="research",
+            name="llm-pretrain",
+            state="waiting",
+            since=at - 2 * HOUR,
+            pods=16,
+            needed=16,
+            text=(
+                "PodGroup research/llm-pretrain: only 2 of the 16 pods that it needs would have a node (2 in "
+                "cr-00000005eb1c0ffee)."
+            ),
+        ),
+    ]
+
+
 def _small_pending(at: int) -> list[PendingGroup]:
     return [
         PendingGroup(
@@ -323,6 +361,7 @@ def _small_explanations(at: int, rows: list[ReservationRow]) -> dict[tuple[str, 
             Fact(name="Requests", value="8 nvidia.com/gpu, 180 cpu, 1900Gi memory"),
             Fact(name="NodePool", value="training"),
             Fact(name="Reservation", value="cr-0000000f0f0f0f0f0"),
+            Fact(name="PodGroup", value="research/llm-pretrain"),
         ),
     )
     reservation = Explanation(
@@ -426,6 +465,11 @@ def hostile(at: int) -> Documents:
             DecisionRow(id=i + 1, at=at, type=text, kind="Pod", namespace=text, name=text, text=text, reasons=(text,))
             for i, text in enumerate(texts)
         ][::-1],
+        gangs=[
+            GangRow(kind=kind, namespace=text, name=text, state=text, since=at, pods=1, needed=1, text=text)
+            for text in texts
+            for kind in ("podgroup", text)
+        ],
         plan=PlanReport(at=at, launching=tuple(PlannedNode(node_claim=t, text=t) for t in texts)),
         pods=[(text, text) for text in texts],
         explanations={

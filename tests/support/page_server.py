@@ -16,6 +16,7 @@ import page_documents
 from holdfast.api.reports import (
     DecisionsReport,
     ErrorReport,
+    GangsReport,
     NodesReport,
     PendingReport,
     PlanReport,
@@ -116,6 +117,7 @@ class PageServer:
             "slots": self._slots,
             "nodes": self._nodes,
             "pods": lambda _: self._pending(),
+            "gangs": lambda _: self._gangs(),
             "decisions": self._decisions,
             "plan": lambda _: self.documents.plan or PlanReport(at=self.documents.at),
             "search": self._search,
@@ -141,7 +143,7 @@ class PageServer:
 
     def _json(self, name: str, answer: Callable[[web.Request], object]) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
-            whole = name in {"reservations", "status", "pods", "plan"}
+            whole = name in {"reservations", "status", "pods", "gangs", "plan"}
             cached = self._cached.get(name)
             if not whole or cached is None or cached[0] != self.version:
                 found = answer(request)
@@ -233,6 +235,10 @@ class PageServer:
         return PendingReport(
             at=self.documents.at, total=sum(group.pods for group in groups), groups=tuple(groups)
         )
+
+    def _gangs(self) -> GangsReport:
+        found = self.documents.gangs
+        return GangsReport(at=self.documents.at, total=len(found), items=tuple(found[:100]))
 
     def _decisions(self, request: web.Request) -> DecisionsReport:
         after, limit = int(request.query.get("after", 0)), int(request.query.get("limit", 100))

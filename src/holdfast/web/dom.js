@@ -32,8 +32,8 @@ export function setText(element, text) {
 // A name of the cluster, isolated so that right-to-left text does not reorder what is beside it.
 export const name = (text) => h("bdi", { class: "name" }, text);
 
-const KINDS = new Set(["pod", "node", "nodeclaim", "nodepool", "reservation", "job"]);
-const NAMESPACED = new Set(["pod", "job"]);
+const KINDS = new Set(["pod", "node", "nodeclaim", "nodepool", "reservation", "job", "podgroup", "provisioningrequest"]);
+export const NAMESPACED = new Set(["pod", "job", "podgroup", "provisioningrequest"]);
 
 // The address of an explanation, or null if objects of the kind have none.
 export function route(kind, namespace, object) {
@@ -49,10 +49,13 @@ export function link(kind, namespace, object, attributes) {
   return href ? h("a", { href, ...attributes }, name(text)) : name(text);
 }
 
-export function podLink(full, attributes) {
+// Of an object by its namespace and name, as `shop/web`.
+export function fullLink(kind, full, attributes) {
   const at = full.indexOf("/");
-  return link("pod", full.slice(0, at), full.slice(at + 1), attributes);
+  return link(kind, full.slice(0, at), full.slice(at + 1), attributes);
 }
+
+export const podLink = (full, attributes) => fullLink("pod", full, attributes);
 
 // Calls the function after a pause of `wait` ms without another call.
 export function debounce(call, wait) {

@@ -1,10 +1,10 @@
 // The panel with the explanation of one object. Its address is #/explain/KIND/[NAMESPACE/]NAME.
 import { get } from "./api.js";
-import { $, fill, h, link, name, route, throttle } from "./dom.js";
+import { $, fill, fullLink, h, link, name, NAMESPACED, route, throttle } from "./dom.js";
 import { decision } from "./decisions.js";
 import { absolute, KIND, prose, time } from "./text.js";
 
-const FACT_KINDS = { node: "node", nodeclaim: "nodeclaim", nodepool: "nodepool", reservation: "reservation" };
+const FACT_KINDS = new Set(["node", "nodeclaim", "nodepool", "reservation", "podgroup", "provisioningrequest"]);
 
 export function createExplanation() {
   const panel = $("panel");
@@ -49,8 +49,9 @@ export function createExplanation() {
   const list = (title, lines) => (lines?.length ? part(title, h("ul", {}, lines.map((line) => h("li", {}, prose(line))))) : null);
 
   function fact(one) {
-    const kind = FACT_KINDS[one.name.toLowerCase().replace(/\s/g, "")];
-    const value = kind && /^\S+$/.test(one.value) ? link(kind, "", one.value) : prose(one.value);
+    const kind = one.name.toLowerCase().replace(/\s/g, "");
+    const isLink = FACT_KINDS.has(kind) && /^\S+$/.test(one.value);
+    const value = !isLink ? prose(one.value) : NAMESPACED.has(kind) ? fullLink(kind, one.value) : link(kind, "", one.value);
     return h("div", {}, h("dt", {}, one.name), h("dd", {}, value));
   }
 

@@ -5,7 +5,7 @@ import { createDecisions } from "./decisions.js";
 import { createExplanation } from "./explanation.js";
 import { createLanes } from "./lanes.js";
 import { createNodes } from "./nodes.js";
-import { showPending, showPlan } from "./pending.js";
+import { showGangs, showPending, showPlan } from "./pending.js";
 import { createSearch } from "./search.js";
 import { showController, showProblem, showSummary } from "./summary.js";
 import { perHour, plural, setClock, tick } from "./text.js";
@@ -43,7 +43,7 @@ function showStatus(status) {
     showSummary(status, state.reservations);
     nodes.show(status);
   });
-  const pods = JSON.stringify([status.pending, status.pendingGroups, status.plannedAt, status.launching]);
+  const pods = JSON.stringify([status.pending, status.pendingGroups, status.plannedAt, status.launching, status.gangs]);
   if (pods !== state.pods) {
     state.pods = pods;
     readPods();
@@ -66,8 +66,8 @@ const readReservations = throttle(async () => {
 
 const readPods = throttle(async () => {
   try {
-    const [pods, plan] = await Promise.all([get("pods"), get("plan")]);
-    timed("pods", () => { showPending(pods); showPlan(plan); });
+    const [pods, gangs, plan] = await Promise.all([get("pods"), get("gangs"), get("plan")]);
+    timed("pods", () => { showPending(pods); showGangs(gangs); showPlan(plan); });
   } catch (error) {
     $("pending").replaceChildren(h("p", { class: "note" }, `Pending pods cannot be read: ${error.message}`));
     state.pods = "";

@@ -1,9 +1,10 @@
 // Pending pods, grouped by the reason, and what is being launched for them.
 import { $, fill, h, podLink, link, setText } from "./dom.js";
-import { count, perHour, plural, time } from "./text.js";
+import { count, KIND, perHour, plural, prose, time } from "./text.js";
 
 const open = new Set(); // groups that the user opened
 const FIRST = 8; // groups that are shown before the user asks for all
+const GANGS = 20; // that are shown; the search finds the others
 let all = false;
 
 export function showPending(report) {
@@ -20,6 +21,19 @@ export function showPending(report) {
       group.pods > examples.length ? h("p", { class: "note" }, `and ${count(group.pods - examples.length)} more with the same reason`) : null);
     return h("li", {}, details);
   })), !all && groups.length > FIRST ? h("button", { type: "button", onclick: () => { all = true; showPending(report); } }, `Show all ${count(groups.length)} reasons`) : null);
+}
+
+// PodGroups and ProvisioningRequests, the first of which is placed first.
+export function showGangs(report) {
+  const items = (report.items ?? []).slice(0, GANGS);
+  fill($("gangs"), items.length ? [
+    h("h3", {}, "Gangs ", h("span", { class: "count" }, count(report.total))),
+    h("ul", { class: "launching" }, items.map((one) => h("li", {},
+      link(one.kind, one.namespace, one.name, { "data-key": `gang ${one.kind} ${one.namespace}/${one.name}` }),
+      h("bdi", {}, ` ${KIND[one.kind] ?? one.kind}, ${one.state}: ${count(one.located ?? 0)} of ${plural(one.needed || one.pods || 0, "pod")} with capacity`),
+      one.since ? h("span", { class: "sub" }, " since ", time(one.since, "relative")) : null,
+      h("p", { class: "note" }, prose(one.text ?? ""))))),
+    report.total > items.length ? h("p", { class: "note" }, `and ${count(report.total - items.length)} more`) : null] : null);
 }
 
 export function showPlan(plan) {
