@@ -146,6 +146,8 @@ def test_bash_completes_commands_kinds_and_names(server: LeaderServer) -> None:
     assert completed("ex") == ["explain"]
     assert completed("explain", "node") == ["node", "nodeclaim", "nodepool"]
     assert completed("explain", "pod", "web-5c9d7-2") == ["web-5c9d7-2xkqv"]
+    assert completed("explain", "pod", "shop/web-5c9d7-2") == ["shop/web-5c9d7-2xkqv"]
+    assert completed("explain", "prov") == ["provisioningrequest"]
     assert completed("explain", "pod", "web", "-n", "s") == []
     assert completed("reservations", "--sort", "id") == ["id", "idle"]
 

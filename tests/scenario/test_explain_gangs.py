@@ -179,3 +179,21 @@ def test_without_the_kinds_nothing_is_listed_and_jobs_are_explained() -> None:
         assert not answer.why
 
     app_environment.run(program)
+
+
+def test_without_a_leader_the_answer_is_computed_from_a_plan() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await slots(env, 3)
+        await env.sleep(30)
+        await request(env, 3)
+        await request(env, 4, "large")
+        cluster = await env.read_live()
+        await cluster.plan()
+        answers = explaining.explain(cluster.app, computed="computed").answers
+        fits = await answers.explain("provisioningrequest", "default", "train")
+        assert fits.why == ("The plan launches nodes for 3 pods of it.",)
+        large = await answers.explain("provisioningrequest", "default", "large")
+        assert large.why[0].startswith("ProvisioningRequest default/large: ")
+        assert (fits.computed, large.computed) == ("computed", "computed")
+
+    app_environment.run(program, requests=True)

@@ -41,12 +41,9 @@ def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str)
     none = SearchReport(at=0)
     report = leader.ask_for_completion(ctx, lambda found: found.search(incomplete or kind), none)
     namespace = ctx.params.get("namespace")
-    return [
-        CompletionItem(hit.name)
-        for hit in report.items
-        if hit.kind == kind and hit.name.startswith(incomplete) and namespace in {None, hit.namespace}
-        if clean(hit.name) == hit.name
-    ]
+    hits = [hit for hit in report.items if hit.kind == kind and namespace in {None, hit.namespace}]
+    names = [f"{hit.namespace}/{hit.name}" if "/" in incomplete else hit.name for hit in hits]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and clean(name) == name]
 
 
 @click.command(epilog=leader.EXIT_CODES)

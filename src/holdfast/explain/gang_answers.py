@@ -240,6 +240,7 @@ class GangAnswers:
             now_s=self._clock.now_s(),
             planned_s=plan.at_s if plan is not None else None,
             reasons=next(left_out, ()),
+            planned=sum(uid in plan.claims for uid in gang.unbound) if plan is not None else 0,
             nodes=self._nodes((*used.values(), *nominated.values())),
             limits=limits,
         )

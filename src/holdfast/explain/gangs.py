@@ -5,7 +5,7 @@ The reasons are those of the last plan. A plan for the gang alone adds the reser
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,6 +53,7 @@ class GangInput:
     planned_s: int | None = None  # when the last plan was made
     waiting: Sequence[Gang] = ()  # all gangs that wait, sorted by rank
     reasons: Sequence[Reason] = ()  # why the last plan leaves it out
+    planned: int = 0  # pods for which the last plan creates NodeClaims
     not_reserved: Sequence[Reason] = ()  # by a plan for this gang alone
     reservations: Sequence[ReservationRow] = ()  # that the reasons name, and that the nodes use
     nodes: Sequence[NodeUse] = ()
@@ -95,7 +96,7 @@ def _waiting(one: PodGroupInput, answer: Explanation) -> Explanation:
         return replace(
             answer,
             what=f"{wording.count(exist, 'pod')} {names} a PodGroup that does not exist.",
-            why=lines((incomplete(gang, one.ready),)),
+            why=lines(known, (incomplete(gang, one.ready),)),
             changes=(f"The PodGroup {gang.name}.",),
         )
     is_incomplete = not known.reasons and gang.least is not None and one.ready < gang.least
@@ -106,7 +107,7 @@ def _waiting(one: PodGroupInput, answer: Explanation) -> Explanation:
             f"The PodGroup waits: it has {wording.count(exist, 'pod')}, {len(gang.bound)} with a node, and needs "
             f"{gang.least}."
         ),
-        why=lines(reasons),
+        why=lines(known, reasons),
         considered=considered(known),
         changes=claims.changes_of(reasons),
         next=_INCOMPLETE_NEXT if is_incomplete else next_plan(known),
@@ -169,10 +170,13 @@ def _members(one: PodGroupInput) -> Fact:
 # --- Parts that explanations share ----------------------------------------------------------------------
 
 
-def lines(reasons: Iterable[Reason]) -> tuple[str, ...]:
-    return tuple(f"{pods.upper(reason.sentence)}." for reason in reasons) or (
-        "The next plan includes its pods.",
-    )
+def lines(known: GangInput, reasons: Sequence[Reason]) -> tuple[str, ...]:
+    """Why it waits."""
+    if reasons:
+        return tuple(f"{pods.upper(reason.sentence)}." for reason in reasons)
+    if known.planned:
+        return (f"The plan launches nodes for {wording.count(known.planned, 'pod')} of it.",)
+    return ("The next plan includes its pods.",)
 
 
 def next_plan(known: GangInput) -> str:

@@ -165,7 +165,7 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
             why=tuple(one.problems),
             next=f"The request fails if a PodTemplate does not exist for {TEMPLATE_WAIT_S} seconds.",
         )
-    found = _condition(one)
+    found, has_plan = _condition(one), bool(known.reasons or known.planned)
     since_s = times.epoch_s(found.last_transition_time) if found is not None else answer.since
     valid_s = provisioning_requests.valid_for_s(one.request) or VALID_FOR_S
     until = (
@@ -177,7 +177,7 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
         answer,
         what=f"The ProvisioningRequest waits for capacity for its {one.pods}.",
         since=since_s,
-        why=gangs.lines(known.reasons) if known.reasons or found is None else _message(found),
+        why=gangs.lines(known, known.reasons) if has_plan or found is None else _message(found),
         considered=gangs.considered(known),
         changes=claims.changes_of(known.reasons),
         next=f"{until}{gangs.next_plan(known)}",
