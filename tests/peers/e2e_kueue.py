@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ import pytest
 
 import fetch_kubectl
 import page_commands
+from holdfast.runtime.clock import RealClock
 from holdfast.sim import control_plane
 from holdfast.sim.ec2 import control, faults
 from peers import arena as arenas
@@ -42,7 +43,7 @@ SOON: Final = {"spec": {"disruption": {"consolidateAfter": "3s"}}}
 
 
 def world() -> Json:
-    end = datetime.now(UTC) + timedelta(hours=HOURS)
+    end = datetime.fromtimestamp(RealClock().now_s() + HOURS * 3600, UTC)
     common = {"tags": {"team": "ml"}, "instanceMatchCriteria": "targeted"}
     block = {
         "id": BLOCK,
