@@ -45,6 +45,19 @@ def test_a_slot_of_a_forgotten_instance_was_used() -> None:
     assert (use.reservation, use.to_s - use.from_s) == (reservation.id, HOUR_S // 2)
 
 
+def test_slot_of_an_instance_that_ran_for_minutes_was_used() -> None:
+    """Nothing looks at the instance while it runs, and a terminated instance is in no reservation."""
+    region = Region(boot_s=0, shutdown_s=0)
+    reservation = region.reserve(total=1)
+    found = Bills(region.state, ACCOUNT)
+    (instance,) = region.launch()
+    region.wait(HOUR_S // 6)
+    region.call("TerminateInstances", InstanceIds=[instance.id])
+    region.wait(HOUR_S // 6)
+    (use,) = (one for one in found.uses(region.state.now_s) if one.kind == bills.IN_SLOT)
+    assert (use.reservation, use.to_s - use.from_s) == (reservation.id, HOUR_S // 6)
+
+
 def test_nothing_else_grows_with_the_number_of_launches() -> None:
     region = Region(boot_s=0, shutdown_s=0)
     found = Bills(region.state, ACCOUNT)

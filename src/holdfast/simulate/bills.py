@@ -26,7 +26,6 @@ class Launched:
 
     instance_type: str
     zone: str
-    reservation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,8 @@ class Bills:
 
     def see(self) -> None:
         for one in self._region.instances:
-            known = self._launched.get(one.id)
-            reservation = one.reservation_id or (known.reservation if known else "")
-            if known is None or known.reservation != reservation:
-                instance_type, zone = sys.intern(one.instance_type), self.zones[one.zone_id]
-                self._launched[one.id] = Launched(instance_type, zone, reservation)
+            if one.id not in self._launched:
+                self._launched[one.id] = Launched(sys.intern(one.instance_type), self.zones[one.zone_id])
         forgotten = {id_ for id_ in self._launched if id_ not in self._region.instances}
         for charge in self._region.ledger.take(forgotten):
             if charge.account == self._account:
@@ -85,15 +81,15 @@ class Bills:
         to_s = until_s if charge.to_s is None else min(charge.to_s, until_s)
         if charge.kind in RESERVATIONS:
             reservation = self._region.reservations[charge.what]
-            about = Launched(reservation.instance_type, self.zones[reservation.zone_id], reservation.id)
+            about, of = Launched(reservation.instance_type, self.zones[reservation.zone_id]), charge.what
         else:
-            about = self._launched[charge.what]
+            about, of = self._launched[charge.what], charge.reservation
         return Use(
             charge.what,
             charge.kind,
             about.instance_type,
             about.zone,
-            about.reservation,
+            of,
             self._price(charge, about),
             charge.from_s,
             to_s,

@@ -26,6 +26,7 @@ class Charge:
     nano_usd_per_hour: int
     from_s: int
     to_s: int | None = None
+    reservation: str = ""  # whose slot an instance uses
 
     def nano_usd(self, from_s: int, until_s: int) -> int:
         """The cost within an interval."""
@@ -42,7 +43,7 @@ class Ledger:
     def book(self, charge: Charge) -> None:
         """Starts a new charge; closes the previous one."""
         before = self.open.get(charge.what)
-        if before and (before.kind, before.nano_usd_per_hour) == (charge.kind, charge.nano_usd_per_hour):
+        if before and _paid_for(before) == _paid_for(charge):
             return
         self.stop(charge.what, charge.from_s)
         self.open[charge.what] = charge
@@ -81,3 +82,7 @@ class Ledger:
             hour_s: self.nano_usd(hour_s, min(hour_s + HOUR_S, until_s), tag=tag)
             for hour_s in range(from_s, until_s, HOUR_S)
         }
+
+
+def _paid_for(charge: Charge) -> tuple[str, int, str]:
+    return charge.kind, charge.nano_usd_per_hour, charge.reservation

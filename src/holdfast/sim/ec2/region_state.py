@@ -211,6 +211,7 @@ class RegionState:
                 tags=instance.tags,
                 nano_usd_per_hour=price or 0,
                 from_s=self.now_s,
+                reservation=instance.reservation_id,
             )
         )
 
