@@ -174,6 +174,14 @@ def test_gang_is_not_placed_in_part_because_of_a_block_that_ends_too_soon() -> N
     assert plan.claims == ()
     (text,) = {sentences(found.reasons) for found in plan.unplaced}
     assert "only 2 of the 3 pods that it needs would have a node (2 in cr-long)" in text
+    assert "block cr-short ends too soon" in text
+
+
+def test_reason_names_a_block_with_free_slots_that_ends_too_soon_beside_a_full_one() -> None:
+    blocks = [block("cr-free", 3 * HOUR_S), block("cr-full", 48 * HOUR_S, available=0, total=1)]
+    plan = solve(plan_request(blocks, running_for(1, 5 * HOUR_S), RESERVED))
+    assert reasons(plan) == {"pod-000000": [ReasonCode.ENDS_TOO_SOON, ReasonCode.WAITS_FOR_SLOT]}
+    assert [reason.subjects for reason in plan.unplaced[0].reasons] == [("cr-free",), ("cr-full",)]
 
 
 def test_pods_of_many_lengths_are_few_classes() -> None:

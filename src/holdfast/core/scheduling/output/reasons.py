@@ -156,6 +156,8 @@ class PlanExplainer:
         return _Failed(Check.TOPOLOGY, remaining, term)
 
     def _of_pool(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
+        if failed.check in (Check.AVAILABLE, Check.SLOTS):
+            yield from self._too_soon(c, pool, self._ending(c, pool, failed.term))
         if failed.check is Check.AVAILABLE:
             yield from self._unavailable(c, pool, failed)
         elif failed.check is Check.LASTS:
@@ -229,8 +231,15 @@ class PlanExplainer:
             return ReasonCode.TOPOLOGY, f"no node satisfies all of {' and '.join(dict.fromkeys(several))}"
         return ReasonCode.PACKING, "no constraint is in the way, and the packing left the pod out"
 
+    def _ending(self, c: int, pool: int, term: int) -> _Failed:
+        """The offerings that would suit the pod if it ended earlier."""
+        ending = np.full(len(self.checks.offers(pool).rows), True)
+        for check, mask in self.checks.of_pod(c, pool, term):
+            ending &= ~mask if check is Check.LASTS else mask
+        return _Failed(Check.LASTS, ending, term)
+
     def _too_soon(self, c: int, pool: int, failed: _Failed) -> Iterator[Reason]:
-        """The reservations that suit the pod, all of which end before it."""
+        """The reservations that suit the pod and end before it."""
         checks, here = self.checks, self.checks.offers(pool)
         slots = np.unique(here.reservation[failed.remaining & here.reserved]).tolist()
         ids = sorted(checks.reservation_ids[i] for i in slots)
