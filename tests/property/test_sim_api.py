@@ -237,4 +237,5 @@ def test_patch_is_read_like_a_whole_object(changes: dict[tuple[str, ...], Any]) 
     stored, _ = read({**pod("p"), "metadata": {"name": "p", "labels": {"team": "red"}}}, shape)
     stored["status"] = {"conditions": [{"type": "PodScheduled", "lastProbeTime": None}]}
     patched = json_patches.merge(stored, merge_patch(changes))
-    assert read(patched, shape, stored) == read(patched, shape)
+    known = {**stored, "status": None}  # the server itself writes null there, so the status is always read
+    assert read(patched, shape, known) == read(patched, shape)

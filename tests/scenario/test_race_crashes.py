@@ -11,8 +11,8 @@ from holdfast.sim.ec2 import faults
 
 SLOTS = {"another is free": 2, "none is free": 1}
 WRITES = {
-    "another is free": 21,
-    "none is free": 24,
+    "another is free": 20,
+    "none is free": 23,
 }  # from the pending pod to the ready node, without a crash
 CASES = [(kind, write) for kind, writes in WRITES.items() for write in range(writes)]
 
