@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import labelled_pods
 import objects
 from app_environment import AppEnvironment
 from holdfast import names
@@ -21,7 +22,7 @@ from holdfast.core.disruption.inputs import DisruptionReason
 from holdfast.ports import Change
 from holdfast.sim import time
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import disruption_commands, nodes, volumes
+from holdfast.state.conversion import disruption_commands, nodes, times, volumes
 from holdfast.state.conversion.nodes import NodeAndClaim
 
 STEPS = 60
@@ -73,7 +74,12 @@ class Cluster:
         dice, number = self._dice, self._dice.randrange(6)
         annotations = {names.DO_NOT_DISRUPT: dice.choice(("true", "1m", "5m"))} if dice.random() < 0.3 else {}
         owner = objects.owned("DaemonSet", "ds") if number == 0 else {}
-        meta = self._meta(uid=f"p-{number}", annotations=annotations, creationTimestamp=objects.NOW, **owner)
+        labels = labelled_pods.job_set(f"job-{number}", jobs="4") if dice.random() < 0.5 else {}
+        soon_s = self._app.ports.clock.now_s() + 5  # younger than ten seconds in the next snapshot
+        created = times.text(soon_s if dice.random() < 0.5 else objects.NOW_S)
+        meta = self._meta(
+            uid=f"p-{number}", annotations=annotations, labels=labels, creationTimestamp=created, **owner
+        )
         spec: dict[str, Any] = {"nodeName": dice.choice(NODES)} if dice.random() < 0.6 else {}
         size = [objects.container(cpu=dice.choice(("1", "2", "nonsense")))]
         phase = {"phase": "Succeeded"} if dice.random() < 0.2 else {}

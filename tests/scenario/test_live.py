@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import app_environment
+import labelled_pods
 import pod_groups
 from app_environment import AppEnvironment, capacity_types, instance_types
 from disruption_environment import drift_all
@@ -158,6 +159,30 @@ def test_gangs_are_in_the_file() -> None:
         assert [len(one["pods"]) for one in plan["unplaced"]] == [4]
 
     app_environment.run(program, gangs=True)
+
+
+@pytest.mark.parametrize("sources", [("JobSet", "LeaderWorkerSet"), ("LeaderWorkerSet",), ()])
+def test_gangs_of_labels_are_in_the_file(sources: tuple[str, ...]) -> None:
+    """Three slots for five pods of a JobSet and a group of four, two of which are missing at first."""
+    planning = replace(app_environment.SETTINGS.planning, gangs_of=frozenset(sources))
+
+    async def program(env: AppEnvironment) -> None:
+        slots = env.reserve(total=3)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+        await env.node_pool(requirements=[instance_types("m5.large"), capacity_types("reserved")])
+        await env.deploy("train", 5, labels=labelled_pods.job_set(), cpu="1500m")
+        for name in ("leader", "workers"):
+            await env.deploy(name, 2, **labelled_pods.of_group(size="4"), cpu="1500m")
+            for _ in range(6):
+                await check(env)
+                await env.sleep(1)
+        for _ in range(6):
+            await check(env)
+            await env.sleep(5)
+        launched = 0 if "JobSet" in sources else 3
+        assert len(env.claims_ever()) == launched
+
+    app_environment.run(program, settings=replace(app_environment.SETTINGS, planning=planning))
 
 
 def test_run_times_of_jobs_are_in_the_file() -> None:

@@ -133,6 +133,19 @@ def test_unset_settings_have_their_defaults() -> None:
     assert found.app.election.name == "holdfast-leader-election"
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("JobSet", {"JobSet"}),
+        ("LeaderWorkerSet, JobSet", {"JobSet", "LeaderWorkerSet"}),
+        ("none", set()),
+        ("", {"JobSet", "LeaderWorkerSet"}),
+    ],
+)
+def test_the_sources_of_gangs_are_a_list_or_none(written: str, expected: set[str]) -> None:
+    assert read(gangs_of=written).app.planning.gangs_of == expected
+
+
 @pytest.mark.fact("O-2")
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -156,6 +169,9 @@ def test_unset_settings_have_their_defaults() -> None:
         ("ledger-lag", "99999999h"),
         ("aws-region", "us_west_2"),
         ("cluster-endpoint", "https://x:70000"),
+        ("gangs-of", "Job"),
+        ("gangs-of", "JobSet,"),
+        ("gangs-of", "none,JobSet"),
     ],
 )
 def test_an_invalid_setting_is_rejected_with_the_name_of_its_flag_or_variable(name: str, value: str) -> None:

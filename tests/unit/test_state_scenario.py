@@ -14,7 +14,7 @@ from holdfast.api.ec2nodeclass import EC2NodeClass
 from holdfast.api.findings import text_of
 from holdfast.api.scenario import Settings as WireSettings
 from holdfast.core.scheduling.input.request import Packing, Settings
-from holdfast.model import offerings, requirements, resources
+from holdfast.model import gangs, offerings, requirements, resources
 from holdfast.model.offerings import InstanceType, Offering
 from holdfast.model.reasons import ReasonCode
 from holdfast.model.reservations import State
@@ -506,6 +506,12 @@ def test_flags_override_catalog_settings_and_these_override_defaults() -> None:
         packing=Packing.COST, packing_candidates=3, reservation_wait_s=90, reserved_before_weight=False
     )
     assert isinstance(got.packing, Packing)
+
+
+@pytest.mark.parametrize("written", ["JobSet,LeaderWorkerSet", "JobSet", "LeaderWorkerSet", "none"])
+def test_sources_of_gangs_are_read_and_written(written: str) -> None:
+    got = scenario.settings(WireSettings(gangs_of=written), {})
+    assert gangs.sources_text(got.gangs_of) == written
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import labelled_pods
 from holdfast.api.pods import Pod
 from holdfast.api.scheduling import PodGroup
 from holdfast.model.gangs import Gang
@@ -12,6 +13,8 @@ from holdfast.runtime.cache import Caches
 from holdfast.state.cluster.nominated_pods import NominatedPods
 from holdfast.state.cluster.nominations import WINDOW_S, Nominations
 from holdfast.state.cluster.watched_gangs import WatchedGangs
+from holdfast.state.conversion import times
+from holdfast.state.conversion.labelled_gangs import GROWS_S
 from manual_ports import ManualClock
 from objects import pod, read, store
 from planner_builders import gang, node, pods, request, shape
@@ -27,8 +30,9 @@ def member(name: str, **spec: Any) -> Pod:
 
 
 def watched() -> tuple[Caches, WatchedGangs]:
-    caches = Caches([Pod, PodGroup], clock=ManualClock())
-    return caches, WatchedGangs(caches)
+    clock = ManualClock()
+    caches = Caches([Pod, PodGroup], clock=clock)
+    return caches, WatchedGangs(caches, clock=clock)
 
 
 def test_gangs_follow_their_pods_and_podgroups() -> None:
@@ -58,10 +62,52 @@ def test_deleted_pods_and_podgroups_are_forgotten() -> None:
 
 
 def test_without_podgroups_in_the_caches_there_are_no_gangs() -> None:
-    caches = Caches([Pod], clock=ManualClock())
-    gangs = WatchedGangs(caches)
+    clock = ManualClock()
+    caches = Caches([Pod], clock=clock)
+    gangs = WatchedGangs(caches, clock=clock)
     store(caches, member("a"))
     assert gangs.all() == ()
+
+
+def test_gangs_of_labels_follow_their_pods_without_podgroups() -> None:
+    clock = ManualClock()
+    caches = Caches([Pod], clock=clock)
+    gangs = WatchedGangs(caches, clock=clock)
+    first, second = labelled("a"), labelled("b")
+    store(caches, first)
+    assert [(one.name, one.least) for one in gangs.all()] == [("default/train", 1)]
+    store(caches, second)
+    store(caches, labelled("a", nodeName="n1"))
+    assert [(set(one.bound), set(one.unbound)) for one in gangs.all()] == [({"a"}, {"b"})]
+    assert gangs.of(first) == gangs.all()[0]
+    assert gangs.of(pod("web")) is None
+    for known in tuple(caches.of(Pod)):
+        caches.of(Pod).apply(Change("DELETED", known))
+    assert (gangs.all(), gangs.of(first)) == ((), None)
+
+
+def test_a_gang_that_grows_is_settled_by_time() -> None:
+    clock = ManualClock()
+    caches = Caches([Pod], clock=clock)
+    gangs = WatchedGangs(caches, clock=clock)
+    store(caches, labelled("a", meta={"creationTimestamp": times.text(clock.now_s())}, jobs="2"))
+    assert [one.least for one in gangs.all()] == [2]
+    assert gangs.all() is gangs.all()
+    clock.advance(GROWS_S)
+    assert [one.least for one in gangs.all()] == [1]
+    assert gangs.all() is gangs.all()
+
+
+def test_gangs_of_podgroups_and_labels_are_sorted_by_key() -> None:
+    caches, gangs = watched()
+    store(caches, group())
+    store(caches, member("a"))
+    store(caches, labelled("b"))
+    assert [one.key for one in gangs.all()] == ["JobSet/default/uid-train", "PodGroup/default/train"]
+
+
+def labelled(name: str, *, meta: dict[str, Any] | None = None, jobs: str = "1", **spec: Any) -> Pod:
+    return pod(name, {"uid": name, "labels": labelled_pods.job_set(jobs=jobs)} | (meta or {}), **spec)
 
 
 # --- Nominated members --------------------------------------------------------------------------------

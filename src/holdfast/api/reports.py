@@ -107,9 +107,9 @@ class PendingReport(Wire, frozen=True, kw_only=True):
 
 
 class GangRow(Wire, frozen=True, kw_only=True):
-    """A PodGroup or a ProvisioningRequest that waits for nodes or books them."""
+    """A gang that waits for nodes or books them."""
 
-    kind: str  # podgroup or provisioningrequest
+    kind: str  # podgroup, provisioningrequest, jobset or leaderworkerset
     namespace: str
     name: str
     state: str  # waiting, launching or booked
@@ -208,7 +208,7 @@ class StatusReport(Wire, frozen=True, kw_only=True):
     last_hour: LastHour = LastHour()
     failing: tuple[FailingController, ...] = ()
     planned_at: int | None = None
-    gangs: int = 0  # PodGroups and ProvisioningRequests that wait for nodes or book them
+    gangs: int = 0  # gangs that wait for nodes or book them
     reservations: int = 0
     slots: int = 0
     slots_used: int = 0  # here

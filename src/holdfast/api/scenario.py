@@ -51,6 +51,13 @@ class Settings(Wire, frozen=True, kw_only=True):
     gang_candidates: Annotated[
         int | None, about("How many sets of gangs are tried if not all gangs fit.", minimum=0, maximum=1000)
     ] = None
+    gangs_of: Annotated[
+        str | None,
+        about(
+            "Whose pods are gangs by their labels.",
+            enum=("JobSet,LeaderWorkerSet", "JobSet", "LeaderWorkerSet", "none"),
+        ),
+    ] = None
     node_cost: Annotated[
         str | None, about("USD an hour that each node costs beside its instance.", pattern=patterns.PRICE)
     ] = None

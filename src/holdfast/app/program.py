@@ -191,6 +191,7 @@ class App:
             ledger_lag_s=settings.planning.ledger_lag_s,
             spreads=settings.scheduler.pod_topology_spread.default_constraints,
             provisioning_requests=settings.provisioning_requests,
+            gangs_of=settings.planning.gangs_of,
         )
         unexpected = Unexpected(clock=clock, recorder=self.recorder)
         self.supervisor = Supervisor(unexpected, clock=clock, ids=ids, strict=settings.strict)

@@ -10,6 +10,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -28,7 +29,7 @@ from holdfast.core.disruption.inputs import Settings as DisruptionSettings
 from holdfast.core.scheduling.input.request import MinValuesPolicy, Packing, PreferencePolicy
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import ClientSettings
-from holdfast.model import prices
+from holdfast.model import gangs, prices
 from holdfast.runtime import lease, logs
 from holdfast.runtime.lease import LeaseSettings
 from holdfast.state.conversion import pod_shapes, times
@@ -206,6 +207,13 @@ def _ca_bundle(written: str) -> str:
     return "".join(written.split())
 
 
+def _gang_sources(written: str) -> AbstractSet[str]:
+    try:
+        return gangs.sources(written)
+    except errors.InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
 def _scheduler(written: str) -> SchedulerConfig:
     try:
         found = scheduler_config.parse(written)
@@ -291,6 +299,7 @@ TABLE: Final = (
     Setting("packing", "cost", "cost tries several packings and keeps the cheapest plan; karpenter is first fit alone.", _words(Packing)),
     Setting("packing-candidates", "16", "Number of alternative packings to try.", _number(0, _CANDIDATES_MAX)),
     Setting("gang-candidates", "16", "Number of sets of gangs to try if not all gangs fit.", _number(0, _CANDIDATES_MAX)),
+    Setting("gangs-of", gangs.sources_text(frozenset(gangs.LABELLED)), "Whose pods start together, by their labels: JobSet,LeaderWorkerSet, or none.", _gang_sources),
     Setting("start-estimate", "5m", "How long until a pod that gets a new node runs, for pods with a known run time.", _seconds),
     Setting("provisioning-requests", "false", "Also answer ProvisioningRequests of the classes of Cluster Autoscaler.", _flag),
     Setting("node-cost", "0.02", "USD per hour that a node costs in addition to its instance.", _price),
@@ -413,6 +422,7 @@ def _app(found: Mapping[str, Any]) -> Settings:
             packing=found["packing"],
             packing_candidates=found["packing-candidates"],
             gang_candidates=found["gang-candidates"],
+            gangs_of=found["gangs-of"],
             start_estimate_s=found["start-estimate"],
             node_cost_nano=found["node-cost"],
             reserved_capacity=reserved,

@@ -24,7 +24,7 @@ from holdfast.explain.jobs import JobInput
 from holdfast.explain.reports import Reports
 from holdfast.explain.requests import PodSetUse, RequestInput
 from holdfast.explain.sources import Sources
-from holdfast.model.gangs import POD_GROUP, PROVISIONING_REQUEST, Gang
+from holdfast.model.gangs import LABELLED, POD_GROUP, PROVISIONING_REQUEST, Gang
 from holdfast.model.reasons import Reason
 from holdfast.runtime.cache import Cache, Index
 from holdfast.state.conversion import gangs as group_states
@@ -126,6 +126,8 @@ class GangAnswers:
             answer, state = requests.explain(request), requests.state_of(request)
             pods, located = len(live.converted.pods), live.bound
             known = request.known
+        elif gang.source in LABELLED:
+            return self._labelled_row(gang)
         else:
             group = self._pod_group(namespace, name)
             if group is None:
@@ -143,6 +145,23 @@ class GangAnswers:
             needed=gang.least or 0,
             located=located,
             text=answer.why[0] if answer.why else answer.what,
+        )
+
+    def _labelled_row(self, gang: Gang) -> GangRow:
+        """The gang of a JobSet or of a group of a LeaderWorkerSet. `pod` explains each of its pods."""
+        known = self._known(gang, {}, ())
+        is_waiting = known.gang.is_waiting
+        namespace, _, name = gang.name.partition("/")
+        return GangRow(
+            kind=gang.source.lower(),
+            namespace=namespace,
+            name=name,
+            state=gangs.WAITING if is_waiting else gangs.LAUNCHING,
+            since=gang.since_s,
+            pods=len(gang.bound | gang.unbound),
+            needed=gang.least or 0,
+            located=len(known.gang.bound),
+            text=next(iter(gangs.lines(known, known.reasons) if is_waiting else gangs.progress(known)), ""),
         )
 
     def _pod_group(self, namespace: str, name: str) -> PodGroupInput | None:

@@ -12,6 +12,7 @@ from holdfast.api.reports import Considered, Explanation, Fact, NodeRow, Reserva
 from holdfast.core.scheduling.output.plan import PlannedClaim, Unplaced
 from holdfast.explain import claims
 from holdfast.model import wording
+from holdfast.model.gangs import Gang
 from holdfast.model.reasons import Reason, ReasonCode
 from holdfast.state.conversion import gangs, pod_states, provisioning_requests, times
 
@@ -51,6 +52,7 @@ class PodInput:
     row: NodeRow | None = None  # of that node
     not_reserved: Sequence[Reason] = ()  # by a plan for this pod alone
     reservations: Sequence[ReservationRow] = ()  # that the reasons of the last plan name
+    gang: Gang | None = None  # that its labels name
 
 
 def explain(known: PodInput) -> Explanation:
@@ -253,9 +255,15 @@ def _facts(known: PodInput) -> tuple[Fact, ...]:
         Fact(name="Owner", value=f"{owner.kind}/{owner.name}" if owner is not None else ""),
         Fact(name="Node", value=pod.spec.node_name or ""),
         Fact(name="PodGroup", value=wording.listed(gangs.group_of(pod))),
+        Fact(name="Gang", value=_gang(known.gang) if known.gang is not None else ""),
         Fact(name="ProvisioningRequest", value=wording.listed(provisioning_requests.consumed_by(pod))),
     )
     return tuple(fact for fact in found if fact.value)
+
+
+def _gang(gang: Gang) -> str:
+    pods = wording.count(len(gang.bound | gang.unbound), "pod")
+    return f"{gang.source} {gang.name}: {pods}, {len(gang.bound)} on nodes, {gang.least} needed"
 
 
 def upper(text: str) -> str:

@@ -180,6 +180,7 @@ class Reports:
             target=target,
             claim=claim,
             row=self.inventory.of_claim(claim.metadata.name) if claim is not None else None,
+            gang=self._cluster_state.gang_of(pod),
         )
 
     def claim_of(self, target: str) -> NodeClaim | None:

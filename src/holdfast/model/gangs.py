@@ -7,8 +7,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
+from holdfast import errors
+
 POD_GROUP: Final = "PodGroup"
 PROVISIONING_REQUEST: Final = "ProvisioningRequest"
+JOB_SET: Final = "JobSet"
+LEADER_WORKER_SET: Final = "LeaderWorkerSet"
+LABELLED: Final = (JOB_SET, LEADER_WORKER_SET)  # sources whose pods are known by their labels
+_NONE: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Gang:
     since_s: int = 0
     together: str | None = None  # the node label of which all members need the same value
     booked: bool = False  # its members keep their capacity until pods replace them
+    grows_until_s: int | None = None  # until then `least` includes members that do not exist yet
 
     @property
     def rank(self) -> tuple[int, int, str]:
@@ -42,3 +49,16 @@ class Gang:
             if nominated
             else self
         )
+
+
+def sources(written: str) -> frozenset[str]:
+    """Parses `JobSet,LeaderWorkerSet` or `none`."""
+    found = [] if written == _NONE else [one.strip() for one in written.split(",")]
+    if not frozenset(LABELLED).issuperset(found):
+        raise errors.InvalidInput(f"is not {_NONE}, or a list of {' and '.join(LABELLED)}")
+    return frozenset(found)
+
+
+def sources_text(found: AbstractSet[str]) -> str:
+    """The sources as `sources` parses them."""
+    return ",".join(one for one in LABELLED if one in found) or _NONE

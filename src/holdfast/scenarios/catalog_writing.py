@@ -12,7 +12,7 @@ import msgspec
 from holdfast.api import scenario as wire
 from holdfast.api.scheduler_config import SchedulerConfig
 from holdfast.core.scheduling.input.request import Settings
-from holdfast.model import prices, reservations, resources
+from holdfast.model import gangs, prices, reservations, resources
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import UNLIMITED, InstanceType, Offering
 from holdfast.model.reservations import Reservation, State
@@ -60,6 +60,7 @@ def _settings(settings: Settings) -> Json:
         "packing": settings.packing.value,
         "packingCandidates": settings.packing_candidates,
         "gangCandidates": settings.gang_candidates,
+        "gangsOf": gangs.sources_text(settings.gangs_of),
         "nodeCost": prices.text(settings.node_cost_nano),
         "reservedCapacity": settings.reserved_capacity,
         "reservedBeforeWeight": settings.reserved_before_weight,

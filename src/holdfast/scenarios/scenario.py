@@ -28,7 +28,7 @@ from holdfast.api.scheduling import PodGroup
 from holdfast.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from holdfast.core.scheduling.input.request import Settings, SolveRequest
 from holdfast.core.scheduling.output.plan import Unplaced
-from holdfast.model import prices
+from holdfast.model import gangs, prices
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import RunTime
 from holdfast.scenarios import catalog, catalog_documents, checks, workloads
@@ -92,6 +92,8 @@ def overridden(plain: Settings, given: Mapping[str, Any]) -> Settings:
             continue
         if name in ("reservation_wait", "start_estimate", "ledger_lag"):
             values[f"{name}_s"] = times.duration_s(value)
+        elif name == "gangs_of":
+            values[name] = gangs.sources(value)
         elif name == "node_cost":
             values["node_cost_nano"] = prices.parse(value)
         else:
@@ -144,6 +146,7 @@ def build(
         now_s=now_s,
         is_pending=pod_states.awaits_node,
         uid_of=_uid,
+        gangs_of=how.gangs_of,
     )
     return Scenario(
         SolveRequest(gang_topology.tied(held_capacity.tainted(built.snapshot)), how),

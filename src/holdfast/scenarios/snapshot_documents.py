@@ -37,12 +37,18 @@ from holdfast.model.pods import RunTime
 from holdfast.model.snapshot import NodeView, Snapshot
 from holdfast.scenarios import catalog_writing
 from holdfast.scenarios.catalog import CloudTerms
-from holdfast.state.conversion import nodes, pod_states, run_times, times, volumes
+from holdfast.state.conversion import labelled_gangs, nodes, pod_states, run_times, times, volumes
 
 Json = dict[str, Any]
 
 ANNOTATIONS: Final[Mapping[type[Object], tuple[str, ...]]] = {  # those that plans use
-    Pod: (names.MAX_RUN_DURATION, names.DO_NOT_DISRUPT, names.DISRUPTION_COST, names.POD_DELETION_COST),
+    Pod: (
+        names.MAX_RUN_DURATION,
+        names.DO_NOT_DISRUPT,
+        names.DISRUPTION_COST,
+        names.POD_DELETION_COST,
+        labelled_gangs.SIZE,
+    ),
     Node: (names.DO_NOT_DISRUPT,),
     NodeClaim: (
         names.RESERVATION_ID,

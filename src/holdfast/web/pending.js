@@ -23,7 +23,7 @@ export function showPending(report) {
   })), !all && groups.length > FIRST ? h("button", { type: "button", onclick: () => { all = true; showPending(report); } }, `Show all ${count(groups.length)} reasons`) : null);
 }
 
-// PodGroups and ProvisioningRequests, the first of which is placed first.
+// Gangs that wait, the first of which is placed first.
 export function showGangs(report) {
   const items = (report.items ?? []).slice(0, GANGS);
   fill($("gangs"), items.length ? [

@@ -89,4 +89,4 @@ export function tick() {
   for (const element of document.querySelectorAll("time[data-at]")) write(element);
 }
 
-export const KIND = { pod: "Pod", node: "Node", nodeclaim: "NodeClaim", nodepool: "NodePool", reservation: "Reservation", job: "Job", podgroup: "PodGroup", provisioningrequest: "ProvisioningRequest" };
+export const KIND = { pod: "Pod", node: "Node", nodeclaim: "NodeClaim", nodepool: "NodePool", reservation: "Reservation", job: "Job", podgroup: "PodGroup", provisioningrequest: "ProvisioningRequest", jobset: "JobSet", leaderworkerset: "LeaderWorkerSet" };

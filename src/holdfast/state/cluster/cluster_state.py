@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -26,7 +27,7 @@ from holdfast.api.workloads import DaemonSet
 from holdfast.core.reservations import ledger
 from holdfast.core.reservations.slot_use import SlotUseCache
 from holdfast.core.scheduling.output.plan import Unplaced
-from holdfast.model.gangs import Gang
+from holdfast.model.gangs import LABELLED, Gang
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.reservations import Reservation
@@ -102,7 +103,7 @@ class _Supplied:
 
 
 class ClusterState:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - ports, and one argument for each setting
         self,
         *,
         caches: Caches,
@@ -112,9 +113,11 @@ class ClusterState:
         ledger_lag_s: int,
         spreads: Sequence[DefaultConstraint] = (),
         provisioning_requests: bool = False,
+        gangs_of: AbstractSet[str] = frozenset(LABELLED),
     ) -> None:
         """`spreads`: kube-scheduler's default constraints for pods without their own. With these, the caches must have
-        the kinds `watched_pod_context.MAKERS`. `provisioning_requests`: also those of Cluster Autoscaler's classes."""
+        the kinds `watched_pod_context.MAKERS`. `provisioning_requests`: also those of Cluster Autoscaler's classes.
+        `gangs_of`: the sources of gangs that labels of pods name."""
         self._caches = caches
         self._cloud = cloud
         self._clock = clock
@@ -139,7 +142,7 @@ class ClusterState:
             labels=cloud.labels,
             is_ours=self.is_ours,
         )
-        self._gangs = WatchedGangs(caches)
+        self._gangs = WatchedGangs(caches, clock=clock, sources=gangs_of)
         self.run_times = WatchedRunTimes(caches, self._pods)
         self.requests = WatchedRequests(
             caches, self._pods.converter, self.nominations, with_standard_classes=provisioning_requests
@@ -262,6 +265,10 @@ class ClusterState:
         """The gangs, sorted by rank. Nominated members do not count as members with a node yet."""
         found = (*self._gangs.all(), *(one.gang for one in self.requests.live()))
         return tuple(sorted(found, key=lambda gang: gang.rank))
+
+    def gang_of(self, pod: Pod) -> Gang | None:
+        """The gang that the labels of a pod name."""
+        return self._gangs.of(pod)
 
     def pool(self, name: str) -> NodePoolView | None:
         """A NodePool with the current capacity of its nodes; None: it is deleted, deleting, or cannot be parsed."""

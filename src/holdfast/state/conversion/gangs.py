@@ -57,11 +57,11 @@ def gang(name: str, group: PodGroup | None, members: Sequence[Pod], uid_of: UidO
     unbound = frozenset(uid_of(pod) for pod in members if not pod.spec.node_name)
     priority = max((pod.spec.priority or 0 for pod in members), default=0)
     if group is None:
-        return Gang(_key(name), name, POD_GROUP, None, bound, unbound, priority)
+        return Gang(key_of(name), name, POD_GROUP, None, bound, unbound, priority)
     spec = group.spec
     assert spec.scheduling_policy.gang is not None, "checked by the caller"
     return Gang(
-        key=_key(name),
+        key=key_of(name),
         name=name,
         source=POD_GROUP,
         least=spec.scheduling_policy.gang.min_count,
@@ -73,5 +73,6 @@ def gang(name: str, group: PodGroup | None, members: Sequence[Pod], uid_of: UidO
     )
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
+    """The key of the gang of a PodGroup."""
     return f"{POD_GROUP}/{name}"

@@ -41,6 +41,11 @@ def owner(pod: Pod) -> str:
     return ""
 
 
+def stays_on_its_node(pod: Pod) -> bool:
+    """Whether no node is launched for the pod, because it belongs to its node."""
+    return owner(pod) in _STAYS_ON_ITS_NODE
+
+
 def maker(pod: Pod) -> str:
     """The uid of the controller that recreates the pod when it is deleted; the pod's own uid if there is none."""
     for reference in pod.metadata.owner_references:  # a plain loop: called as often as `owner`
@@ -61,7 +66,7 @@ def awaits_node(pod: Pod) -> bool:
         and not pod.spec.scheduling_gates
         and not pod.status.nominated_node_name
         and is_active(pod)
-        and owner(pod) not in _STAYS_ON_ITS_NODE
+        and not stays_on_its_node(pod)
     )
 
 

@@ -9,6 +9,7 @@ with budgets).
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,14 +22,24 @@ from holdfast.api.scheduling import PodGroup
 from holdfast.api.storage import CSINode
 from holdfast.api.workloads import DaemonSet
 from holdfast.core.scheduling.output.plan import Unplaced
-from holdfast.model.gangs import Gang
+from holdfast.model.gangs import LABELLED, Gang
 from holdfast.model.instances import Instance
 from holdfast.model.offerings import InstanceType
 from holdfast.model.pods import PodView
 from holdfast.model.reservations import Reservation
 from holdfast.model.resources import Resources
 from holdfast.model.snapshot import ClaimView, CloudLabels, CountBefore, NodeView, Snapshot
-from holdfast.state.conversion import budgets, claims, daemonsets, gangs, nodepools, nodes, pod_states
+from holdfast.state.conversion import (
+    budgets,
+    claims,
+    daemonsets,
+    gangs,
+    labelled_gangs,
+    nodepools,
+    nodes,
+    pod_states,
+)
+from holdfast.state.conversion.labelled_gangs import LabelledGangs
 from holdfast.state.conversion.pods import PodConverter
 
 
@@ -96,7 +107,7 @@ class SnapshotAndRejected:
     rejected: tuple[Unplaced, ...]  # pending pods that no plan can be made for (S-7, S-9, S-100)
 
 
-def build(
+def build(  # noqa: PLR0913 - objects, values of the cloud, and how they are read
     cluster: Cluster,
     supply: Supply,
     converter: PodConverter,
@@ -105,15 +116,21 @@ def build(
     decisions: PendingDecisions = NO_DECISIONS,
     is_pending: Callable[[Pod], bool] = pod_states.is_provisionable,
     uid_of: Callable[[Pod], str] = lambda pod: pod.metadata.uid,
+    gangs_of: AbstractSet[str] = frozenset(LABELLED),
 ) -> SnapshotAndRejected:
-    """The snapshot, and the pending pods that are not in it."""
+    """The snapshot, and the pending pods that are not in it. `gangs_of`: the sources of gangs that labels of pods name."""
     pending, bound, rejected = _sorted_out(cluster.pods, converter, now_s, is_pending, uid_of)
+    labelled = LabelledGangs(gangs_of).by_key(cluster.pods)
+    found = (
+        *gangs.gangs(cluster.pod_groups, gangs.by_group(cluster.pods), uid_of),
+        *labelled_gangs.all_of(labelled, uid_of, now_s=now_s),
+    )
     newest = daemonsets.newest_pods(cluster.pods) if cluster.daemon_sets else {}
     pods = Pods(
         pending,
         rejected,
         newest=lambda d: newest.get((d.metadata.namespace or "default", d.metadata.name)),
-        gangs=gangs.gangs(cluster.pod_groups, gangs.by_group(cluster.pods), uid_of),
+        gangs=tuple(sorted(found, key=lambda gang: gang.key)),
     )
     views = sorted(_nodes(cluster, supply, bound, decisions), key=lambda node: node.name)
     claimed = sorted((claims.view(c, supply.labels) for c in cluster.node_claims), key=lambda c: c.name)

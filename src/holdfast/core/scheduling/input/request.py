@@ -1,8 +1,10 @@
 """The input of `solve`: a snapshot of the cluster and the planner's settings."""
 
 import enum
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from holdfast.model.gangs import LABELLED
 from holdfast.model.snapshot import Snapshot
 
 
@@ -33,6 +35,7 @@ class Settings:
     packing: Packing = Packing.COST
     packing_candidates: int = 16
     gang_candidates: int = 16  # sets of gangs that are tried if not all gangs fit
+    gangs_of: AbstractSet[str] = frozenset(LABELLED)  # sources of gangs in snapshots that pods name in labels
     reserved_capacity: bool = True  # the feature gate: if false, the planner uses no reserved offerings
     reserved_before_weight: bool = True  # a free slot comes before a heavier NodePool
     reserved_mode: ReservedMode = ReservedMode.FALLBACK
