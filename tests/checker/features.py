@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checker.generate_catalog import Document
-from checker.workloads import REPLICATED
+from checker.workloads import GROUP_KEY, JOB_SET_UID, REPLICATED
 from holdfast import names
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -57,7 +57,9 @@ def _document(one: Document) -> Iterator[str]:
         case "Pod":
             where = "running pod" if spec.get("nodeName") else "pod"
             yield from (f"{where} being deleted" for _ in [one["metadata"].get("deletionTimestamp")] if _)
-            yield from (f"{where} not to be disrupted" for _ in one["metadata"].get("annotations", {}))
+            annotations = one["metadata"].get("annotations", {})
+            yield from (f"{where} not to be disrupted" for _ in [annotations.get(names.DO_NOT_DISRUPT)] if _)
+            yield from _gang_labels(one["metadata"])
             yield from (f"{where} {feature}" for feature in _pod(spec))
         case "PodGroup":
             yield from ("PodGroup with a topology" for _ in [spec.get("schedulingConstraints")] if _)
@@ -65,6 +67,7 @@ def _document(one: Document) -> Iterator[str]:
         case _ if kind in REPLICATED:
             yield from (f"pod {feature}" for feature in _pod(spec["template"]["spec"]))
             annotations = spec["template"].get("metadata", {}).get("annotations", {})
+            yield from _gang_labels(spec["template"].get("metadata", {}))
             yield from ("run time by annotation" for _ in [annotations.get(names.MAX_RUN_DURATION)] if _)
             yield from (f"deadline of a {kind}" for _ in [spec.get("activeDeadlineSeconds")] if _)
             yield from ("pod claim template" for _ in spec.get("volumeClaimTemplates", []))
@@ -91,6 +94,12 @@ def _catalog(spec: Document) -> Iterator[str]:
         if offering.get("available") == 0 or not offering.get("healthy", True):
             yield "offering that cannot be launched"
     yield from ("volume limits of a type" for one in spec["instanceTypes"] if "volumeLimits" in one)
+
+
+def _gang_labels(metadata: Document) -> Iterator[str]:
+    labels = metadata.get("labels") or {}
+    yield from ("pod of a JobSet" for _ in [labels.get(JOB_SET_UID)] if _)
+    yield from ("pod of a LeaderWorkerSet" for _ in [labels.get(GROUP_KEY)] if _)
 
 
 def _pool(spec: Document) -> Iterator[str]:

@@ -26,7 +26,9 @@ MORE: Final = 10**9  # additions use random numbers of another seed
 def scenario(seed: int) -> list[Document]:
     """The plain scenario of the seed with all additional features."""
     found = plain(seed)
-    return found + generate_more.add(Dice(seed + MORE), found)
+    found += generate_more.add(Dice(seed + MORE), found)
+    generate_more.label(Dice(seed + 2 * MORE), found)
+    return found
 
 
 def plain(seed: int) -> list[Document]:

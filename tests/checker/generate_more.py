@@ -12,7 +12,7 @@ from checker import generate_storage, quantities, shapes
 from checker.dice import Dice
 from checker.generate_catalog import NOW, Document
 from checker.generate_pools import wanted
-from checker.workloads import REPLICATED
+from checker.workloads import GROUP_KEY, GROUP_SIZE, JOB_SET, JOB_SET_UID, REPLICATED
 from holdfast import names
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -183,6 +183,26 @@ def _budgets(dice: Dice) -> Iterator[Document]:
         metadata = {"name": f"budget-{index}", "namespace": dice.pick(generate_storage.NAMESPACES)}
         kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
         yield kind | {"metadata": metadata, "spec": spec}
+
+
+def label(dice: Dice, documents: list[Document]) -> None:
+    """Makes some workloads and pods parts of JobSets and of groups of LeaderWorkerSets. Some sizes cannot be used."""
+    if not dice.chance(0.25):
+        return
+    for one in documents:
+        if one["kind"] not in (*REPLICATED, "Pod") or any(o["kind"] == "DaemonSet" for o in _owners(one)):
+            continue
+        if not dice.chance(0.15 if one["kind"] == "Pod" else 0.5):
+            continue
+        template = one if one["kind"] == "Pod" else one["spec"]["template"]
+        metadata = template.setdefault("metadata", {})
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        number = dice.number(0, 1)
+        if dice.chance(0.5):
+            metadata["labels"] = labels | {f"{JOB_SET}jobset-name": "train", JOB_SET_UID: f"uid-{number}"}
+        else:
+            metadata["labels"] = labels | {GROUP_KEY: f"key-{number}"}
+            metadata["annotations"] = annotations | {GROUP_SIZE: dice.pick(("2", "64", "64", "many"))}
 
 
 def _pod_groups(dice: Dice, documents: list[Document]) -> Iterator[Document]:

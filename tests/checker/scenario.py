@@ -54,7 +54,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A PodGroup whose pods start together."""
+    """Pods that start together: of a PodGroup, or with the same labels."""
 
     least: int | None  # None: the PodGroup does not exist
     together: str | None  # the node label of which all pods need the same value
@@ -159,12 +159,15 @@ def _ends_too_soon(block: Reservation, pod: Pod, starts: dt.datetime) -> bool:
 
 
 def _gangs(groups: Iterable[Document], pods: Iterable[Pod]) -> dict[str, Gang]:
-    """Those that pods name, without PodGroups whose pods are scheduled one by one."""
+    """Those that pods name, without PodGroups whose pods are scheduled one by one. Gangs of labels need all of their pods."""
+    pods = tuple(pods)
     known = {f"{workloads.namespace(one)}/{one['metadata']['name']}": one["spec"] for one in groups}
     found = {}
     for name in {pod.group for pod in pods if pod.group}:
         spec = known.get(name)
-        if spec is None:
+        if name.count("/") > 1:
+            found[name] = Gang(sum(pod.group == name for pod in pods), None)
+        elif spec is None:
             found[name] = Gang(None, None)
         elif "gang" in spec["schedulingPolicy"]:
             keys = [one["key"] for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]

@@ -16,6 +16,10 @@ from holdfast import names
 Document: TypeAlias = Mapping[str, Any]
 Owner: TypeAlias = tuple[str, str, str]  # namespace, kind, name
 
+JOB_SET: Final = "jobset.sigs.k8s.io/"
+JOB_SET_UID: Final = f"{JOB_SET}jobset-uid"
+GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+GROUP_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 REPLICATED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 _FINISHED: Final = ("Succeeded", "Failed")
 
@@ -29,7 +33,7 @@ class Pod:
     terminating: bool = (
         False  # being deleted: it uses its node and does not count for constraints of other pods
     )
-    group: str = ""  # the PodGroup that it names, with its namespace
+    group: str = ""  # the PodGroup that it names, with its namespace; or the gang that its labels name
     lasts_s: Fraction | None = None  # how long it may run
     ends: dt.datetime | None = None  # by when it ends
 
@@ -137,7 +141,7 @@ def _pod(document: Document, shapes_by_document: dict[str, Shape]) -> Pod:
         node=spec.get("nodeName") or None,
         daemon=daemons[0] if daemons else None,
         terminating=_is_terminating(document),
-        group=_group(spec, where),
+        group=_group(document, where),
     )
 
 
@@ -158,16 +162,27 @@ def _run_time(pod: Document, jobs: Iterable[Document | None]) -> dict[str, Any]:
     return {"lasts_s": min(lengths, default=None), "ends": ends}
 
 
-def _group(spec: Document, where: str) -> str:
-    named = (spec.get("schedulingGroup") or {}).get("podGroupName")
-    return f"{where}/{named}" if named else ""
+def _group(pod: Document, where: str) -> str:
+    """`namespace/PodGroup`, or `namespace/kind/key` of a gang that labels name."""
+    named = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    if named:
+        return f"{where}/{named}"
+    metadata = pod.get("metadata") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if _is_terminating({"metadata": metadata}):
+        return ""
+    if JOB_SET_UID in labels:
+        return f"{where}/JobSet/{labels[JOB_SET_UID]}"
+    if GROUP_KEY in labels and annotations.get(GROUP_SIZE, "").isdecimal():
+        return f"{where}/LeaderWorkerSet/{labels[GROUP_KEY]}"
+    return ""
 
 
 def _implied(workload: Document, present: int, used_names: set[str]) -> list[Pod]:
     """The missing replicas, with the lowest unused numbers."""
     name, shape = f"{namespace(workload)}/{workload['metadata']['name']}", template_shape(workload)
     template = workload["spec"]["template"]
-    group = _group(template["spec"], namespace(workload))
+    group = _group(template, namespace(workload))
     run_time = _run_time(
         {"metadata": template.get("metadata") or {}, "spec": template["spec"]},
         [workload] if workload["kind"] == "Job" else [],

@@ -110,6 +110,8 @@ def test_generated_scenarios_cover_every_feature() -> None:
         "pod podAffinity preferred",
         "pod podAntiAffinity matchLabelKeys",
         "pod podAntiAffinity preferred",
+        "pod of a JobSet",
+        "pod of a LeaderWorkerSet",
         "pod priority",
         "pod schedulingGates",
         "pool static",

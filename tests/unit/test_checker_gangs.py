@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import labelled_pods
 from checker import check
 from checker.samples import (
     A,
@@ -98,3 +99,39 @@ def test_the_domain_of_a_gang_with_a_topology_is_certain() -> None:
     documents = scenario(group(2, schedulingConstraints=TOPOLOGY))
     found = plan(claim("p", requirements=either), claim("q", requirements=either))
     assert rules(documents, found) == {"gang-together"}
+
+
+# --- Gangs of labels ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metadata", [labelled_pods.of_group(size="64"), {"labels": labelled_pods.job_set()}])
+def test_all_pods_with_the_labels_of_a_gang_have_a_node_or_none(metadata: Document) -> None:
+    running = [node("n1"), labelled("old", metadata, cpu="2", nodeName="n1")]
+    base = [catalog(), pool(), node_class(), *running, labelled("p", metadata), labelled("q", metadata)]
+    both, one, none = (
+        plan(claim("p"), claim("q")),
+        plan(claim("p"), unplaced=without("q")),
+        plan(unplaced=without("p", "q")),
+    )
+    assert rules(base, both) == set()
+    assert rules(base, one) == {"gang-whole", "gang-left-out"}
+    assert rules(base, none) == {"gang-left-out"}
+
+
+def test_a_size_that_cannot_be_used_makes_no_gang() -> None:
+    metadata = labelled_pods.of_group(size="many")
+    base = [catalog(), pool(), node_class(), labelled("p", metadata), labelled("q", metadata)]
+    assert rules(base, plan(claim("p"), unplaced=without("q"))) == {"placeable"}
+
+
+def test_a_podgroup_has_precedence_over_labels() -> None:
+    base = [catalog(), pool(), node_class(), group(1), member("p"), member("q")]
+    for one in base[-2:]:
+        one["metadata"]["labels"] = labelled_pods.job_set()
+    assert rules(base, plan(claim("p"), unplaced=without("q"))) == {"placeable"}
+
+
+def labelled(name: str, metadata: Document, **more: Any) -> Document:
+    found = pod(name, **more)
+    found["metadata"] |= metadata
+    return found
