@@ -39,7 +39,9 @@ class LabelledGangs:
         """The key of the gang that the labels of a pod name; empty: none. A PodGroup or a ProvisioningRequest that the pod
         names has precedence. A pod with a value that cannot be used is in no gang."""
         labels = pod.metadata.labels
-        if not labels or gangs.group_of(pod) or provisioning_requests.consumed_by(pod):
+        if _UID not in labels and _GROUP not in labels:  # first: it is true of most pods
+            return ""
+        if gangs.group_of(pod) or provisioning_requests.consumed_by(pod):
             return ""
         namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
         if self._has_job_sets and _LABEL.fullmatch(labels.get(_UID, "")):
