@@ -76,15 +76,23 @@ class InstanceType:
 
 def read(spec: Mapping[str, Any], now: dt.datetime) -> dict[str, InstanceType]:
     """The instance types by name. With the feature gate off, no type has a reserved offering (Q-33)."""
-    listed = {one["id"]: one for one in spec.get("reservations") or ()}
-    types = [_instance_type(one, listed, now) for one in spec.get("instanceTypes") or ()]
-    if (spec.get("settings") or {}).get("reservedCapacity", True):
-        named = {found.id for one in types for _, found in one.reserved()}
-        others = [reservation(one, now) for one in listed.values() if one["id"] not in named]
-        types = [_with_reservations(one, others, _zone_ids(spec)) for one in types]
-    else:
+    types = _with_all(spec, now)
+    if not (spec.get("settings") or {}).get("reservedCapacity", True):
         types = [replace(t, offerings=tuple(o for o in t.offerings if not o.reservation)) for t in types]
     return {one.name: one for one in types}
+
+
+def reservations(spec: Mapping[str, Any], now: dt.datetime) -> list[Reservation]:
+    """All of them, also with the feature gate off: nodes that exist may be in them."""
+    return [found for one in _with_all(spec, now) for _, found in one.reserved()]
+
+
+def _with_all(spec: Mapping[str, Any], now: dt.datetime) -> list[InstanceType]:
+    listed = {one["id"]: one for one in spec.get("reservations") or ()}
+    types = [_instance_type(one, listed, now) for one in spec.get("instanceTypes") or ()]
+    named = {found.id for one in types for _, found in one.reserved()}
+    others = [reservation(one, now) for one in listed.values() if one["id"] not in named]
+    return [_with_reservations(one, others, _zone_ids(spec)) for one in types]
 
 
 def _zone_ids(spec: Mapping[str, Any]) -> dict[str, str]:

@@ -107,7 +107,9 @@ def read(documents: Documents) -> Scenario:
     deleting_nodes = {one.name for one in nodes.values() if one.deleting}
     pods = {
         pod.name: pod
-        for pod in _lasting(workloads.read(documents, deleting_nodes, now), types, now, settings)
+        for pod in _lasting(
+            workloads.read(documents, deleting_nodes, now), catalog.reservations(spec, now), now, settings
+        )
     }
     daemons = tuple(_daemon(one, by_kind.get("Pod", ())) for one in by_kind.get("DaemonSet", ()))
     return Scenario(
@@ -129,12 +131,10 @@ def read(documents: Documents) -> Scenario:
 
 
 def _lasting(
-    pods: Iterable[Pod], types: Mapping[str, InstanceType], now: dt.datetime, settings: Mapping[str, Any]
+    pods: Iterable[Pod], reservations: Iterable[Reservation], now: dt.datetime, settings: Mapping[str, Any]
 ) -> Iterator[Pod]:
     """The pods, whose shapes exclude the blocks that are drained before they end."""
-    blocks = {
-        found.id: found for one in types.values() for _, found in one.reserved() if found.drains is not None
-    }
+    blocks = {found.id: found for found in reservations if found.drains is not None}
     starts = now + dt.timedelta(seconds=float(quantities.seconds(settings.get("startEstimate", "5m"))))
     known: dict[tuple[Shape, tuple[str, ...]], Shape] = {}
     for pod in pods:
