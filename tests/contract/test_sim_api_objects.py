@@ -321,3 +321,25 @@ async def test_yaml_bodies_are_read_like_json(line: Line) -> None:
     text = b"apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  labels: {team: 'yes'}\n"
     answer = await line.ask("POST", NODES, text, type_="application/yaml")
     assert (answer.status, answer.value["metadata"]["labels"]) == (201, {"team": "yes"})
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+@each_server
+async def test_scheduling_of_a_suspended_job_may_change_until_it_starts(line: Line) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example/app"}]}}
+    document = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
+    await line.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **document})
+    queue = {
+        "metadata": {"annotations": {"example.com/admitted": "yes"}},
+        "spec": {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    }
+    image = {"spec": {"containers": [{"name": "main", "image": "example/other"}]}}
+    refused = await line.ask("PATCH", f"{JOBS}/train", {"spec": {"template": image}}, type_=MERGE)
+    assert (refused.status, refused.value["details"]["causes"][0]["field"]) == (422, "spec.template")
+    started = await line.patch(f"{JOBS}/train", {"spec": {"suspend": False, "template": queue}})
+    assert started["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "gpu"}
+    moved = {"spec": {"nodeSelector": {"pool": "other"}}}
+    late = await line.ask("PATCH", f"{JOBS}/train", {"spec": {"template": moved}}, type_=MERGE)
+    assert late.status == 422

@@ -72,12 +72,14 @@ _IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "apps/deployments": ("spec.selector",),
     "apps/replicasets": ("spec.selector",),
     "apps/daemonsets": ("spec.selector",),
-    "batch/jobs": ("spec.selector", "spec.template", "spec.completionMode"),
+    "batch/jobs": ("spec.selector", "spec.completionMode"),
     "storage.k8s.io/storageclasses": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
     "scheduling.k8s.io/priorityclasses": ("value", "preemptionPolicy"),
     "rbac.authorization.k8s.io/rolebindings": ("roleRef",),
     "rbac.authorization.k8s.io/clusterrolebindings": ("roleRef",),
 }
+# Of the pod template of a suspended Job, these may change.
+_SCHEDULING: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
 
 
 def of_metadata(bucket: str, metadata: Json) -> Iterator[Cause]:
@@ -135,7 +137,7 @@ def of_update(bucket: str, value: Json, old: Json) -> Iterator[Cause]:
     """The problems of a change of a built-in kind."""
     for path in _IMMUTABLE.get(bucket, ()):
         if _get(value, path) != _get(old, path):
-            yield Cause("FieldValueInvalid", path, f"{_shown(_get(value, path))}: field is immutable")
+            yield _immutable(value, path)
     rule = _CHANGES.get(bucket)
     if rule:
         yield from rule(value, old)
@@ -244,9 +246,31 @@ def _node_change(value: Json, old: Json) -> Iterator[Cause]:
         )
 
 
+def _job_change(value: Json, old: Json) -> Iterator[Cause]:
+    """Queues change where the pods of a suspended Job run, until it starts for the first time."""
+    before, after = old["spec"]["template"], value["spec"]["template"]
+    if _get(old, "spec.suspend") and not _get(old, "status.startTime"):
+        before, after = _without_scheduling(before), _without_scheduling(after)
+    if before != after:
+        yield _immutable(value, "spec.template")
+
+
+def _without_scheduling(template: Json) -> Json:
+    metadata, spec = template.get("metadata") or {}, template["spec"]
+    return {
+        "metadata": {key: metadata[key] for key in metadata.keys() - {"labels", "annotations"}},
+        "spec": {key: spec[key] for key in spec.keys() - _SCHEDULING},
+    }
+
+
+def _immutable(value: Json, path: str) -> Cause:
+    return Cause("FieldValueInvalid", path, f"{_shown(_get(value, path))}: field is immutable")
+
+
 _CHANGES: Final[Mapping[str, Callable[[Json, Json], Iterator[Cause]]]] = {
     "/pods": _pod_change,
     "/nodes": _node_change,
+    "batch/jobs": _job_change,
 }
 
 
