@@ -12,6 +12,7 @@ from holdfast.api.workloads import JobTimes
 from holdfast.app import optional_kinds, program
 from holdfast.app.settings import Settings
 from holdfast.kube.client import Client, ClientSettings
+from holdfast.sim import optional_crds
 from holdfast.sim.ids import SeededIds
 
 
@@ -40,7 +41,7 @@ class WithoutRights:
 def test_podgroups_are_read_if_the_api_server_serves_them() -> None:
     async def steps(env: Environment) -> None:
         assert await optional_kinds.readable(env.kube) == (JobTimes,)
-        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
         await env.sleep(1)
         assert await optional_kinds.readable(env.kube) == (PodGroup, JobTimes)
 
@@ -49,7 +50,7 @@ def test_podgroups_are_read_if_the_api_server_serves_them() -> None:
 
 def test_podgroups_are_not_read_without_the_right_to_list_them() -> None:
     async def steps(env: Environment) -> None:
-        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
         await env.sleep(1)
         kube = Client(
             transport=WithoutRights(env.transport),
@@ -66,7 +67,7 @@ def test_the_process_ends_some_minutes_after_the_api_server_begins_to_serve_podg
     async def steps(env: Environment) -> None:
         changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=()))
         await env.sleep(200)
-        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
         await env.sleep(500)
         assert not changed.done()
         await env.sleep(200)
@@ -81,7 +82,7 @@ def test_the_process_does_not_end_while_the_answers_of_the_api_servers_differ() 
         changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=()))
         await env.sleep(100)
         for _ in range(5):  # API servers of an upgrade answer in turn
-            await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+            await env.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
             await env.sleep(300)
             await _remove(env)
             await env.sleep(100)
@@ -93,7 +94,7 @@ def test_the_process_does_not_end_while_the_answers_of_the_api_servers_differ() 
 
 def test_the_process_ends_when_podgroups_that_it_reads_are_not_served_any_more() -> None:
     async def steps(env: Environment) -> None:
-        await env.create(pod_groups.CRDS, pod_groups.DEFINITION)
+        await env.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
         await env.sleep(1)
         changed = asyncio.create_task(optional_kinds.until_changed(env.kube, env.clock, read=(PodGroup,)))
         await env.sleep(200)
@@ -113,6 +114,6 @@ def test_podgroups_are_watched_only_if_they_are_read() -> None:
 
 
 async def _remove(env: Environment) -> None:
-    path = f"{pod_groups.CRDS}/{pod_groups.DEFINITION['metadata']['name']}"
+    path = f"{pod_groups.CRDS}/{optional_crds.POD_GROUPS['metadata']['name']}"
     answer = await env.transport.request("DELETE", path, {}, {}, b"")
     assert answer.status == 200, answer.body

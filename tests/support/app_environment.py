@@ -37,7 +37,7 @@ from holdfast.app.settings import Settings
 from holdfast.core.scheduling.input.request import Settings as PlanSettings
 from holdfast.kube.client import Client, ClientSettings
 from holdfast.runtime.compute import InlineCompute
-from holdfast.sim import time
+from holdfast.sim import optional_crds, time
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.serving.transport import InProcess
 from holdfast.sim.aws import eks, iam, sqs, ssm
@@ -185,10 +185,7 @@ class AppEnvironment(cluster_environment.Environment):
         make = live.read_only_app if read_only else App
         app = make(self.settings, adapters)
         self._connections[app] = self.crashing
-        discovery = app.discovery
-        discovery._types._read = functools.partial(read_once, "types", few_types(discovery._types._read))
-        for prices in (discovery._on_demand, discovery._spot):
-            prices._read = functools.partial(read_once, prices.name, prices._read)
+        read_few_types(app)
         return app
 
     async def restart(self, *, after_s: float = 0) -> None:
@@ -228,9 +225,9 @@ class AppEnvironment(cluster_environment.Environment):
     async def start(self) -> None:
         await kube_servers.install_crds(self.transport, self.clock)
         if PodGroup in self.settings.optional_kinds:
-            await self.create(pod_groups.CRDS, pod_groups.DEFINITION)
+            await self.create(pod_groups.CRDS, optional_crds.POD_GROUPS)
         if ProvisioningRequest in self.settings.optional_kinds:
-            await self.create(provisioning_requests.CRDS, provisioning_requests.DEFINITION)
+            await self.create(provisioning_requests.CRDS, optional_crds.PROVISIONING_REQUESTS)
         if Workload in self.settings.optional_kinds:
             await self.create(kueue_workloads.CRDS, kueue_workloads.DEFINITION)
         await self.cluster.start()
@@ -389,6 +386,14 @@ def _endpoint(clock: VirtualClock, ec2: Ec2, queues: sqs.Sqs) -> Endpoint:
         clock,
         accounts={"AKIATEST": aws_environment.ACCOUNT},
     )
+
+
+def read_few_types(app: App) -> None:
+    """Reads few instance types, and types and prices once for all tests."""
+    discovery = app.discovery
+    discovery._types._read = functools.partial(read_once, "types", few_types(discovery._types._read))
+    for prices in (discovery._on_demand, discovery._spot):
+        prices._read = functools.partial(read_once, prices.name, prices._read)
 
 
 async def read_once(name: str, read: Callable[[], Awaitable[Any]]) -> Any:

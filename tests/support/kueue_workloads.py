@@ -2,35 +2,11 @@
 
 from typing import Any, Final
 
+from holdfast.sim import optional_crds
+
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATH: Final = "/apis/kueue.x-k8s.io/v1beta1/namespaces/default/workloads"
-_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION: Final[dict[str, Any]] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "workloads.kueue.x-k8s.io"},
-    "spec": {
-        "group": "kueue.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "workloads",
-            "singular": "workload",
-            "kind": "Workload",
-            "listKind": "WorkloadList",
-        },
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": _SCHEMA, "status": _SCHEMA}}
-                },
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+DEFINITION: Final = optional_crds.definition("Workload", "kueue.x-k8s.io", "v1beta1")
 
 
 def document(job_uid: str = "", name: str = "job-train", **spec: Any) -> dict[str, Any]:

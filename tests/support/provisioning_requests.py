@@ -1,4 +1,4 @@
-"""ProvisioningRequests in the embedded API server, as a CRD, with the templates of their pods."""
+"""ProvisioningRequests in the embedded API server, with the templates of their pods."""
 
 from typing import Any, Final
 
@@ -7,36 +7,6 @@ TEMPLATES: Final = "/api/v1/namespaces/default/podtemplates"
 PATH: Final = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
 OWN: Final = "atomic.holdfast.dev"
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
-_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION: Final[dict[str, Any]] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "provisioningrequests.autoscaling.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/autoscaler/pull/5848"},
-    },
-    "spec": {
-        "group": "autoscaling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "provisioningrequests",
-            "singular": "provisioningrequest",
-            "kind": "ProvisioningRequest",
-            "listKind": "ProvisioningRequestList",
-        },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": _SCHEMA, "status": _SCHEMA}}
-                },
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
 
 
 def template(name: str = "train", cpu: str = "1500m", **spec: Any) -> dict[str, Any]:
