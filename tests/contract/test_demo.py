@@ -151,6 +151,21 @@ def test_an_ending_capacity_block_and_an_interrupted_spot_node_are_drained() -> 
     asyncio.run(main())
 
 
+def test_training_story_starts_a_job_when_its_request_is_provisioned_and_sigint_removes_everything() -> None:
+    async def main() -> None:
+        async with demo("--story", "training") as running:
+            config = Path((await environment(running))["KUBECONFIG"])
+            await running.until(r"launched training-\w+: p5.48xlarge in us-west-2a, reserved in cr-")
+            await running.until(r"ProvisioningRequest llama is Provisioned=True")
+            await running.until(r"Kueue starts Job llama, because its request is Provisioned: 3 pods")
+            await running.until(r"llama: 3 of 3 pods run")
+            await running.until(r"ProvisioningRequest vision waits: only 1 of the 2 pods")
+            assert await running.interrupt() == 0
+            assert not config.parent.exists()
+
+    asyncio.run(main())
+
+
 def test_demo_stops_after_the_duration_of_for() -> None:
     async def main() -> None:
         async with demo("--for", "20s", "--no-story") as running:

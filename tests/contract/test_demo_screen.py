@@ -85,3 +85,19 @@ def test_demo_prints_plain_lines_on_a_dumb_terminal() -> None:
     assert "\x1b" not in text
     assert "In another terminal  source " in text
     assert "reserved slots in use" in text
+
+
+def test_training_story_fits_80_columns_and_24_lines_and_ctrl_c_ends_it() -> None:
+    with terminals.terminal(*DEMO, "--story", "training") as terminal:
+        lines = terminal.until(
+            r"cr-\w+ +p5.48xlarge +\S+ +3 of 4 in use +ends in 0:",
+            r"cr-\w+ +p5.48xlarge +\S+ +0 of 4 in use +starts in 0:0",
+            r"llama +3 pods +at most 6 minutes +Provisioned=True +3 of 3 run",
+        )
+        folder = env_file(lines).parent
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 80
+        terminal.press(b"\x03")
+        assert terminal.wait() == (0, "")
+        assert terminal.settings() == terminal.before
+    assert not folder.exists()

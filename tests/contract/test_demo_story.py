@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fetch_kubectl
-from holdfast.demo import environment
+from holdfast.demo import environment, story
 from holdfast.demo.environment import Environment
 from holdfast.demo.story import STEPS, Story
 from holdfast.runtime.clock import RealClock, ScaledClock
@@ -57,11 +57,12 @@ class Running:
 @asynccontextmanager
 async def started(folder: Path, speed: float) -> AsyncIterator[Running]:
     real = RealClock()
-    async with environment.start(folder, clock=ScaledClock(real, speed), real=real, ids=RealIds()) as env:
+    clock = ScaledClock(real, speed)
+    async with environment.start(folder, story.SETUP, clock=clock, real=real, ids=RealIds()) as env:
         reports: list[str] = []
-        story = Story(env, reports.append)
-        await story.start()
-        yield Running(env, story, reports)
+        running = Running(env, Story(env, reports.append), reports)
+        await running.story.start()
+        yield running
 
 
 def run(folder: Path, use: Callable[[Running], Awaitable[None]], speed: float = 1) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.demo import layout, view
+from holdfast.demo.gangs import GangStatus
 from holdfast.demo.layout import Line, Section
 from holdfast.demo.money import Cost
 from holdfast.demo.status import NodeStatus, ReservationStatus, Status
@@ -30,6 +31,7 @@ def reservations(draw: st.DrawFn) -> ReservationStatus:
         total=total,
         state=draw(st.sampled_from(["active", "cancelled"])),
         ends_in_s=draw(st.none() | st.integers(-10, 10**6)),
+        starts_in_s=draw(st.none() | st.integers(1, 10**6)),
     )
 
 
@@ -48,6 +50,18 @@ def nodes(draw: st.DrawFn) -> NodeStatus:
     )
 
 
+GANGS = st.builds(
+    GangStatus,
+    kind=st.sampled_from(["ProvisioningRequest", "PodGroup"]),
+    name=NAMES,
+    pods=COUNTS,
+    running=COUNTS,
+    state=st.sampled_from(["Provisioned=True", "waits"]),
+    run_time_s=st.none() | st.integers(0, 10**7),
+    message=st.text(max_size=300),
+)
+
+
 @st.composite
 def statuses(draw: st.DrawFn) -> Status:
     return Status(
@@ -59,6 +73,7 @@ def statuses(draw: st.DrawFn) -> Status:
         pending=draw(st.dictionaries(NAMES, NAMES, max_size=6)),
         cost=Cost(draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS)),
         total=Cost(draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS)),
+        gangs=tuple(draw(st.lists(GANGS, max_size=6))),
     )
 
 

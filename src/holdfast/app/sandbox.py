@@ -25,7 +25,7 @@ from holdfast.kube.credentials import Credential
 from holdfast.kube.http import HttpTransport
 from holdfast.kube.transport import Answer, Transport
 from holdfast.ports import Clock, Ids
-from holdfast.sim import control_plane, processes, programs
+from holdfast.sim import control_plane, optional_crds, processes, programs
 from holdfast.sim.api.server import ApiServer
 from holdfast.sim.api.serving import http as kube_http
 from holdfast.sim.api.serving.front import Front
@@ -65,6 +65,9 @@ class Plan:
     timings: Timings = field(default_factory=Timings)
     control_plane: ControlPlane = ControlPlane.EMBEDDED
     crds: bool = True  # whether Holdfast's CRDs are installed
+    more_crds: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # of kinds that Holdfast reads if the API server serves them
     kube_port: int = 0
     aws_port: int = 0
     around: Callable[[Front], Front] = lambda front: front  # wraps the API server for requests over HTTP
@@ -150,6 +153,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
     kube = Client(transport=transport, clock=clock, ids=ids, settings=_CLIENT)
     if plan.crds:
         await install(crds.all_crds(), transport, clock)
+    await install(plan.more_crds, transport, clock)
     authority = base64.b64encode(address.authority).decode()
     about = replace(plan.setup, kube_endpoint=address.url, certificate_authority=authority)
     if plan.control_plane is ControlPlane.REAL:
@@ -165,6 +169,7 @@ async def _start(plan: Plan, stack: contextlib.AsyncExitStack, clock: Clock, ids
         timings=plan.timings,
         joined=Joined(name=about.cluster, endpoint=address.url, ca_bundle=authority),
         control_plane=plan.control_plane is ControlPlane.EMBEDDED,
+        pod_groups=optional_crds.POD_GROUPS in plan.more_crds,
     )
     await cluster.start()
     stack.push_async_callback(cluster.stop)

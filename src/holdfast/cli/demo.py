@@ -6,6 +6,7 @@ import io
 import shlex
 import sys
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,10 @@ from holdfast import errors
 from holdfast.cli import options, screen, signals
 from holdfast.cli.screen import Output, Screen
 from holdfast.cli.work_folder import work_folder
-from holdfast.demo import changes, environment, layout, view
+from holdfast.demo import changes, environment, layout, stories, view
 from holdfast.demo.environment import Environment
 from holdfast.demo.status import Status, StatusReader
-from holdfast.demo.story import Story
+from holdfast.demo.stories import Kind, Story
 from holdfast.demo.view import Frame
 from holdfast.ports import Clock
 from holdfast.runtime import logs
@@ -28,18 +29,6 @@ from holdfast.runtime.ids import RealIds
 _FRAME_S: Final = 0.25  # of real time
 _LOG_LINES: Final = 200
 _SUMMARY_S: Final = 60.0  # of the demo's time, when the output is not a terminal
-_TIPS: Final = (
-    "kubectl get nodeclaims -o wide",
-    "kubectl scale deployment web --replicas=8",
-    "kubectl get events --field-selector type=Warning",
-    "aws ec2 describe-capacity-reservations",
-)
-_TIPS_WITHOUT_STORY: Final = (
-    "kubectl scale deployment web --replicas=3     # three slots are reserved",
-    "kubectl scale deployment api --replicas=2     # two slots are reserved",
-    "kubectl scale deployment train --replicas=1   # 8 GPUs, in a capacity block",
-    *_TIPS,
-)
 
 
 @click.command
@@ -62,9 +51,25 @@ _TIPS_WITHOUT_STORY: Final = (
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the kubeconfig and the log; must be empty or absent.  [default: a new folder]",
 )
-@click.option("--story/--no-story", default=True, help="Scale workloads up and down automatically.")
+@click.option(
+    "--story",
+    "story_name",
+    type=click.Choice(tuple(stories.STORIES)),
+    default=stories.DEFAULT,
+    show_default=True,
+    help="What happens: workloads that fill reservations, or training jobs of Kueue on capacity blocks.",
+)
+@click.option("--no-story", is_flag=True, help="Start without the steps of the story; you create the pods.")
 @click.option("--plain", is_flag=True, help="Print lines instead of redrawing the screen.")
-def command(*, speed: float, for_s: int | None, folder: Path | None, story: bool, plain: bool) -> None:
+def command(
+    *,
+    speed: float,
+    for_s: int | None,
+    folder: Path | None,
+    story_name: str,
+    no_story: bool,
+    plain: bool,
+) -> None:
     """Run the controllers on a simulated cluster and a simulated EC2 with reservations, in this process.
 
     Needs no AWS account and no cluster. q or Ctrl-C stops it and removes its files.
@@ -80,7 +85,9 @@ def command(*, speed: float, for_s: int | None, folder: Path | None, story: bool
             real = RealClock()
             clock = ScaledClock(real, speed)
             logs.configure(clock=clock, as_json=False, to=log)
-            demo = _Demo(path, clock, real, speed, for_s, story=story, drawn=drawn)
+            kind = stories.STORIES[story_name]
+            chosen = _Options(speed=speed, for_s=for_s, kind=kind, has_steps=not no_story, drawn=drawn)
+            demo = _Demo(path, clock, real, chosen)
             asyncio.run(demo.run())
     except errors.InvalidInput as error:
         click.echo(str(error), err=True)
@@ -88,41 +95,42 @@ def command(*, speed: float, for_s: int | None, folder: Path | None, story: bool
     demo.output.write("The demo has stopped; all its files are removed.\n")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    speed: float
+    for_s: int | None
+    kind: Kind
+    has_steps: bool
+    drawn: bool
+
+
 class _Demo:
-    def __init__(
-        self,
-        folder: Path,
-        clock: Clock,
-        real: Clock,
-        speed: float,
-        for_s: int | None,
-        *,
-        story: bool,
-        drawn: bool,
-    ) -> None:
+    def __init__(self, folder: Path, clock: Clock, real: Clock, about: "_Options") -> None:
         self._folder = folder
         self._clock = clock
         self._real = real
-        self._speed = speed
-        self._for_s = for_s
-        self._has_story = story
+        self._options = about
         called = Path(sys.argv[0])
         program = shlex.quote(sys.argv[0]) if called.name == "holdfast" else "holdfast"
-        self._tips = (f"{program} reservations", *(_TIPS if story else _TIPS_WITHOUT_STORY))
+        own = tuple(f"{program} {command}" for command in about.kind.commands)
+        self._tips = (*own, *(() if about.has_steps else about.kind.first_tips), *about.kind.tips)
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._began_s: float | None = None  # when all NodePools were Ready
         self._summary_s = 0.0
         self._stop = asyncio.Event()
         self.output = Output(self._stop.set)
-        self._screen = Screen(self.output, self._stop.set) if drawn else None
+        self._screen = Screen(self.output, self._stop.set) if about.drawn else None
 
     async def run(self) -> None:
         signals.on_stop(self._stop.set)
-        async with environment.start(self._folder, clock=self._clock, real=self._real, ids=RealIds()) as env:
+        started = environment.start(
+            self._folder, self._options.kind.setup, clock=self._clock, real=self._real, ids=RealIds()
+        )
+        async with started as env:
             env.sandbox.write_env(env.url)
             with self._screen.active() if self._screen else contextlib.nullcontext():
                 self._print_header(env)
-                story = Story(env, self._print_change)
+                story = self._options.kind.make(env, self._print_change)
                 await story.start()
                 await self._watch(env, story)
             self.output.write("Stopping the demo\n")
@@ -138,16 +146,17 @@ class _Demo:
             env.check()
             if self._began_s is None and story.is_ready:
                 self._began_s = self._clock.monotonic_s()
-                if not self._has_story:
-                    self._print_change("All NodePools are ready; scale the workloads with kubectl")
-            if self._began_s is not None and self._has_story:
+                if not self._options.has_steps:
+                    self._print_change(self._options.kind.without_steps)
+            if self._began_s is not None and self._options.has_steps:
                 await story.advance(self._elapsed_s)
+            await story.react()
             after = await status.read(self._elapsed_s)
             for sentence in changes.describe(before, after):
                 self._print_change(sentence)
             before = after
             self._show(env, after)
-            if self._for_s is not None and self._elapsed_s >= self._for_s:
+            if self._options.for_s is not None and self._elapsed_s >= self._options.for_s:
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FRAME_S):
@@ -174,7 +183,7 @@ class _Demo:
             self.output.write(f"{view.clock(now.elapsed_s)}  {view.summary(now)}\n")
 
     def _title(self) -> str:
-        return f"Holdfast demo at {self._speed:g}x speed"
+        return f"Holdfast demo at {self._options.speed:g}x speed"
 
     def _print_change(self, sentence: str) -> None:
         line = layout.clean(f"{view.clock(self._elapsed_s)}  {sentence}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.demo.gangs import GangStatus
 from holdfast.demo.status import NodeStatus, ReservationStatus, Status
 
 _DRAINED_FROM_S: Final = 40 * 60  # before the end of a capacity block
@@ -10,6 +11,7 @@ _DRAINED_FROM_S: Final = 40 * 60  # before the end of a capacity block
 
 def describe(before: Status, after: Status) -> Iterator[str]:
     yield from _nodes(before, after)
+    yield from _gangs(before, after)
     yield from _pods(before, after)
     old = {one.id: one for one in before.reservations}
     for one in after.reservations:
@@ -39,6 +41,20 @@ def _offering(one: NodeStatus) -> str:
         if one.reservation_id
         else f"{where}, {one.capacity}: {one.reason}"
     )
+
+
+def _gangs(before: Status, after: Status) -> Iterator[str]:
+    old = {(one.kind, one.name): one for one in before.gangs}
+    for one in after.gangs:
+        was = old.get((one.kind, one.name))
+        if one.message and (was is None or was.message != one.message):
+            yield f"{_title(one)} waits: {one.message}"
+        elif was is not None and was.state != one.state:
+            yield f"{_title(one)} is {one.state}"
+
+
+def _title(one: GangStatus) -> str:
+    return f"{one.kind} {one.name}"
 
 
 def _pods(before: Status, after: Status) -> Iterator[str]:

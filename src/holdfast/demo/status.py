@@ -13,7 +13,9 @@ from holdfast.api.claim_conditions import INITIALIZED, LAUNCHED, REGISTERED
 from holdfast.api.cluster import Event
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
+from holdfast.demo import gangs
 from holdfast.demo.environment import Environment
+from holdfast.demo.gangs import GangStatus
 from holdfast.demo.money import Cost, Meter
 from holdfast.sim.cluster.kinds import Deployment
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK, Instance, Reservation
@@ -33,6 +35,7 @@ class ReservationStatus:
     total: int
     state: str
     ends_in_s: int | None
+    starts_in_s: int | None = None  # None: it has started
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Status:
     pending: Mapping[str, str]  # pods without a node, with the message of their FailedScheduling event
     cost: Cost  # per hour
     total: Cost  # since the story began
+    gangs: tuple[GangStatus, ...] = ()
 
 
 class StatusReader:
@@ -78,7 +82,7 @@ class StatusReader:
         ec2 = env.sandbox.cloud.ec2.region
         env.sandbox.cloud.ec2.advance()
         caches = env.app.caches
-        pods = [pod for pod in caches.of(Pod) if pod.metadata.deletion_timestamp is None]
+        pods = [pod for pod in caches.of(Pod) if gangs.is_active(pod)]
         on_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in pods:
             on_node[pod.spec.node_name or ""][_workload(pod)] += 1
@@ -90,11 +94,12 @@ class StatusReader:
             nodes=tuple(
                 sorted(nodes, key=lambda one: (one.capacity != names.RESERVED, one.reservation_id, one.claim))
             ),
-            running=Counter(_workload(pod) for pod in pods if _is_ready(pod)),
+            running=Counter(_workload(pod) for pod in pods if gangs.is_ready(pod)),
             replicas=await _replicas(env, pods),
             pending={pod.metadata.name: why for pod, why in await _pending(env, pods)},
             cost=self._meter.per_hour(),
             total=self._meter.total(now_s - int(elapsed_s), now_s),
+            gangs=tuple(gangs.read(caches, pods)),
         )
 
 
@@ -108,9 +113,17 @@ async def _replicas(env: Environment, pods: list[Pod]) -> dict[str, int]:
 def _reservation(env: Environment, one: Reservation) -> ReservationStatus:
     kind = "capacity block" if one.kind == CAPACITY_BLOCK else one.criteria
     used = one.total - one.available if one.active else 0
-    ends_in_s = one.end_s - env.clock.now_s() if one.end_s else None
+    now_s = env.clock.now_s()
     return ReservationStatus(
-        one.id, one.instance_type, _zone(env, one.zone_id), kind, used, one.total, one.state, ends_in_s
+        id=one.id,
+        instance_type=one.instance_type,
+        zone=_zone(env, one.zone_id),
+        kind=kind,
+        used=used,
+        total=one.total,
+        state=one.state,
+        ends_in_s=one.end_s - now_s if one.end_s else None,
+        starts_in_s=one.start_s - now_s if one.start_s > now_s else None,
     )
 
 
@@ -153,11 +166,6 @@ async def _pending(env: Environment, pods: list[Pod]) -> list[tuple[Pod, str]]:
         if event.reason == _FAILED_SCHEDULING and event.source.component == "holdfast"
     }
     return [(pod, messages.get(pod.metadata.uid, "")) for pod in pending]
-
-
-def _is_ready(pod: Pod) -> bool:
-    ready = next((one for one in pod.status.conditions if one.type == "Ready"), None)
-    return ready is not None and ready.status == "True"
 
 
 def _workload(pod: Pod) -> str:

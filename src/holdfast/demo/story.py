@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import errors
-from holdfast.api import conditions
 from holdfast.api.nodepool import NodePool
-from holdfast.demo.environment import TAG, Environment
+from holdfast.demo import manifests
+from holdfast.demo.environment import DAY_S, ZONE_A, ZONE_B, Environment, Setup
+from holdfast.demo.manifests import GPU, NAMESPACE, TAG
+from holdfast.sim.cloud_setup import Reserved
 from holdfast.sim.cluster.kinds import Deployment
-from holdfast.sim.ec2 import control, setup
+from holdfast.sim.ec2 import control
 from holdfast.sim.ec2.entities import CAPACITY_BLOCK
 
 BLOCK_S: Final = 52 * 60  # drained 40 minutes before its end; EC2 terminates its instances 10 minutes later
 SPOT: Final = "spot"
 
-_DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": setup.CLUSTER}}]
 _POOLS: Final = 2
 _WAIT_S: Final = (
     600  # for a step that cannot be run, such as the interruption of an instance that never exists
 )
-_NAMESPACE: Final = "default"
-_GPU: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,25 @@ EVERY_S: Final = 300  # after the last step: peak and off-peak alternate
 PEAK, OFF_PEAK = 5, 2  # replicas of web
 
 
+def _reservations(now_s: int) -> tuple[Reserved, ...]:
+    return (
+        Reserved(instance_type="m5.xlarge", zone_id=ZONE_A, total=3, criteria="targeted", tags=TAG),
+        Reserved(instance_type="c5.2xlarge", zone_id=ZONE_B, total=2, criteria="open", tags=TAG),
+        Reserved(
+            instance_type="p4d.24xlarge",
+            zone_id=ZONE_B,
+            total=1,
+            kind="capacity-block",
+            criteria="targeted",
+            end_s=now_s + DAY_S,
+            tags=TAG,
+        ),
+    )
+
+
+SETUP: Final = Setup(_reservations)
+
+
 class Story:
     def __init__(self, env: Environment, report: Callable[[str], None]) -> None:
         self._env = env
@@ -68,7 +86,7 @@ class Story:
 
     async def start(self) -> None:
         """Creates the NodePools and the workloads, with no replicas yet."""
-        for document in (_node_class(), _general(), _training()):
+        for document in (manifests.node_class(), _general(), _training()):
             await self._env.sandbox.create(document)
         for name, pod in _WORKLOADS.items():
             await self._env.sandbox.create(_deployment(name, pod))
@@ -79,7 +97,10 @@ class Story:
     @property
     def is_ready(self) -> bool:
         """Whether all NodePools are Ready, so that nodes can be launched."""
-        return sum(_is_ready(pool) for pool in self._env.app.caches.of(NodePool)) >= _POOLS
+        return sum(manifests.is_ready(pool) for pool in self._env.app.caches.of(NodePool)) >= _POOLS
+
+    async def react(self) -> None:
+        """No program beside Holdfast is played."""
 
     async def advance(self, elapsed_s: float) -> None:
         """Runs the steps that are due, on the workloads that no user has changed."""
@@ -100,7 +121,7 @@ class Story:
 
     async def _deployments(self) -> dict[str, Deployment]:
         found = (await self._env.sandbox.kube.list(Deployment)).items
-        return {one.metadata.name: one for one in found if one.metadata.namespace == _NAMESPACE}
+        return {one.metadata.name: one for one in found if one.metadata.namespace == NAMESPACE}
 
     def _release_changed(self, found: Mapping[str, Deployment]) -> None:
         for name, version in list(self._written.items()):
@@ -154,31 +175,11 @@ def _version(deployment: Deployment) -> tuple[str, int]:
     return deployment.metadata.uid, deployment.metadata.generation
 
 
-def _is_ready(pool: NodePool) -> bool:
-    ready = conditions.find(pool.status.conditions, conditions.READY)
-    return ready is not None and ready.status == "True"
-
-
 # --- Manifests ----------------------------------------------------------------------------------------
 
 
-def _node_class() -> dict[str, Any]:
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": f"KarpenterNodeRole-{setup.CLUSTER}",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": _DISCOVERY,
-            "securityGroupSelectorTerms": _DISCOVERY,
-            "capacityReservationSelectorTerms": [{"tags": TAG}],
-        },
-    }
-
-
 def _general() -> dict[str, Any]:
-    return _pool(
+    return manifests.node_pool(
         "general",
         {
             "karpenter.sh/capacity-type": ["reserved", "spot", "on-demand"],
@@ -188,44 +189,17 @@ def _general() -> dict[str, Any]:
 
 
 def _training() -> dict[str, Any]:
-    taint = {"key": _GPU, "effect": "NoSchedule"}
-    return _pool("training", {"karpenter.sh/capacity-type": ["reserved"]}, taints=[taint])
-
-
-def _pool(name: str, allowed: Mapping[str, list[str]], **spec: Any) -> dict[str, Any]:
-    requirements = [{"key": key, "operator": "In", "values": values} for key, values in allowed.items()]
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {
-            "template": {"spec": {"nodeClassRef": reference, "requirements": requirements, **spec}},
-            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "50%"}]},
-        },
-    }
+    taint = {"key": GPU, "effect": "NoSchedule"}
+    return manifests.node_pool("training", {"karpenter.sh/capacity-type": ["reserved"]}, taints=[taint])
 
 
 _WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
     "web": {"requests": {"cpu": "3", "memory": "12Gi"}},
     "api": {"requests": {"cpu": "6", "memory": "8Gi"}},
-    "train": {"requests": {"cpu": "64", _GPU: "8"}, "limits": {_GPU: "8"}},
+    "train": {"requests": {"cpu": "64", GPU: "8"}, "limits": {GPU: "8"}},
 }
 
 
 def _deployment(name: str, resources: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {"app": name}
-    pod = {
-        "containers": [{"name": "main", "image": f"example/{name}:1", "resources": resources}],
-        "tolerations": [{"key": _GPU, "operator": "Exists"}] if _GPU in resources["requests"] else [],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": _NAMESPACE},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    tolerations = [{"key": GPU, "operator": "Exists"}] if GPU in resources["requests"] else []
+    return manifests.deployment(name, 0, resources, tolerations=tolerations)

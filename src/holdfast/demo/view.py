@@ -1,5 +1,6 @@
 """Draws the demo's status as lines of text that fit the terminal."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from itertools import zip_longest
 from typing import Final
 
 from holdfast.demo import layout
+from holdfast.demo.gangs import GangStatus
 from holdfast.demo.layout import Column, Line, Section
 from holdfast.demo.money import Cost
 from holdfast.demo.status import NodeStatus, ReservationStatus, Status
+from holdfast.model import wording
 
 _NANO: Final = 1_000_000_000
 _FULL, _FREE = "\u25a0", "\u25a1"
@@ -18,9 +21,17 @@ _BOXES: Final = 8  # of a reservation; a larger one is drawn to scale
 _TWO_HALVES: Final = 170  # columns, from which the log is beside the status
 _RIGHT_COLUMNS: Final = 64  # at least, of the log
 _ANY_WIDTH: Final = 10_000
+_MESSAGE_LINES: Final = 2  # of a gang that waits
 _RESERVATION: Final = tuple(
     Column(name, drop)
     for name, drop in (("id", 0), ("type", 0), ("zone", 3), ("kind", 2), ("slots", 1), ("use", 0), ("end", 0))
+)
+_GANG: Final = (
+    Column("name"),
+    Column("pods"),
+    Column("run time", 1),
+    Column("state"),
+    Column("running"),
 )
 _NODE: Final = (
     Column("name"),
@@ -92,6 +103,7 @@ def _arrange(content: _Content, frame: Frame, height: int) -> tuple[list[str], C
 def _content(status: Status, log: Sequence[str], frame: Frame, paint: "_Paint") -> _Content:
     tables = (
         ([_reservation(one, paint) for one in status.reservations], _RESERVATION),
+        ([_gang(one) for one in status.gangs], _GANG),
         ([_node(one, paint) for one in status.nodes], _NODE),
         (list(_costs(status)), _COST),
     )
@@ -100,7 +112,7 @@ def _content(status: Status, log: Sequence[str], frame: Frame, paint: "_Paint") 
         whole = (line for table in tables for line in layout.table(*table, _ANY_WIDTH)[0])
         width = min(max(map(layout.visible, whole)), width - _RIGHT_COLUMNS - 2)
     drawn = [layout.table(*table, width) for table in tables]
-    reservations, nodes, (heading, *costs) = (lines for lines, _ in drawn)
+    reservations, gangs, nodes, (heading, *costs) = (lines for lines, _ in drawn)
     events, tips = ([f"  {line}" for line in lines] for lines in (log, frame.tips))
     return _Content(
         header=Section(
@@ -111,15 +123,27 @@ def _content(status: Status, log: Sequence[str], frame: Frame, paint: "_Paint") 
         ),
         left=(
             Section(paint("bold", "Reservations"), _lines(reservations, "reservation"), rank=1, least=3),
-            Section(paint("bold", "Nodes"), _lines(nodes, "node"), rank=2, least=4),
-            Section(paint("bold", "Pods"), tuple(_pods(status, width)), rank=4, least=2),
+            *_gang_sections(status, gangs, width, paint),
+            Section(paint("bold", "Nodes"), _lines(nodes, "node"), rank=2, least=2 if status.gangs else 4),
+            Section(
+                paint("bold", "Pods"), tuple(_pods(status, width)), rank=7 if status.gangs else 4, least=2
+            ),
             # The title is not indented, and its columns are those of the lines.
             Section(
-                paint("bold", heading.replace("  Cost", "Cost  ", 1)), _lines(costs, "cost"), rank=3, least=3
+                paint("bold", heading.replace("  Cost", "Cost  ", 1)),
+                _lines(costs, "cost"),
+                rank=8 if status.gangs else 3,
+                least=3,
             ),
         ),
         right=(
-            Section(paint("bold", "Log"), _lines(events, "log line"), rank=5, least=2, scrolls=True),
+            Section(
+                paint("bold", "Log"),
+                _lines(events, "log line"),
+                rank=5,
+                least=4 if gangs else 2,
+                scrolls=True,
+            ),
             Section(paint("bold", "Try"), _lines(tips, "command"), rank=6, least=1),
         ),
         left_width=width,
@@ -154,7 +178,9 @@ def usd(nano: int) -> str:
 
 def _reservation(one: ReservationStatus, paint: "_Paint") -> tuple[str, ...]:
     boxes, ends = _boxes(one, paint), ""
-    if one.state != "active":
+    if one.starts_in_s is not None:
+        ends, boxes = f"starts in {clock(one.starts_in_s)}", _FREE * min(one.total, _BOXES)
+    elif one.state != "active":
         ends, boxes = one.state, "-" * min(one.total, _BOXES)
     elif one.ends_in_s is not None:
         ends = f"ends in {clock(max(0, one.ends_in_s))}"
@@ -176,6 +202,27 @@ def _node(one: NodeStatus, paint: "_Paint") -> tuple[str, ...]:
     capacity = paint(one.capacity, one.capacity) if one.capacity else ""
     reason = paint("dim", one.reason)
     return one.claim, one.instance_type, one.zone, capacity, price, one.state, layout.clean(pods), reason
+
+
+def _gang_sections(status: Status, rows: Sequence[str], width: int, paint: "_Paint") -> Iterator[Section]:
+    """A section if there are gangs: a row for each, and below it why it waits."""
+    lines: list[Line] = []
+    for one, row in zip(status.gangs, rows, strict=True):
+        lines.append(Line(row, "gang"))
+        message = textwrap.wrap(
+            layout.clean(one.message), width - 4, max_lines=_MESSAGE_LINES, placeholder="\u2026"
+        )
+        lines += [Line(f"    {paint('dim', line)}") for line in message]
+    if lines:
+        kinds = dict.fromkeys(f"{one.kind}s" for one in status.gangs)
+        yield Section(paint("bold", " and ".join(kinds)), tuple(lines), rank=1, least=9)
+
+
+def _gang(one: GangStatus) -> tuple[str, ...]:
+    run_time = "" if one.run_time_s is None else f"at most {wording.duration(one.run_time_s)}"
+    pods = wording.count(one.pods, "pod")
+    name = one.name if one.is_request else f"{one.kind} {one.name}"
+    return layout.clean(name), pods, run_time, one.state, f"{one.running} of {one.pods} run"
 
 
 def _pods(status: Status, width: int) -> Iterator[Line]:

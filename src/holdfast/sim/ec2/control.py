@@ -102,6 +102,12 @@ def set_state(region: RegionState, reservation_id: str, state: str) -> None:
     reservations.join_running(region, reservation)
 
 
+def set_start(region: RegionState, reservation_id: str, start_s: int) -> None:
+    """Sets a new start of a reservation that has not started."""
+    reservation = region.reservations[reservation_id]
+    reservations.schedule(region, region.put_reservation(reservation, start_s=start_s))
+
+
 def set_end(region: RegionState, reservation_id: str, end_s: int) -> None:
     """Sets a new end, like an extension of a capacity block."""
     reservations.schedule(region, region.put_reservation(region.reservations[reservation_id], end_s=end_s))
