@@ -99,7 +99,9 @@ def test_job_that_runs_longer_than_the_block_waits_for_the_next_one(play: Play) 
     assert all(not used(now)[NEXT] for now in play.seen if now.elapsed_s < STARTS_S)
     runs_s = first_s(play, lambda now: now.running.get("pretrain") == 2)
     assert STARTS_S < runs_s < STARTS_S + READY_S
-    on = {one.reservation_id for one in at(play, runs_s).nodes if ("pretrain", 1) in one.pods}
+    after = [now for now in play.seen if now.elapsed_s > runs_s]
+    assert all(now.running["pretrain"] == 2 for now in after), "a pod of it was evicted"
+    on = {one.reservation_id for now in after for one in now.nodes if ("pretrain", 1) in one.pods}
     assert on == {following.id}
 
 
@@ -207,6 +209,6 @@ def test_screen_states_when_the_next_block_starts_and_why_a_request_waits(play: 
     at_s = step_s("Job pretrain") + 10
     lines = next(lines for now, lines in screens(play) if now.elapsed_s >= at_s)
     text = "\n".join(lines)
-    assert "0 of 4 in use  starts in 0:06:" in text
+    assert "0 of 4 in use  starts in 0:07:" in text
     assert "pretrain  2 pods  at most 8 hours    Provisioned=False  0 of 2 run" in text
     assert "ends too soon" in text

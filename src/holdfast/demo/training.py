@@ -19,11 +19,11 @@ from holdfast.sim.cloud_setup import Reserved
 from holdfast.sim.cluster.timings import RUNS_FOR
 from holdfast.sim.ec2 import control
 
-DRAINED_S: Final = (
-    900  # the first block ends 40 minutes later; EC2 terminates its instances 30 minutes before its end
-)
-STARTS_S: Final = 540  # the second block
-END_S: Final = 1020
+DRAINED_S: Final = 960  # the first block: it ends 40 minutes later
+# The second block. kube-scheduler does not know which node is booked for which Job. The empty nodes of `vision` are
+# deleted before that time, so that no pod of `pretrain` is bound to a node that is drained before the pod ends.
+STARTS_S: Final = 600
+END_S: Final = 1080
 SLOTS: Final = 4  # of each block
 GANG: Final = 2  # pods
 BLOCK_TYPE, ODCR_TYPE = "p5.48xlarge", "g5.48xlarge"  # with 8 GPUs
@@ -176,7 +176,7 @@ STEPS: Final = (
     Step(
         90,
         "Job vision, 2 pods: the block has one free slot, so nothing is launched",
-        (_job("vision", 2, runs_s=150, at_most_s=180),),
+        (_job("vision", 2, runs_s=120, at_most_s=180),),
     ),
     Step(
         165,
