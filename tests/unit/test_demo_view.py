@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.demo import layout, view
+from holdfast.demo.gangs import GangStatus
 from holdfast.demo.money import Cost
 from holdfast.demo.status import NodeStatus, ReservationStatus, Status
 from holdfast.demo.view import Frame
@@ -104,6 +105,25 @@ def test_cut_line_ends_with_a_mark_and_without_a_color() -> None:
     assert layout.cut("\x1b[32mabcdef\x1b[0m", 4) == "\x1b[32mabc…\x1b[0m"
     assert layout.cut("日本語", 5) == "日本…"
     assert layout.cut("abcd", 4) == "abcd"
+
+
+def test_slots_of_a_block_that_has_not_started_do_not_count_and_the_screen_has_its_start() -> None:
+    upcoming = replace(STATUS.reservations[1], total=4, state="scheduled", starts_in_s=300)
+    status = replace(STATUS, reservations=(STATUS.reservations[0], upcoming))
+    assert "2 of 3 reserved slots in use" in view.summary(status)
+    lines = "\n".join(view.draw(status, (), FRAME))
+    assert "p4d.24xlarge  □□□□  0 of 4 in use  starts in 0:05:00" in lines
+
+
+def test_message_of_a_gang_is_below_its_row_and_cut_after_two_lines() -> None:
+    waiting = GangStatus("ProvisioningRequest", "train", 2, 0, "Provisioned=False", 7200, "a reason " * 40)
+    group = GangStatus("PodGroup", "eval", 3, 3, "scheduled")
+    lines = view.draw(replace(STATUS, gangs=(waiting, group)), LOG, FRAME)
+    first = lines.index("ProvisioningRequests and PodGroups") + 1
+    assert lines[first] == "  train          2 pods  at most 2 hours  Provisioned=False  0 of 2 run"
+    assert [line[:12] for line in lines[first + 1 : first + 3]] == ["    a reason", "    reason a"]
+    assert lines[first + 2].endswith("…")
+    assert lines[first + 3] == "  PodGroup eval  3 pods                   scheduled          3 of 3 run"
 
 
 def test_paid_is_the_cost_without_reservations_and_of_idle_slots() -> None:

@@ -53,6 +53,7 @@ class TrainingStory:
         for document in (manifests.node_class(), _queue_pool(), _eval_pool()):
             await self._env.sandbox.create(document)
         self._report("Loading instance types, prices and images from EC2")
+        self._report("The demo plays Kueue: a Job has no pods until its ProvisioningRequest is Provisioned")
 
     @property
     def is_ready(self) -> bool:

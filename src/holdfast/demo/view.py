@@ -157,7 +157,8 @@ def _lines(texts: Sequence[str], noun: str) -> tuple[Line, ...]:
 
 def summary(status: Status) -> str:
     """One line, for output that is not a terminal."""
-    used, total = sum(one.used for one in status.reservations), sum(one.total for one in status.reservations)
+    started = [one for one in status.reservations if one.starts_in_s is None]
+    used, total = sum(one.used for one in started), sum(one.total for one in started)
     running, replicas = sum(status.running.values()), sum(status.replicas.values())
     cost = status.cost
     return (
