@@ -233,6 +233,9 @@ def test_job_starts_when_all_of_its_nodes_in_the_block_are_ready(cluster: Cluste
     assert all(one["metadata"]["creationTimestamp"] >= provisioned["lastTransitionTime"] for one in pods)
     assert {one["spec"]["nodeName"] for one in pods} == {one["metadata"]["name"] for one in nodes}
     assert {one["metadata"]["annotations"][CONSUMES] for one in pods} == {request["metadata"]["name"]}
+    assert {one["spec"]["nodeSelector"]["karpenter.k8s.aws/capacity-reservation-id"] for one in pods} == {
+        BLOCK
+    }
     assert cluster.run_instances() == [3]
     assert (cluster.in_slots(BLOCK), cluster.in_slots(OPEN)) == (3, 0)
     assert cluster.until_condition("train", "BookingExpired")["reason"] == "CapacityBookingConsumed"
@@ -262,7 +265,9 @@ def test_job_that_does_not_fit_gets_nothing_and_starts_when_the_reservation_grow
     arena.aws("ModifyCapacityReservation", CapacityReservationId=OPEN, InstanceCount=4)
     cluster.until_condition("large", "Provisioned")
     assert cluster.in_slots(OPEN) == 4
-    cluster.until_bound("large", 4)
+    nodes = {one["spec"]["nodeName"] for one in cluster.until_bound("large", 4)}
+    assert len(nodes) == 4
+    assert nodes.isdisjoint(one["spec"]["nodeName"] for one in arena.running("small"))
     cluster.delete("large", "small")
 
 

@@ -80,6 +80,7 @@ def test_request_is_provisioned_when_the_last_node_is_ready_and_consumed_when_it
             "Accepted": ("True", "Accepted"),
             "Provisioned": ("True", "CapacityIsProvisioned"),
         }
+        assert (await found(env)).status.provisioning_class_details["reservation"] == slots.id
         await start_pods(env)
         await env.until_running(3, "train")
         await until(env, "BookingExpired", within_s=20)
@@ -303,6 +304,18 @@ def test_request_with_wrong_pods_fails_with_the_reason() -> None:
         await env.create(documents.PATH, documents.document())
         await until(env, "Failed")
         assert (await conditions(env))["Failed"] == ("True", "FailedToCreatePods")
+
+    app_environment.run(program, requests=True)
+
+
+def test_details_name_no_reservation_if_the_capacity_is_in_several() -> None:
+    async def program(env: AppEnvironment) -> None:
+        slots = [env.reserve(total=2) for _ in range(2)]
+        await env.node_class(capacityReservationSelectorTerms=[{"id": one.id} for one in slots])
+        await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
+        await request(env)
+        await until(env, "Provisioned")
+        assert set((await found(env)).status.provisioning_class_details) == {"nodes-0"}
 
     app_environment.run(program, requests=True)
 

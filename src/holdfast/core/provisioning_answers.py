@@ -37,6 +37,7 @@ class RequestState:
     pods: int  # how many the request has
     bound: int = 0  # how many of them were bound
     located: Mapping[str, str]  # the virtual pods with capacity on ready nodes, and the node
+    reservation_id: str | None = None  # of all of these nodes
     starting: int = 0  # virtual pods with capacity on nodes that are not ready
     provisioned_s: int | None = None  # since when it is provisioned
     launches: bool = True  # False: only existing nodes count

@@ -6,7 +6,7 @@ Workload, a node or a pod of a request changes, after each plan, and when a time
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -63,6 +63,7 @@ class Requests:
         self._pods = caches.of(Pod)
         self._workloads = caches.find(Workload)
         self._kube = ports.kube
+        self._labels = ports.cloud.labels
         self._clock = ports.clock
         self._recorder = ports.recorder
         self._writes = asyncio.Semaphore(_WRITES_AT_ONCE)
@@ -115,6 +116,7 @@ class Requests:
             pods=sum(pod_set.count for pod_set in request.spec.pod_sets),
             bound=one.bound,
             located={uid: node.name for uid, node in ready.items()},
+            reservation_id=self._reservation_of(ready.values()),
             starting=len(found) - len(ready),
             provisioned_s=times.epoch_s(provisioned.last_transition_time)
             if is_provisioned and provisioned
@@ -130,6 +132,12 @@ class Requests:
                 all(taint.key != names.BOOKING_TAINT for taint in node.taints) for node in ready.values()
             ),
         )
+
+    def _reservation_of(self, nodes: Iterable[NodeView]) -> str | None:
+        """The reservation that all of these nodes are in."""
+        key = self._labels.reservation_id
+        found = {node.label_map.get(key) for node in nodes} if key is not None else set()
+        return found.pop() if len(found) == 1 else None
 
     def _reasons(self, one: LiveRequest) -> tuple[Reason, ...]:
         """Why the last plan has no capacity for its pods."""
@@ -148,7 +156,7 @@ class Requests:
             )
         details = request.status.provisioning_class_details
         if found.holds(PROVISIONED) and not found.holds(BOOKING_EXPIRED):
-            details = provisioning_requests.details(state.located)
+            details = provisioning_requests.details(state.located, state.reservation_id)
         changes = dict(found.changes)
         if details != request.status.provisioning_class_details:
             changes["provisioningClassDetails"] = (

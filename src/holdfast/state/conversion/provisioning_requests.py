@@ -222,20 +222,23 @@ def _number(written: str | None) -> int | None:
 # --- The nodes of a booking ---------------------------------------------------------------------------
 
 _DETAIL: Final = "nodes"
+_RESERVATION: Final = "reservation"
 _DETAIL_MAX: Final = 32_768  # characters of one detail (PR-6)
 
 
-def details(nodes: Mapping[str, str]) -> dict[str, str]:
+def details(nodes: Mapping[str, str], reservation_id: str | None = None) -> dict[str, str]:
     """Where the virtual pods of a request have their capacity, for its status. `nodes`: by uid of the virtual pod. A new
-    process reads it back. A detail that would be too long is cut: the capacity of the other pods is planned again."""
+    process reads it back. A detail that would be too long is cut: the capacity of the other pods is planned again.
+    `reservation_id`: of all of these nodes. Kueue can write it into the node selectors of the pods (PR-33)."""
     found: dict[int, dict[str, int]] = {}
     for uid, node in nodes.items():
         of_set = found.setdefault(pod_set_of(uid), {})
         of_set[node] = of_set.get(node, 0) + 1
-    return {
+    of_sets = {
         f"{_DETAIL}-{number}": _cut([f"{node}={count}" for node, count in sorted(of_set.items())])
         for number, of_set in sorted(found.items())
     }
+    return of_sets | ({_RESERVATION: reservation_id} if reservation_id else {})
 
 
 def booked_nodes(request: ProvisioningRequest, left: Sequence[PodView]) -> Iterator[tuple[str, str]]:
