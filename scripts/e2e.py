@@ -45,6 +45,8 @@ NEWER = (
     "test_sim_api_kinds.py::test_cel_rules_validate_creates_and_transition_rules_validate_updates[real]",
     # It does not copy the labels of a node's topology to the pods that are bound to it.
     "test_sim_api_lifecycle.py::test_pod_can_be_bound_only_once[real]",
+    # Only scheduling fields may change there, and it names the template.
+    "test_sim_api_objects.py::test_scheduling_and_resources_of_a_suspended_job_may_change[real]",
     # WatchList is off by default; clients fall back to a list and a watch.
     "test_sim_api_watch.py::test_watchlist_ends_its_initial_events_with_a_bookmark[real]",
 )

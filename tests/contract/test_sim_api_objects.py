@@ -327,7 +327,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
 @each_server
-async def test_scheduling_of_a_suspended_job_may_change_until_it_starts(line: Line) -> None:
+async def test_scheduling_and_resources_of_a_suspended_job_may_change(line: Line) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example/app"}]}}
     document = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
     await line.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **document})
@@ -335,11 +335,24 @@ async def test_scheduling_of_a_suspended_job_may_change_until_it_starts(line: Li
         "metadata": {"annotations": {"example.com/admitted": "yes"}},
         "spec": {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
     }
-    image = {"spec": {"containers": [{"name": "main", "image": "example/other"}]}}
-    refused = await line.ask("PATCH", f"{JOBS}/train", {"spec": {"template": image}}, type_=MERGE)
-    assert (refused.status, refused.value["details"]["causes"][0]["field"]) == (422, "spec.template")
+    for name, change in {
+        "image": {"containers": [{"name": "main", "image": "example/other"}]},
+        "affinity to pods": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "train"}}}
+        ]}}},
+        "priority": {"priorityClassName": "system-node-critical"},
+    }.items():  # fmt: skip
+        refused = await line.ask(
+            "PATCH", f"{JOBS}/train", {"spec": {"template": {"spec": change}}}, type_=MERGE
+        )
+        found = (refused.status, refused.value["details"]["causes"][0]["field"])
+        assert found == (422, "spec.template.spec"), name
+    requests = {
+        "containers": [{"name": "main", "image": "example/app", "resources": {"requests": {"cpu": "2"}}}]
+    }
+    await line.patch(f"{JOBS}/train", {"spec": {"template": {"spec": requests}}})
     started = await line.patch(f"{JOBS}/train", {"spec": {"suspend": False, "template": queue}})
     assert started["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "gpu"}
     moved = {"spec": {"nodeSelector": {"pool": "other"}}}
     late = await line.ask("PATCH", f"{JOBS}/train", {"spec": {"template": moved}}, type_=MERGE)
-    assert late.status == 422
+    assert (late.status, late.value["details"]["causes"][0]["field"]) == (422, "spec.template")

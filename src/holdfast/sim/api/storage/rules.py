@@ -78,8 +78,8 @@ _IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "rbac.authorization.k8s.io/rolebindings": ("roleRef",),
     "rbac.authorization.k8s.io/clusterrolebindings": ("roleRef",),
 }
-# Of the pod template of a suspended Job, these may change.
-_SCHEDULING: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
+# In the pod template of a suspended Job, these may change.
+_SCHEDULING: Final = frozenset({"nodeSelector", "schedulingGates", "tolerations"})
 
 
 def of_metadata(bucket: str, metadata: Json) -> Iterator[Cause]:
@@ -247,20 +247,33 @@ def _node_change(value: Json, old: Json) -> Iterator[Cause]:
 
 
 def _job_change(value: Json, old: Json) -> Iterator[Cause]:
-    """Queues change where the pods of a suspended Job run, until it starts for the first time."""
+    """Queues change where the pods of a suspended Job run, and what they request, before they start it."""
     before, after = old["spec"]["template"], value["spec"]["template"]
-    if _get(old, "spec.suspend") and not _get(old, "status.startTime"):
-        before, after = _without_scheduling(before), _without_scheduling(after)
+    path = "spec.template"
+    if _may_change_template(old):
+        path = "spec.template.spec"
+        before, after = _without_scheduling(before["spec"]), _without_scheduling(after["spec"])
     if before != after:
-        yield _immutable(value, "spec.template")
+        yield _immutable(value, path)
 
 
-def _without_scheduling(template: Json) -> Json:
-    metadata, spec = template.get("metadata") or {}, template["spec"]
-    return {
-        "metadata": {key: metadata[key] for key in metadata.keys() - {"labels", "annotations"}},
-        "spec": {key: spec[key] for key in spec.keys() - _SCHEDULING},
-    }
+def _may_change_template(job: Json) -> bool:
+    if not _get(job, "spec.suspend") or _get(job, "status.active"):
+        return False
+    conditions = _get(job, "status.conditions") or ()
+    return not _get(job, "status.startTime") or any(
+        one["type"] == "Suspended" and one["status"] == "True" for one in conditions
+    )
+
+
+def _without_scheduling(spec: Json) -> Json:
+    """The spec of a pod without the fields that may change while its Job is suspended."""
+    kept = {key: spec[key] for key in spec.keys() - _SCHEDULING}
+    affinity = {key: value for key, value in (spec.get("affinity") or {}).items() if key != "nodeAffinity"}
+    kept["affinity"] = affinity
+    for name in ("containers", "initContainers"):
+        kept[name] = [{**one, "resources": None} for one in spec.get(name) or ()]
+    return kept
 
 
 def _immutable(value: Json, path: str) -> Cause:
