@@ -196,7 +196,7 @@ RESERVATION_STATES: list[tuple[ReasonCode, str, dict[str, Any]]] = [
     (ReasonCode.WAITS_FOR_SLOT, "has no free slot", {"available": 0, "total": 3}),
     (ReasonCode.UNHEALTHY, "is cancelled", {"state": State.GONE, "state_name": "cancelled"}),
     (ReasonCode.UNHEALTHY, "is assessing", {"state": State.PENDING, "state_name": "assessing"}),
-    (ReasonCode.NOT_STARTED, "takes nodes from 1970-01-", {"start_s": NOW_S + 10**5}),
+    (ReasonCode.NOT_STARTED, "starts at 1970-01-", {"start_s": NOW_S + 10**5}),
     (ReasonCode.DRAINING, "ends at ", {"end_s": NOW_S + 600, "drain_lead_s": 2400}),
     (ReasonCode.ENDS_TOO_SOON, "ends too soon", {"end_s": NOW_S + 5000, "drain_lead_s": 2400}),
 ]

@@ -428,8 +428,12 @@ def test_event_of_a_pending_pod_names_the_start_of_its_block() -> None:
         slots = block(env, starts_in_s=HOUR_S)
         await with_pool(env, "reserved", replicas=1, id=slots.id)
         await env.sleep(5 * MINUTE_S)
+        drained = datetime.fromtimestamp(slots.end_s - 40 * MINUTE_S, UTC).strftime("%Y-%m-%d %H:%M")
         assert await failed_scheduling(env, "train") == {
-            f"block {slots.id} takes nodes from {hour(slots.start_s)} on (UTC)"
+            (
+                f"block {slots.id} starts at {hour(slots.start_s)} (UTC) with 2 slots, and takes nodes from then on; its "
+                f"nodes are drained from {drained} on (UTC), and the pod states no run time"
+            )
         }
         pool = await env.kube.get(NodePool, "default")
         assert conditions.find(conditions.of(pool), "CapacityReservationAvailable") is None

@@ -95,7 +95,7 @@ def test_job_that_runs_longer_than_the_block_waits_for_the_next_one(play: Play) 
     waiting = gang(at(play, asked_s + 5), "pretrain")
     assert (waiting.state, waiting.run_time_s) == ("Provisioned=False", 8 * 3600)
     assert f"block {first.id} ends too soon" in waiting.message
-    assert f"block {following.id} takes nodes from" in waiting.message
+    assert f"block {following.id} starts at" in waiting.message
     assert all(not used(now)[NEXT] for now in play.seen if now.elapsed_s < STARTS_S)
     runs_s = first_s(play, lambda now: now.running.get("pretrain") == 2)
     assert STARTS_S < runs_s < STARTS_S + READY_S
@@ -211,4 +211,4 @@ def test_screen_states_when_the_next_block_starts_and_why_a_request_waits(play: 
     text = "\n".join(lines)
     assert "0 of 4 in use  starts in 0:07:" in text
     assert "pretrain  2 pods  at most 8 hours    Provisioned=False  0 of 2 run" in text
-    assert "ends too soon" in text
+    assert "starts at" in text

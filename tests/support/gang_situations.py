@@ -37,6 +37,14 @@ async def slots(env: AppEnvironment, total: int, elsewhere: int = 0) -> Reservat
     return found
 
 
+async def upcoming_block(env: AppEnvironment) -> None:
+    """A NodePool with only the slots of a block that starts in two hours."""
+    start_s = env.ec2_clock.now_s() + 2 * _HOUR_S
+    block = env.reserve(GPU, 3, kind="capacity-block", start_s=start_s, end_s=start_s + 12 * _HOUR_S)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": block.id}])
+    await env.node_pool(requirements=[instance_types(GPU), capacity_types("reserved")])
+
+
 async def request(env: AppEnvironment, count: int, name: str = "train", **fields: Any) -> None:
     await env.create(documents.TEMPLATES, documents.template(name))
     await env.create(documents.PATH, documents.document(name, count, **fields))
@@ -95,6 +103,13 @@ async def request_whose_block_ends_too_soon(env: AppEnvironment) -> Explanation:
     await env.node_class(capacityReservationSelectorTerms=[{"id": block.id}, {"id": other.id}])
     await env.node_pool(requirements=[instance_types(GPU), capacity_types("reserved")])
     await request(env, 3, maxRunDurationSeconds="10800")
+    await env.sleep(60)
+    return await ask(env, "provisioningrequest")
+
+
+async def request_whose_block_starts_later(env: AppEnvironment) -> Explanation:
+    await upcoming_block(env)
+    await request(env, 3, maxRunDurationSeconds="10800", ValidUntilSeconds="3600")
     await env.sleep(60)
     return await ask(env, "provisioningrequest")
 
@@ -183,6 +198,13 @@ async def pod_group_whose_nodes_start(env: AppEnvironment) -> Explanation:
     return await ask(env, "podgroup")
 
 
+async def pod_group_whose_block_starts_later(env: AppEnvironment) -> Explanation:
+    await upcoming_block(env)
+    await pod_group(env, 3, replicas=3)
+    await env.sleep(60)
+    return await ask(env, "podgroup")
+
+
 async def pod_group_that_runs(env: AppEnvironment) -> Explanation:
     await slots(env, 3)
     await pod_group(env, 3, replicas=3)
@@ -232,6 +254,7 @@ async def job_that_kueue_suspends(env: AppEnvironment) -> Explanation:
 SITUATIONS: Final[tuple[Situation, ...]] = (
     request_that_waits_for_the_fourth_slot,
     request_whose_block_ends_too_soon,
+    request_whose_block_starts_later,
     request_behind_another_one,
     request_whose_nodes_start,
     request_that_is_booked,
@@ -243,6 +266,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     pod_group_that_lacks_a_pod,
     pod_group_that_does_not_fit,
     pod_group_whose_nodes_start,
+    pod_group_whose_block_starts_later,
     pod_group_that_runs,
     pod_group_that_does_not_exist,
     job_of_kueue_whose_request_waits,

@@ -247,7 +247,8 @@ REQUEST = Explanation(
     ),
     next=(
         "The request waits until 2026-11-24 01:48 UTC at the latest. Holdfast plans again within 10 seconds while a pod is "
-        "not placed, and at once when a launch fails or a slot becomes free. The last plan was made at 01:59 UTC."
+        "not placed, and at once when a launch fails, a slot becomes free or a reservation starts. The last plan was made at "
+        "01:59 UTC."
     ),
     facts=(
         Fact(name="Class", value="atomic.holdfast.dev"),

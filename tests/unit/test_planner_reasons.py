@@ -396,7 +396,7 @@ NOT_RESERVED = [
     (
         solve_request(reservations=[reservation("cr-1", "fake-it-5", start_s=NOW_S + DAY_S)], taken_s=NOW_S),
         ReasonCode.NOT_STARTED,
-        "reservation cr-1 takes nodes from 2026-11-16 10:00 on (UTC)",
+        "reservation cr-1 starts at 2026-11-16 10:00 (UTC) with 1 slot",
     ),
     (solve_request(reservations=[BLOCK], taken_s=NOW_S), ReasonCode.DRAINING, BLOCK_ENDS),
     (
@@ -579,7 +579,7 @@ def sentences_of(of: SolveRequest) -> list[str]:
         (
             reservation("cr-1", "fake-it-5", start_s=NOW_S + DAY_S),
             ReasonCode.NOT_STARTED,
-            "reservation cr-1 takes nodes from 2026-11-16 10:00 on (UTC)",
+            "reservation cr-1 starts at 2026-11-16 10:00 (UTC) with 1 slot, and takes nodes from then on",
         ),
     ],
 )

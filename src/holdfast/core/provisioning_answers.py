@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from holdfast.model import wording
-from holdfast.model.reasons import Reason, sentences
+from holdfast.model.reasons import Reason, ReasonCode, sentences
 
 BOOKING_S: Final = 600  # from Provisioned on (PR-19)
 VALID_FOR_S: Final = 7 * 24 * 3600  # how long a request waits for capacity without a time of its own (PR-19)
+VALID_AFTER_START_S: Final = 24 * 3600  # the same, from the start of a reservation that suits its pods
 TEMPLATE_WAIT_S: Final = 10  # for a template that does not exist: it may be created after the request (PR-8)
 ACCEPTED, PROVISIONED, FAILED, BOOKING_EXPIRED = "Accepted", "Provisioned", "Failed", "BookingExpired"
 _REASONS_MAX: Final = 4  # in one message
+# Why a reservation that suits pods has no slot for them now.
+_LATER: Final = (
+    ReasonCode.NOT_STARTED,
+    ReasonCode.FULL,
+    ReasonCode.HELD,
+    ReasonCode.UNHEALTHY,
+    ReasonCode.WAITS_FOR_SLOT,
+)
 
 
 class Condition(NamedTuple):
@@ -26,6 +35,13 @@ class Condition(NamedTuple):
     status: bool
     reason: str
     message: str
+
+
+class Start(NamedTuple):
+    """When a reservation starts that suits the pods of a request, or when it started."""
+
+    at_s: int
+    reservation: str  # its kind and id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +62,15 @@ class RequestState:
     missing: tuple[str, ...] = ()  # templates that do not exist
     problems: tuple[Reason, ...] = ()
     reasons: tuple[Reason, ...] = ()  # why the last plan has no capacity for all of its pods
+    starts: tuple[Start, ...] = ()  # of the reservations that these reasons name
     has_quota: bool = True  # False: Kueue took the quota of its Workload back
     is_open: bool = False  # other pods may use the capacity of the booking
+
+    @property
+    def is_launching(self) -> bool:
+        """Whether nodes for all of its pods are being launched: it does not expire, since they would be launched for
+        nothing."""
+        return self.starting > 0 and not self.reasons
 
 
 def answer(state: RequestState, now_s: int) -> Sequence[Condition]:
@@ -56,13 +79,43 @@ def answer(state: RequestState, now_s: int) -> Sequence[Condition]:
     return (*(() if state.accepted else (accepted,)), *_decided(state, now_s))
 
 
-def next_s(state: RequestState) -> int:
-    """When the answer changes although nothing else does."""
+def next_s(state: RequestState) -> int | None:
+    """When the answer changes although nothing else does; None: never."""
     if state.provisioned_s is not None:
         return state.provisioned_s + BOOKING_S
     if state.missing:
         return state.created_s + TEMPLATE_WAIT_S
-    return state.created_s + _valid_for_s(state)
+    return None if state.is_launching else _valid_until_s(state)
+
+
+def starts(reasons: Sequence[Reason], start_s: Mapping[str, int | None]) -> tuple[Start, ...]:
+    """The starts of reservations that suit the pods of a request, the first of them first. `start_s`: by id."""
+    found = {
+        Start(at_s, f"{one.kind} {id_}")
+        for one in reasons
+        if one.code in _LATER
+        for id_ in one.subjects
+        if (at_s := start_s.get(id_)) is not None
+    }
+    return tuple(sorted(found))
+
+
+def valid_until_s(created_s: int, valid_for_s: int | None, starts: Sequence[Start]) -> int:
+    """How long a request waits for capacity. One without a time of its own also waits for reservations that suit its
+    pods: they may start weeks later."""
+    if valid_for_s is not None:
+        return created_s + valid_for_s
+    return max((created_s + VALID_FOR_S, *(one.at_s + VALID_AFTER_START_S for one in starts)))
+
+
+def missed_start(until_s: int, starts: Sequence[Start], now_s: int) -> str:
+    """`, before block cr-1 starts` if the request does not wait for any of the reservations that start later."""
+    first = _first_later(starts, now_s)
+    return f", before {first.reservation} starts" if first is not None and until_s <= first.at_s else ""
+
+
+def _first_later(starts: Sequence[Start], now_s: int) -> Start | None:
+    return next((one for one in starts if one.at_s > now_s), None)
 
 
 def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
@@ -80,8 +133,9 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
         return (Condition(FAILED, True, "FailedToCreatePods", text),)
     if state.has_quota and len(state.located) + state.bound >= state.pods:
         return (_provisioned(state),)
-    if now_s >= state.created_s + _valid_for_s(state):
-        text = f"There was no capacity for {wording.duration(_valid_for_s(state))}."
+    until_s = _valid_until_s(state)
+    if now_s >= until_s and not state.is_launching:
+        text = f"There was no capacity for {wording.duration(until_s - state.created_s)}."
         return (Condition(FAILED, True, "Expired", text),)
     if not state.has_quota:
         text = "The Workload of the request has no quota, so no capacity is planned for its pods."
@@ -90,6 +144,7 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
         text = f"{_listed(state.reasons)}."
         if not state.retries:
             return (Condition(FAILED, True, "CapacityIsNotFound", text),)
+        text += _at_start(state, until_s, now_s)
         return (Condition(PROVISIONED, False, "CapacityIsNotFound", text),)
     if state.starting:
         ready = len(state.located) + state.bound
@@ -98,6 +153,20 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
         )
         return (Condition(PROVISIONED, False, "CapacityIsNotFound", text),)
     return ()
+
+
+def _at_start(state: RequestState, until_s: int, now_s: int) -> str:
+    """What happens when the next reservation starts that suits the pods."""
+    first = _first_later(state.starts, now_s)
+    if first is None:
+        return ""
+    missed = missed_start(until_s, state.starts, now_s)
+    if missed:
+        return f" The request waits until {wording.moment(until_s, now_s)} (UTC){missed}."
+    return (
+        f" The request is planned again when {first.reservation} starts, and its nodes are launched if all of its pods "
+        "fit."
+    )
 
 
 def _provisioned(state: RequestState) -> Condition:
@@ -132,8 +201,8 @@ def _booked(state: RequestState, now_s: int) -> Sequence[Condition]:
     return ()
 
 
-def _valid_for_s(state: RequestState) -> int:
-    return VALID_FOR_S if state.valid_for_s is None else state.valid_for_s
+def _valid_until_s(state: RequestState) -> int:
+    return valid_until_s(state.created_s, state.valid_for_s, state.starts)
 
 
 def _listed(reasons: Sequence[Reason]) -> str:

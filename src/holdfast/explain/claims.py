@@ -108,6 +108,8 @@ def facts(claim: NodeClaim, row: NodeRow) -> list[Fact]:
 
 
 def counts(row: ReservationRow) -> str:
+    if row.window == "upcoming":
+        return f"{wording.count(row.total, 'slot')} from its start on"
     return (
         f"{row.free} of {wording.count(row.total, 'slot')} free now: {row.here} used here, {row.elsewhere} by another "
         f"cluster or account, {row.held} held, {row.releasing} being released"

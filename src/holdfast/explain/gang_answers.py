@@ -126,6 +126,7 @@ class GangAnswers:
             answer, state = requests.explain(request), requests.state_of(request)
             pods, located = len(live.converted.pods), live.bound
             known = request.known
+            assert known is not None, "it is live"
         elif gang.source in LABELLED:
             return self._labelled_row(gang)
         else:
@@ -134,7 +135,7 @@ class GangAnswers:
                 return None
             answer, state = gangs.explain(group), gangs.state_of(group)
             pods, located, known = len(gang.bound | gang.unbound), 0, group.known
-        located += len(known.gang.bound) if known is not None else 0
+        located += len(known.gang.bound)
         return GangRow(
             kind=answer.kind,
             namespace=namespace,
@@ -144,7 +145,7 @@ class GangAnswers:
             pods=pods,
             needed=gang.least or 0,
             located=located,
-            text=answer.why[0] if answer.why else answer.what,
+            text=gangs.summary(known, answer.why) or answer.what,
         )
 
     def _labelled_row(self, gang: Gang) -> GangRow:
@@ -161,7 +162,9 @@ class GangAnswers:
             pods=len(gang.bound | gang.unbound),
             needed=gang.least or 0,
             located=len(known.gang.bound),
-            text=next(iter(gangs.lines(known, known.reasons) if is_waiting else gangs.progress(known)), ""),
+            text=gangs.summary(
+                known, tuple(gangs.lines(known, known.reasons) if is_waiting else gangs.progress(known))
+            ),
         )
 
     def _pod_group(self, namespace: str, name: str) -> PodGroupInput | None:

@@ -179,6 +179,12 @@ def lines(known: GangInput, reasons: Sequence[Reason]) -> tuple[str, ...]:
     return ("The next plan includes its pods.",)
 
 
+def summary(known: GangInput, why: Sequence[str]) -> str:
+    """Why it waits, with the start of the reservation that it waits for."""
+    is_later = known.gang.is_waiting and ReasonCode.NOT_STARTED in (one.code for one in known.reasons[1:2])
+    return " ".join(why[: 2 if is_later else 1])
+
+
 def next_plan(known: GangInput) -> str:
     if known.planned_s is None:
         return pods.REPLAN
@@ -215,18 +221,19 @@ def _own(known: GangInput) -> Iterator[Considered]:
 
 
 def slots(row: ReservationRow, now_s: int, code: object = None) -> str:
-    """The slots of a reservation, and its dates. `code`: of a reason that names the drain already."""
-    names_drain = code in (ReasonCode.ENDS_TOO_SOON, ReasonCode.DRAINING)
+    """The slots of a reservation, and its dates. `code`: of a reason that names some of them already."""
+    names_start = code is ReasonCode.NOT_STARTED
+    names_drain = names_start or code in (ReasonCode.ENDS_TOO_SOON, ReasonCode.DRAINING)
     dates = [
         f"{text} {wording.moment(at_s, now_s)} UTC"
         for text, at_s in (
-            ("it starts at", row.starts if row.window == "upcoming" else None),
+            ("it starts at", row.starts if row.window == "upcoming" and not names_start else None),
             ("its nodes are drained from", None if names_drain else row.drains),
             ("it ends at", row.ends),
         )
         if at_s is not None
     ]
-    return "; ".join((claims.counts(row), *dates))
+    return "; ".join((*(() if names_start else (claims.counts(row),)), *dates))
 
 
 def progress(known: GangInput) -> Iterator[str]:

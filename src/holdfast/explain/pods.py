@@ -18,8 +18,8 @@ from holdfast.state.conversion import gangs, pod_states, provisioning_requests, 
 
 KIND: Final = "pod"
 REPLAN: Final = (
-    "Holdfast plans again within 10 seconds while a pod is not placed, and at once when a launch fails or a "
-    "slot becomes free."
+    "Holdfast plans again within 10 seconds while a pod is not placed, and at once when a launch fails, a slot becomes "
+    "free or a reservation starts."
 )
 _DAEMON_WHY: Final = (
     "A DaemonSet runs one pod on each node that it selects. The node of this pod has too few free resources, or a taint "

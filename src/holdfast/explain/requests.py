@@ -10,13 +10,13 @@ from holdfast.api import conditions
 from holdfast.api.conditions import Condition
 from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.api.reports import Explanation, Fact
+from holdfast.core import provisioning_answers
 from holdfast.core.provisioning_answers import (
     BOOKING_EXPIRED,
     BOOKING_S,
     FAILED,
     PROVISIONED,
     TEMPLATE_WAIT_S,
-    VALID_FOR_S,
 )
 from holdfast.explain import claims, gangs
 from holdfast.explain.gangs import GangInput, NodeUse
@@ -167,12 +167,6 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
         )
     found, has_plan = _condition(one), bool(known.reasons or known.planned)
     since_s = times.epoch_s(found.last_transition_time) if found is not None else answer.since
-    valid_s = provisioning_requests.valid_for_s(one.request) or VALID_FOR_S
-    until = (
-        f"The request waits until {wording.moment(answer.since + valid_s, one.now_s)} UTC at the latest. "
-        if answer.since is not None
-        else ""
-    )
     return replace(
         answer,
         what=f"The ProvisioningRequest waits for capacity for its {one.pods}.",
@@ -180,8 +174,19 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
         why=gangs.lines(known, known.reasons) if has_plan or found is None else _message(found),
         considered=gangs.considered(known),
         changes=claims.changes_of(known.reasons),
-        next=f"{until}{gangs.next_plan(known)}",
+        next=f"{_until(one, known, answer.since)}{gangs.next_plan(known)}",
     )
+
+
+def _until(one: RequestInput, known: GangInput, created_s: int | None) -> str:
+    """How long a request waits."""
+    if created_s is None:
+        return ""
+    starts = provisioning_answers.starts(known.reasons, {row.id: row.starts for row in known.reservations})
+    valid_for_s = provisioning_requests.valid_for_s(one.request)
+    until_s = provisioning_answers.valid_until_s(created_s, valid_for_s, starts)
+    missed = provisioning_answers.missed_start(until_s, starts, one.now_s)
+    return f"The request waits until {wording.moment(until_s, one.now_s)} UTC at the latest{missed}. "
 
 
 def _condition(one: RequestInput) -> Condition | None:

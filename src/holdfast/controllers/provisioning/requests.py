@@ -90,11 +90,13 @@ class Requests:
         result = await self._cluster_state.snapshot()
         nodes = {pod.uid: node for node in result.snapshot.nodes if not node.deleting for pod in node.pods}
         now_s = self._clock.now_s()
-        states = {one.request.metadata.uid: self._state(one, nodes) for one in live}
+        start_s = {one.id: one.start_s for one in result.snapshot.reservations}
+        states = {one.request.metadata.uid: self._state(one, nodes, start_s) for one in live}
         done = await asyncio.gather(
             *(self._write(one, states[one.request.metadata.uid], now_s) for one in live)
         )
-        next_s = min(provisioning_answers.next_s(state) for state in states.values()) - now_s
+        ends_s = (provisioning_answers.next_s(state) for state in states.values())
+        next_s = min((at_s - now_s for at_s in ends_s if at_s is not None), default=_AGAIN_S)
         text = f"answered {sum(done)} requests" if any(done) else ""
         return RequeueAfter(max(1.0, min(_AGAIN_S, next_s)), f"{len(live)} requests wait or book", text)
 
@@ -105,11 +107,14 @@ class Requests:
 
         return changed
 
-    def _state(self, one: LiveRequest, nodes: Mapping[str, NodeView]) -> RequestState:
+    def _state(
+        self, one: LiveRequest, nodes: Mapping[str, NodeView], start_s: Mapping[str, int | None]
+    ) -> RequestState:
         request, found = one.request, {pod.uid: nodes[pod.uid] for pod in one.left if pod.uid in nodes}
         ready = {uid: node for uid, node in found.items() if node.initialized}
         provisioned = conditions.find(request.status.conditions, PROVISIONED)
         is_provisioned = provisioned is not None and provisioned.status == TRUE
+        reasons = self._reasons(one)
         return RequestState(
             created_s=times.epoch_s_or_none(request.metadata.creation_timestamp) or 0,
             accepted=conditions.holds(request.status.conditions, ACCEPTED),
@@ -126,7 +131,8 @@ class Requests:
             valid_for_s=provisioning_requests.valid_for_s(request),
             missing=one.converted.missing,
             problems=one.converted.problems,
-            reasons=self._reasons(one),
+            reasons=reasons,
+            starts=provisioning_answers.starts(reasons, start_s),
             has_quota=one.has_quota,
             is_open=any(
                 all(taint.key != names.BOOKING_TAINT for taint in node.taints) for node in ready.values()

@@ -98,6 +98,33 @@ def drain_s(reservation: Reservation) -> int | None:
 def why(reservation: Reservation, pods: Iterable[PodView], now_s: int) -> str:
     """Why a reservation ends too soon for pods, as a predicate of the reservation. The times do not change while the pods
     wait, so that they get no new event."""
+    drains_s = drain_s(reservation)
+    assert drains_s is not None, "only a reservation whose nodes are drained is excluded"
+    return f"ends too soon: {_drained_from(drains_s, now_s)}, and the pod {_run_time(pods, now_s)}"
+
+
+def from_start(reservation: Reservation, pods: Sequence[PodView], now_s: int) -> str:
+    """What pods that wait for the start of a reservation need to know, as a predicate of the reservation."""
+    assert reservation.start_s is not None, "it starts later"
+    slots = wording.count(reservation.total, "slot")
+    starts = f"starts at {wording.moment(reservation.start_s, now_s)} (UTC) with {slots}"
+    ends_s = [pod.run_time.ends_s if pod.run_time is not None else None for pod in pods]
+    if all(one is not None and one <= reservation.start_s for one in ends_s):
+        return f"{starts}, after the pod ends: it {_run_time(pods, now_s)}"
+    starts += ", and takes nodes from then on"
+    drains_s = drain_s(reservation)
+    if drains_s is None:
+        return starts
+    lasts = "it lasts long enough: " if any(pod.run_time for pod in pods) else ""
+    return f"{starts}; {lasts}{_drained_from(drains_s, now_s)}, and the pod {_run_time(pods, now_s)}"
+
+
+def _drained_from(drains_s: int, now_s: int) -> str:
+    return f"its nodes are drained from {wording.moment(drains_s, now_s)} on (UTC)"
+
+
+def _run_time(pods: Iterable[PodView], now_s: int) -> str:
+    """The longest run time of these pods, as a predicate of a pod."""
     run_times = [pod.run_time or _UNKNOWN for pod in pods]
     lasts_s = max((one.lasts_s for one in run_times if one.lasts_s is not None), default=None)
     ends_s = max((one.ends_s for one in run_times if one.ends_s is not None), default=None)
@@ -106,7 +133,4 @@ def why(reservation: Reservation, pods: Iterable[PodView], now_s: int) -> str:
         bounds.append(f"for {wording.duration(lasts_s)}")
     if ends_s is not None:
         bounds.append(f"until {wording.moment(ends_s, now_s)} (UTC)")
-    drains_s = drain_s(reservation)
-    assert drains_s is not None, "only a reservation whose nodes are drained is excluded"
-    drains = wording.moment(drains_s, now_s)
-    return f"ends too soon: its nodes are drained from {drains} on (UTC), and the pod may run {' and '.join(bounds)}"
+    return f"may run {' and '.join(bounds)}" if bounds else "states no run time"

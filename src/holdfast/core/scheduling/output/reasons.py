@@ -88,7 +88,11 @@ class PlanExplainer:
             [*(free_of.get(id_, 0) > 0 for id_ in checks.reservation_ids), False], dtype=bool
         )
 
-    def reasons(self, c: int) -> Iterator[Reason]:
+    def reasons(self, c: int) -> list[Reason]:
+        """The start of a reservation comes first: it is known when that changes."""
+        return sorted(self._of_pools(c), key=lambda one: one.code is not ReasonCode.NOT_STARTED)
+
+    def _of_pools(self, c: int) -> Iterator[Reason]:
         p = self.checks.problem
         if not p.pools:
             yield Reason(ReasonCode.NO_NODE_POOL, "no NodePool is ready")
@@ -250,7 +254,7 @@ class PlanExplainer:
         """Why nothing that fits the pod can be launched: every reservation, and the other capacity types."""
         checks, here = self.checks, self.checks.offers(pool)
         yield from reservation_reasons.group_by_cause(
-            checks.problem, self._reservations(here, failed.remaining)
+            checks.problem, self._reservations(c, here, failed.remaining)
         )
         text = _not_launched(
             here, failed.remaining, checks.wanted(c, pool, failed.term).get(names.CAPACITY_TYPE)
@@ -258,17 +262,26 @@ class PlanExplainer:
         if text:
             yield Reason(ReasonCode.OFFERINGS, text, (here.pool.name,), NODE_POOL)
 
-    def _reservations(self, here: Offers, remaining: Mask) -> Iterator[tuple[str, ReasonCode, str]]:
+    def _reservations(self, c: int, here: Offers, remaining: Mask) -> Iterator[tuple[str, ReasonCode, str]]:
+        p = self.checks.problem
         healthy: dict[str, bool] = {}
         for row in np.flatnonzero(remaining & here.reserved).tolist():
             offering = here.rows.offering(row)
             id_ = offering.reservation_id or ""
             healthy[id_] = healthy.get(id_, False) or offering.healthy
-        for id_, is_healthy in sorted(healthy.items()):
-            answer = reservation_reasons.why_no_slot(self.checks.problem, id_, healthy=is_healthy, used=0)
+        for id_ in sorted(healthy, key=lambda one: (_starts_s(p, one), one)):
+            answer = reservation_reasons.why_no_slot(p, id_, healthy=healthy[id_], used=0)
             if answer is None or answer[0] in (ReasonCode.FULL, ReasonCode.HELD):
                 answer = _WAITS
+            elif answer[0] is ReasonCode.NOT_STARTED:
+                answer = reservation_reasons.starts_later(p, id_, c)
             yield id_, *answer
+
+
+def _starts_s(p: Problem, id_: str) -> int:
+    """When a reservation starts; the time of the plan for one that has started."""
+    entry = p.ledger.get(id_)
+    return max(p.snapshot.taken_s, (entry.reservation.start_s or 0) if entry is not None else 0)
 
 
 def contradiction(shape: PodShape, term: int) -> str:

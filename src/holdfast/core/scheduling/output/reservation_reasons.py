@@ -1,7 +1,7 @@
 """Explains why a reservation has no slot for a pod that fits it: its state, its dates, its health or its count.
 
-Called by `reasons` and `suitability`. A text has no count: counts change with every instance, which would make new events,
-and the ledger reports them. It states whether the reservation can take nodes later, and uses the cloud's word for the
+Called by `reasons` and `suitability`. A text has no count of free slots: it changes with every instance, which would make
+new events, and the ledger reports it. A text states whether the reservation can take nodes later, and uses the cloud's word for the
 state.
 """
 
@@ -49,6 +49,12 @@ def ends_too_soon(p: Problem, id_: str, c: int) -> CodeAndText:
     return ReasonCode.ENDS_TOO_SOON, lasting.why(reservation, pods, p.snapshot.taken_s)
 
 
+def starts_later(p: Problem, id_: str, c: int) -> CodeAndText:
+    """Why pods of a class wait for the start of a reservation that suits them, and whether it lasts for them."""
+    reservation, pods = p.ledger[id_].reservation, p.classes[c].pods
+    return ReasonCode.NOT_STARTED, lasting.from_start(reservation, pods, p.snapshot.taken_s)
+
+
 def _closed(entry: Entry, now_s: int) -> CodeAndText | None:
     """Why nothing is launched into a reservation even if it has free slots."""
     one = entry.reservation
@@ -58,7 +64,8 @@ def _closed(entry: Entry, now_s: int) -> CodeAndText | None:
     stands = reservations.window(one, now_s)
     match stands:
         case Upcoming(starts_s):
-            return ReasonCode.NOT_STARTED, f"takes nodes from {wording.moment(starts_s, now_s)} on (UTC)"
+            slots = wording.count(one.total, "slot")
+            return ReasonCode.NOT_STARTED, f"starts at {wording.moment(starts_s, now_s)} (UTC) with {slots}"
         case Ended(since_s):
             return ReasonCode.DRAINING, f"ended at {wording.moment(since_s, now_s)} (UTC)"
         case Draining(_, ends_s) | Reclaiming(ends_s):
