@@ -42,6 +42,7 @@ BAD: Final = (
     "/api/v1/explain/secret/default/token",
     "/api/v1/explain/pod/web",
     "/api/v1/explain/node/default/web",
+    "/api/v1/explain/jobset/train",
     "/api/v1/explain/podgroup/train",
     "/api/v1/explain/provisioningrequest/train",
 )
@@ -51,6 +52,8 @@ MISSING: Final = (
     "/api/v1/explain/pod/default/nope",
     "/api/v1/explain/reservation/cr-0",
     "/api/v1/explain/job/default/nope",
+    "/api/v1/explain/jobset/default/nope",
+    "/api/v1/explain/leaderworkerset/default/nope",
     "/api/v1/explain/podgroup/default/nope",
     "/api/v1/explain/provisioningrequest/default/nope",
     "/..%2f..%2fetc/passwd",

@@ -41,7 +41,7 @@ Situation = Callable[[AppEnvironment], Awaitable[Explanation]]
 # --- The answers as text --------------------------------------------------------------------------------
 
 
-OF_GANGS: Final = ("job", "podgroup", "provisioningrequest")
+OF_GANGS: Final = ("job", "jobset", "leaderworkerset", "podgroup", "provisioningrequest")
 
 
 def text(answer: Explanation) -> str:

@@ -13,7 +13,7 @@ from gang_situations import ask, job, pod_group, request, slots, with_workload
 from holdfast import errors
 from holdfast.app import explaining
 
-KINDS = ("job", "podgroup", "provisioningrequest")
+KINDS = ("job", "jobset", "leaderworkerset", "podgroup", "provisioningrequest")
 
 
 def facts(answer: Any) -> dict[str, str]:

@@ -308,3 +308,30 @@ def test_the_explanation_of_a_pod_names_its_gang() -> None:
         assert row.text.startswith("JobSet default/train: only 2 of the 3 pods")
 
     app_environment.run(program)
+
+
+def test_the_search_finds_gangs_of_labels() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await pools(env, slots=1)
+        await job(env, "workers", 1)
+        await group(env, "leader", 1, size="1")
+        await env.sleep(30)
+        reports = explaining.explain(env.app).reports
+        hits = {(hit.kind, hit.namespace, hit.name) for hit in (await reports.search("default/")).items}
+        assert {("jobset", "default", "train"), ("leaderworkerset", "default", "serve-0")} < hits
+
+    app_environment.run(program)
+
+
+def test_a_jobset_is_explained_by_its_pods_where_labels_make_no_gangs() -> None:
+    planning = dataclasses.replace(app_environment.SETTINGS.planning, gangs_of=frozenset[str]())
+
+    async def program(env: AppEnvironment) -> None:
+        await pools(env, slots=1)
+        await job(env, "workers", 2)
+        await env.until(lambda: runs(env, 1))
+        found = await explaining.explain(env.app).answers.explain("jobset", "default", "train")
+        assert found.what == "The JobSet has 2 pods: 1 on nodes, 1 pending, 0 ended."
+        assert any("has no free slot" in line for line in found.why)
+
+    app_environment.run(program, settings=dataclasses.replace(app_environment.SETTINGS, planning=planning))

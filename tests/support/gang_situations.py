@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import app_environment
 import kueue_workloads
+import labelled_pods
 import pod_groups
 import provisioning_requests as documents
 from app_environment import AppEnvironment, capacity_types, instance_types
@@ -219,6 +220,63 @@ async def pod_group_that_does_not_exist(env: AppEnvironment) -> Explanation:
     return await ask(env, "podgroup")
 
 
+# --- JobSets and LeaderWorkerSets -----------------------------------------------------------------------
+
+
+async def job_set_that_does_not_fit(env: AppEnvironment) -> Explanation:
+    await slots(env, 2)
+    await env.deploy("driver", 1, cpu=CPU, labels=labelled_pods.job_set("driver", jobs="2"))
+    await env.deploy("workers", 2, cpu=CPU, labels=labelled_pods.job_set("workers", jobs="2"))
+    await env.sleep(60)
+    return await ask(env, "jobset")
+
+
+async def job_set_whose_nodes_start(env: AppEnvironment) -> Explanation:
+    await slots(env, 3)
+    await env.deploy("workers", 3, cpu=CPU, labels=labelled_pods.job_set())
+    await env.sleep(60)
+    return await ask(env, "jobset")
+
+
+async def job_set_of_kueue_without_pods(env: AppEnvironment) -> Explanation:
+    await slots(env, 2)
+    of_set = kueue_workloads.document()
+    owner = kueue_workloads.owner("jobset.x-k8s.io/v1alpha2", "JobSet", "train", "uid-train")
+    of_set["metadata"]["ownerReferences"] = [owner]
+    await env.create(kueue_workloads.PATH, of_set)
+    (workload,) = await env.all(Workload)
+    await env.create(documents.TEMPLATES, documents.template())
+    document = documents.document(
+        "jobset-train-capacity-1", templates={"train": 3}, maxRunDurationSeconds="3600"
+    )
+    reference = kueue_workloads.owner(
+        "kueue.x-k8s.io/v1beta1", "Workload", workload.metadata.name, workload.metadata.uid
+    )
+    document["metadata"]["ownerReferences"] = [reference]
+    await env.create(documents.PATH, document)
+    await env.sleep(60)
+    return await ask(env, "jobset")
+
+
+async def leader_worker_set_of_which_a_group_waits(env: AppEnvironment) -> Explanation:
+    await _two_groups(env)
+    return await ask(env, "leaderworkerset", "serve")
+
+
+async def group_that_waits(env: AppEnvironment) -> Explanation:
+    await _two_groups(env)
+    rows = (await explaining.explain(env.app).answers.gangs.report()).items
+    return await ask(env, "leaderworkerset", rows[0].name)
+
+
+async def _two_groups(env: AppEnvironment) -> None:
+    """Three slots: one of the groups of two pods waits."""
+    await slots(env, 3)
+    for index in (0, 1):
+        await env.deploy(f"group-{index}", 2, cpu=CPU, **labelled_pods.of_group(index, size="2"))
+        await env.sleep(90)
+
+
 # --- Jobs -----------------------------------------------------------------------------------------------
 
 
@@ -269,6 +327,11 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     pod_group_whose_block_starts_later,
     pod_group_that_runs,
     pod_group_that_does_not_exist,
+    job_set_that_does_not_fit,
+    job_set_whose_nodes_start,
+    job_set_of_kueue_without_pods,
+    leader_worker_set_of_which_a_group_waits,
+    group_that_waits,
     job_of_kueue_whose_request_waits,
     job_whose_pod_group_does_not_fit,
     job_that_kueue_suspends,
@@ -278,4 +341,5 @@ _SLOW: Final = replace(app_environment.FAST, boot_s=600)
 TIMINGS: Final[dict[str, Timings]] = {
     "request_whose_nodes_start": _SLOW,
     "pod_group_whose_nodes_start": _SLOW,
+    "job_set_whose_nodes_start": _SLOW,
 }

@@ -20,7 +20,7 @@ from holdfast.api.reports import Explanation, Fact, NodeRow, ReservationRow
 from holdfast.api.workloads import JobTimes, JobTimesSpec
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.explain import gangs, inventory, jobs, requests
-from holdfast.explain.gangs import GangInput, NodeUse, PodGroupInput
+from holdfast.explain.gangs import GangInput, GroupInput, NodeUse
 from holdfast.explain.jobs import JobInput
 from holdfast.explain.pods import PodInput
 from holdfast.explain.requests import PodSetUse, RequestInput
@@ -46,7 +46,7 @@ def gang(least: int | None = 3, bound: int = 0, unbound: int = 0, **more: Any) -
 
 def group(of: Gang, *, known: dict[str, Any] | None = None, **more: Any) -> Explanation:
     one = GangInput(gang=of, now_s=NOW_S, **known or {})
-    return gangs.explain(PodGroupInput(known=one, namespace="default", name="train", **more))
+    return gangs.explain(GroupInput(known=one, namespace="default", name="train", **more))
 
 
 def row(id_: str, **fields: Any) -> ReservationRow:

@@ -217,7 +217,7 @@ class StatusReport(Wire, frozen=True, kw_only=True):
 
 
 class SearchHit(Wire, frozen=True, kw_only=True):
-    kind: str  # pod, node, nodeclaim, nodepool, reservation, job, podgroup or provisioningrequest
+    kind: str  # pod, node, nodeclaim, nodepool, reservation, job, jobset, leaderworkerset, podgroup or provisioningrequest
     namespace: str = ""
     name: str
     text: str = ""

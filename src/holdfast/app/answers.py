@@ -35,7 +35,7 @@ T = TypeVar("T")
 NAMESPACE: Final = "kube-system"
 SERVICE: Final = "holdfast"
 PORT: Final = "http-api"  # of the Service
-NAMESPACED: Final = frozenset({"pod", "job", "podgroup", "provisioningrequest"})
+NAMESPACED: Final = frozenset({"pod", "job", "jobset", "leaderworkerset", "podgroup", "provisioningrequest"})
 
 _AGAIN_AFTER_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)  # the next replica of the Service may lead
 _SLOTS_MAX: Final = 50  # reservations in one request
@@ -76,8 +76,8 @@ class Answers(Protocol):
     async def search(self, text: str) -> SearchReport: ...
 
     async def explain(self, kind: str, namespace: str, name: str) -> Explanation:
-        """`kind` is pod, node, nodeclaim, nodepool, reservation, job, podgroup or provisioningrequest. Those of
-        `NAMESPACED` have a namespace."""
+        """`kind` is pod, node, nodeclaim, nodepool, reservation, job, jobset, leaderworkerset, podgroup or
+        provisioningrequest. Those of `NAMESPACED` have a namespace."""
 
 
 @contextlib.asynccontextmanager

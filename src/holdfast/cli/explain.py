@@ -21,10 +21,13 @@ _SPELLINGS: Final = {
     "nodepool": ("nodepools", "pool", "pools"),
     "reservation": ("reservations", "cr", "capacityreservation", "capacityreservations"),
     "job": ("jobs",),
+    "jobset": ("jobsets",),
+    "leaderworkerset": ("leaderworkersets", "lws"),
     "podgroup": ("podgroups",),
     "provisioningrequest": ("provisioningrequests", "provreq", "provreqs"),
 }
 _KINDS: Final = {spelling: kind for kind, others in _SPELLINGS.items() for spelling in (kind, *others)}
+_KNOWN_BY_PODS: Final = ("jobset", "leaderworkerset")  # Holdfast does not read these kinds
 _NEAR_MAX: Final = 5
 _SEARCHES_MAX: Final = 4
 _SEARCH_MIN: Final = 3  # characters
@@ -64,8 +67,9 @@ def command(
     """Show why a pod waits, why a job does not start, or why a node is what it is.
 
     Prints what the object is, since when, why, what was considered and why not, what would change it, and when it is
-    evaluated again. KIND is pod, node, nodeclaim, nodepool, reservation, job, podgroup or provisioningrequest; plurals,
-    short names and KIND/NAME work as with kubectl, and NAMESPACE/NAME as well. Asks the leader; reads only.
+    evaluated again. KIND is pod, node, nodeclaim, nodepool, reservation, job, jobset, leaderworkerset, podgroup or
+    provisioningrequest; plurals, short names and KIND/NAME work as with kubectl, and NAMESPACE/NAME as well. Asks the
+    leader; reads only.
     """
     wanted, wanted_name = _target(kind, name)
     given, _, own = wanted_name.partition("/")
@@ -100,7 +104,8 @@ async def _explain(
             near = [_how_to_ask(ctx, hit) for hit in await _near(answers, kind, name)]
         hint = "\n".join(("\nDid you mean:", *(f"  {line}" for line in near))) if near else ""
         where = f" in namespace {namespace}" if namespace else ""
-        raise errors.NotFound(f"there is no {kind} {name}{where}{hint}") from error
+        missing = f"there are no pods of {kind}" if kind in _KNOWN_BY_PODS else f"there is no {kind}"
+        raise errors.NotFound(f"{missing} {name}{where}{hint}") from error
 
 
 async def _near(answers: Answers, kind: str, name: str) -> list[SearchHit]:

@@ -1,6 +1,6 @@
 """Explains single objects: finds what is known about a pod, a node, a NodeClaim, a NodePool or a reservation.
 
-`gang_answers` does it for Jobs, PodGroups and ProvisioningRequests.
+`gang_answers` does it for Jobs, JobSets, LeaderWorkerSets, PodGroups and ProvisioningRequests.
 """
 
 import asyncio
@@ -42,10 +42,12 @@ KINDS: Final = (
     nodepools.KIND,
     slots.KIND,
     jobs.KIND,
+    gangs.JOB_SET_KIND,
+    gangs.GROUPS_KIND,
     gangs.KIND,
     gangs.REQUEST,
 )
-NAMESPACED: Final = (pods.KIND, jobs.KIND, gangs.KIND, gangs.REQUEST)
+NAMESPACED: Final = (pods.KIND, jobs.KIND, *gangs.NAMES)
 _OBJECTS: Final[Mapping[str, str]] = {
     pods.KIND: "NodeClaim",
     nodes.NODE: "NodeClaim",
@@ -73,6 +75,8 @@ class Answers:
             nodepools.KIND: self._pool,
             slots.KIND: self._reservation,
             jobs.KIND: self.gangs.job,
+            gangs.JOB_SET_KIND: self.gangs.job_set,
+            gangs.GROUPS_KIND: self.gangs.leader_worker_set,
             gangs.KIND: self.gangs.pod_group,
             gangs.REQUEST: self.gangs.request,
         }

@@ -1,6 +1,8 @@
-"""Explains PodGroups, ProvisioningRequests and Jobs, and lists the gangs that wait: finds what is known about them.
+"""Explains Jobs, JobSets, LeaderWorkerSets, PodGroups and ProvisioningRequests, and lists the gangs that wait: finds what
+is known about them.
 
-All of these kinds are optional. If the API server does not serve a kind, no object of it is found.
+All of these kinds are optional. If the API server does not serve a kind, no object of it is found. JobSets and
+LeaderWorkerSets are not read: labels of pods name them, and owner references of Workloads.
 """
 
 import contextlib
@@ -8,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast import errors
 from holdfast.api.kueue import Workload
@@ -19,16 +21,18 @@ from holdfast.api.reports import Explanation, GangRow, GangsReport, NodeRow
 from holdfast.api.scheduling import PodGroup
 from holdfast.api.workloads import JobTimes
 from holdfast.explain import gangs, jobs, requests
-from holdfast.explain.gangs import GangInput, NodeUse, PodGroupInput
+from holdfast.explain.gangs import GangInput, GroupInput, NodeUse
 from holdfast.explain.jobs import JobInput
 from holdfast.explain.reports import Reports
 from holdfast.explain.requests import PodSetUse, RequestInput
 from holdfast.explain.sources import Sources
-from holdfast.model.gangs import LABELLED, POD_GROUP, PROVISIONING_REQUEST, Gang
+from holdfast.model import wording
+from holdfast.model.gangs import JOB_SET, LABELLED, LEADER_WORKER_SET, POD_GROUP, PROVISIONING_REQUEST, Gang
 from holdfast.model.reasons import Reason
+from holdfast.runtime import indexes
 from holdfast.runtime.cache import Cache, Index
 from holdfast.state.conversion import gangs as group_states
-from holdfast.state.conversion import pod_states, provisioning_requests, times
+from holdfast.state.conversion import labelled_gangs, pod_states, provisioning_requests, times
 from holdfast.state.conversion.provisioning_requests import Converted
 from holdfast.state.conversion.run_times import Limit
 
@@ -52,11 +56,15 @@ class GangAnswers:
         caches = sources.caches
         self._requests, self._groups = caches.find(ProvisioningRequest), caches.find(PodGroup)
         self._jobs, self._pods = caches.find(JobTimes), caches.of(Pod)
+        self._pods_by_uid = self._pods.index(indexes.by_uid)
         self._pods_of_job = self._pods.index(jobs.of_job)
         self._pods_of_group = self._pods.index(group_states.group_of)
+        self._pods_of_set = self._pods.index(labelled_gangs.names_of)
         self._pods_of_request = self._pods.index(provisioning_requests.consumed_by)
         self._owned_requests = _by_owner(self._requests)
         self._owned_groups = _by_owner(self._groups)
+        workloads = caches.find(Workload)
+        self._workloads_of = workloads.index(_owner_names) if workloads is not None else None
 
     async def pod_group(self, namespace: str, name: str) -> Explanation:
         """Raises NotFound."""
@@ -85,11 +93,12 @@ class GangAnswers:
         run_times = self._cluster_state.run_times
         workloads = [run_times.workload_of(uid) for uid in dict.fromkeys(uids)]
         workload = next((one for one in workloads if one is not None), None)
-        request = self._request_of(uids, workload, pods)
+        owners = (*uids, *((workload.metadata.uid,) if workload is not None else ()))
+        requests_ = self._requests_of(owners, pods)[-1:]
         limits = run_times.limits(pods)
         if not pods:
             limits = run_times.limits_of_job(job) if job is not None else ()
-            limits += self._cluster_state.requests.limits(request) if request is not None else ()
+            limits += self._limits_of(requests_)
         return jobs.explain(
             JobInput(
                 namespace=namespace,
@@ -98,10 +107,51 @@ class GangAnswers:
                 job=job,
                 pods=[self._reports.pod_input(pod) for pod in pods],
                 workload=_full_name(workload),
-                gangs=await self._gangs_of(uids, request, pods),
+                gangs=await self._gangs_of(uids, requests_, pods),
                 limits=tuple(dict.fromkeys(limits)),
             )
         )
+
+    async def job_set(self, namespace: str, name: str) -> Explanation:
+        """Raises NotFound."""
+        return await self._labelled(JOB_SET, namespace, name)
+
+    async def leader_worker_set(self, namespace: str, name: str) -> Explanation:
+        """Of the set, or of one of its groups. Raises NotFound."""
+        return await self._labelled(LEADER_WORKER_SET, namespace, name)
+
+    async def _labelled(self, source: str, namespace: str, name: str) -> Explanation:
+        found = list(self._pods_of_set.get(f"{source}/{namespace}/{name}"))
+        own = [pod for pod in found if labelled_gangs.set_name(source, pod) == name]
+        pods = own or found
+        index = self._workloads_of
+        workloads = list(index.get(f"{source}/{namespace}/{name}")) if index is not None else []
+        if not pods and not workloads:
+            raise errors.NotFound(f'no pod of {source} "{name}" found in namespace "{namespace}"')
+        requests_ = self._requests_of([one.metadata.uid for one in workloads], pods)[-_GROUPS_MAX:]
+        limits = self._cluster_state.run_times.limits(pods) or self._limits_of(requests_)
+        return jobs.explain(
+            JobInput(
+                kind=source.lower(),
+                noun="group" if source == LEADER_WORKER_SET and not own and pods else source,
+                namespace=namespace,
+                name=name,
+                now_s=self._clock.now_s(),
+                pods=[self._reports.pod_input(pod) for pod in pods],
+                workload=wording.listed(sorted(map(_full_name, workloads))),
+                gangs=[*await self._gangs_of_labels(pods), *await self._gangs_of((), requests_, pods)],
+                limits=limits,
+            )
+        )
+
+    async def _gangs_of_labels(self, pods: Sequence[Pod]) -> list[Explanation]:
+        """The gangs that these pods are members of, the first that waits first."""
+        found = {one.key: one for pod in pods if (one := self._cluster_state.gang_of(pod)) is not None}
+        groups = sorted(map(self._group, found.values()), key=lambda one: one.known.gang.rank)
+        groups.sort(key=lambda one: not one.known.gang.is_waiting)
+        return [
+            gangs.explain(replace(one, known=await self._detailed(one.known))) for one in groups[:_GROUPS_MAX]
+        ]
 
     async def report(self) -> GangsReport:
         """The gangs that wait for nodes or book them, sorted by rank."""
@@ -127,10 +177,8 @@ class GangAnswers:
             pods, located = len(live.converted.pods), live.bound
             known = request.known
             assert known is not None, "it is live"
-        elif gang.source in LABELLED:
-            return self._labelled_row(gang)
         else:
-            group = self._pod_group(namespace, name)
+            group = self._group(gang) if gang.source in LABELLED else self._pod_group(namespace, name)
             if group is None:
                 return None
             answer, state = gangs.explain(group), gangs.state_of(group)
@@ -148,26 +196,15 @@ class GangAnswers:
             text=gangs.summary(known, answer.why) or answer.what,
         )
 
-    def _labelled_row(self, gang: Gang) -> GangRow:
-        """The gang of a JobSet or of a group of a LeaderWorkerSet. `pod` explains each of its pods."""
-        known = self._known(gang, {}, ())
-        is_waiting = known.gang.is_waiting
+    def _group(self, gang: Gang) -> GroupInput:
+        """The gang of a JobSet, or of a group of a LeaderWorkerSet."""
         namespace, _, name = gang.name.partition("/")
-        return GangRow(
-            kind=gang.source.lower(),
-            namespace=namespace,
-            name=name,
-            state=gangs.WAITING if is_waiting else gangs.LAUNCHING,
-            since=gang.since_s,
-            pods=len(gang.bound | gang.unbound),
-            needed=gang.least or 0,
-            located=len(known.gang.bound),
-            text=gangs.summary(
-                known, tuple(gangs.lines(known, known.reasons) if is_waiting else gangs.progress(known))
-            ),
+        members = [pod for uid in (*gang.bound, *gang.unbound) for pod in self._pods_by_uid.get(uid)]
+        return self._group_of(
+            gang, members, kind=gang.source.lower(), namespace=namespace, name=name, created_s=gang.since_s
         )
 
-    def _pod_group(self, namespace: str, name: str) -> PodGroupInput | None:
+    def _pod_group(self, namespace: str, name: str) -> GroupInput | None:
         full_name = f"{namespace}/{name}"
         if self._groups is None:
             return None
@@ -181,6 +218,17 @@ class GangAnswers:
             if is_gang
             else Gang(full_name, full_name, POD_GROUP, 0)
         )
+        return self._group_of(
+            gang,
+            members,
+            namespace=namespace,
+            name=name,
+            exists=group is not None,
+            created_s=times.epoch_s_or_none(group.metadata.creation_timestamp) if group is not None else None,
+            is_gang=is_gang,
+        )
+
+    def _group_of(self, gang: Gang, members: Sequence[Pod], **fields: Any) -> GroupInput:
         bound = [pod for pod in members if pod.spec.node_name]
         left = [pod for pod in members if not pod.spec.node_name]
         targets = {pod.metadata.uid: pod.spec.node_name for pod in bound}
@@ -188,17 +236,13 @@ class GangAnswers:
         located = known.gang.bound
         ready = [pod for pod in left if pod.metadata.uid in located or pod_states.is_provisionable(pod)]
         created = [times.epoch_s_or_none(pod.metadata.creation_timestamp) for pod in left]
-        return PodGroupInput(
+        return GroupInput(
             known=known,
-            namespace=namespace,
-            name=name,
-            exists=group is not None,
-            created_s=times.epoch_s_or_none(group.metadata.creation_timestamp) if group is not None else None,
-            is_gang=is_gang,
             bound=len(bound),
             ready=len(bound) + len(ready),
             waiting_since_s=min((at for at in created if at is not None), default=None),
             bound_since_s=_bound_since_s(bound, gang.least or 0),
+            **fields,
         )
 
     def _request(self, request: ProvisioningRequest) -> RequestInput:
@@ -300,17 +344,17 @@ class GangAnswers:
         )
 
     async def _gangs_of(
-        self, uids: Sequence[str], request: ProvisioningRequest | None, pods: Sequence[Pod]
+        self, uids: Sequence[str], requests_: Sequence[ProvisioningRequest], pods: Sequence[Pod]
     ) -> list[Explanation]:
-        """The ProvisioningRequest that a Job waits for, and the PodGroup of its pods."""
+        """The ProvisioningRequests that a Job waits for, and the PodGroups of its pods."""
         found: list[Explanation] = []
-        if request is not None:
+        for request in requests_:
             meta = request.metadata
             is_live = self._cluster_state.requests.get((meta.namespace, meta.name)) is not None
             if is_live or not any(pod.spec.node_name for pod in pods):
                 found.append(await self.request(meta.namespace, meta.name))
         names = dict.fromkeys(name for pod in pods for name in group_states.group_of(pod))
-        if not pods and request is None and self._owned_groups is not None:
+        if not pods and not requests_ and self._owned_groups is not None:
             groups = [group for uid in uids for group in self._owned_groups.get(uid)]
             names |= dict.fromkeys(_full_name(group) for group in groups)
         for name in list(names)[:_GROUPS_MAX] if self._groups is not None else ():
@@ -319,19 +363,19 @@ class GangAnswers:
                 found.append(await self.pod_group(namespace, own))
         return found
 
-    def _request_of(
-        self, uids: Sequence[str], workload: Workload | None, pods: Sequence[Pod]
-    ) -> ProvisioningRequest | None:
-        """The newest request that the Job, its Workload or its pods have."""
+    def _requests_of(self, owners: Sequence[str], pods: Sequence[Pod]) -> list[ProvisioningRequest]:
+        """The requests of these owners and pods, the newest last. `owners`: uids of the Job and its Workload."""
         if self._requests is None or self._owned_requests is None:
-            return None
-        owners = (*uids, *((workload.metadata.uid,) if workload is not None else ()))
+            return []
         found = [request for uid in owners for request in self._owned_requests.get(uid)]
         for name in dict.fromkeys(name for pod in pods for name in provisioning_requests.consumed_by(pod)):
             namespace, _, own = name.partition("/")
             named = self._requests.get((namespace, own))
             found += [named] if named is not None else []
-        return max(found, key=_age, default=None)
+        return sorted({one.metadata.uid: one for one in found}.values(), key=_age)
+
+    def _limits_of(self, requests_: Sequence[ProvisioningRequest]) -> tuple[Limit, ...]:
+        return tuple(one for request in requests_ for one in self._cluster_state.requests.limits(request))
 
 
 def _problems(converted: Converted) -> tuple[str, ...]:
@@ -345,6 +389,10 @@ def _by_owner(cache: Cache[K] | None) -> Index[K] | None:
 
 def _owners(obj: Object) -> tuple[str, ...]:
     return tuple(owner.uid for owner in obj.metadata.owner_references)
+
+
+def _owner_names(obj: Object) -> tuple[str, ...]:
+    return tuple(f"{one.kind}/{obj.metadata.namespace}/{one.name}" for one in obj.metadata.owner_references)
 
 
 def _age(obj: Object) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Explains gangs: the parts that the explanations of PodGroups, ProvisioningRequests and Jobs share, and PodGroups. Pure.
+"""Explains gangs: the parts that all of their explanations share, and the gangs of PodGroups and of labels. Pure.
 
 The reasons are those of the last plan. A plan for the gang alone adds the reservations that its pods cannot use.
 """
@@ -16,14 +16,21 @@ from holdfast.api.reports import Considered, Explanation, Fact, NodeRow, Reserva
 from holdfast.core.scheduling.gangs import incomplete
 from holdfast.explain import claims, inventory, pods
 from holdfast.model import wording
-from holdfast.model.gangs import POD_GROUP, PROVISIONING_REQUEST, Gang
+from holdfast.model.gangs import JOB_SET, LEADER_WORKER_SET, POD_GROUP, PROVISIONING_REQUEST, Gang
 from holdfast.model.reasons import BLOCK, RESERVATION, Reason, ReasonCode
 from holdfast.state.conversion import times
 from holdfast.state.conversion.run_times import Limit
 
 KIND: Final = "podgroup"
 REQUEST: Final = "provisioningrequest"
-NAMES: Final = {KIND: POD_GROUP, REQUEST: PROVISIONING_REQUEST}
+JOB_SET_KIND: Final = "jobset"
+GROUPS_KIND: Final = "leaderworkerset"
+NAMES: Final = {
+    KIND: POD_GROUP,
+    REQUEST: PROVISIONING_REQUEST,
+    JOB_SET_KIND: JOB_SET,
+    GROUPS_KIND: LEADER_WORKER_SET,
+}
 WAITING: Final = "waiting"
 LAUNCHING: Final = "launching"
 BOOKED: Final = "booked"
@@ -61,8 +68,11 @@ class GangInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodGroupInput:
+class GroupInput:
+    """A PodGroup, or the gang of a JobSet or of a group of a LeaderWorkerSet."""
+
     known: GangInput
+    kind: str = KIND
     namespace: str
     name: str
     exists: bool = True
@@ -73,12 +83,16 @@ class PodGroupInput:
     waiting_since_s: int | None = None  # the creation of the oldest pod without a node
     bound_since_s: int | None = None  # since when enough pods are on nodes
 
+    @property
+    def noun(self) -> str:
+        return "group" if self.kind == GROUPS_KIND else NAMES[self.kind]
 
-def explain(one: PodGroupInput) -> Explanation:
+
+def explain(one: GroupInput) -> Explanation:
     known = one.known
     answer = Explanation(
         at=known.now_s,
-        kind=KIND,
+        kind=one.kind,
         namespace=one.namespace,
         name=one.name,
         what="",
@@ -88,7 +102,7 @@ def explain(one: PodGroupInput) -> Explanation:
     return {WAITING: _waiting, LAUNCHING: _launching, RUNNING: _running}[state_of(one)](one, answer)
 
 
-def _waiting(one: PodGroupInput, answer: Explanation) -> Explanation:
+def _waiting(one: GroupInput, answer: Explanation) -> Explanation:
     known, gang = one.known, one.known.gang
     exist = len(gang.bound | gang.unbound)
     if not one.exists:
@@ -104,7 +118,7 @@ def _waiting(one: PodGroupInput, answer: Explanation) -> Explanation:
     return replace(
         answer,
         what=(
-            f"The PodGroup waits: it has {wording.count(exist, 'pod')}, {len(gang.bound)} with a node, and needs "
+            f"The {one.noun} waits: it has {wording.count(exist, 'pod')}, {len(gang.bound)} with a node, and needs "
             f"{gang.least}."
         ),
         why=lines(known, reasons),
@@ -114,12 +128,12 @@ def _waiting(one: PodGroupInput, answer: Explanation) -> Explanation:
     )
 
 
-def _launching(one: PodGroupInput, answer: Explanation) -> Explanation:
+def _launching(one: GroupInput, answer: Explanation) -> Explanation:
     gang = one.known.gang
     return replace(
         answer,
         what=(
-            f"The PodGroup waits for nodes: {one.bound} of the {gang.least} pods that it needs are on nodes, and "
+            f"The {one.noun} waits for nodes: {one.bound} of the {gang.least} pods that it needs are on nodes, and "
             f"{len(gang.bound) - one.bound} should schedule on nodes."
         ),
         why=tuple(progress(one.known)),
@@ -128,7 +142,7 @@ def _launching(one: PodGroupInput, answer: Explanation) -> Explanation:
     )
 
 
-def _running(one: PodGroupInput, answer: Explanation) -> Explanation:
+def _running(one: GroupInput, answer: Explanation) -> Explanation:
     are = "is" if one.bound == 1 else "are"
     number = wording.count(one.bound, "pod")
     if not one.is_gang:
@@ -136,7 +150,7 @@ def _running(one: PodGroupInput, answer: Explanation) -> Explanation:
         return replace(answer, what=what, why=(_BASIC,), since=one.created_s)
     return replace(
         answer,
-        what=f"The PodGroup runs: {number} of it {are} on nodes, and it needs {one.known.gang.least}.",
+        what=f"The {one.noun} runs: {number} of it {are} on nodes, and it needs {one.known.gang.least}.",
         since=answer.since if one.bound_since_s is None else one.bound_since_s,
     )
 
@@ -149,14 +163,14 @@ _BASIC: Final = (
 )
 
 
-def state_of(one: PodGroupInput) -> str:
+def state_of(one: GroupInput) -> str:
     gang = one.known.gang
     if not one.is_gang or (gang.least is not None and one.bound >= gang.least):
         return RUNNING
     return WAITING if gang.is_waiting else LAUNCHING
 
 
-def _members(one: PodGroupInput) -> Fact:
+def _members(one: GroupInput) -> Fact:
     gang = one.known.gang
     exist, nominated = len(gang.bound | gang.unbound), len(gang.bound) - one.bound
     parts = [f"{exist} exist", f"{one.bound} on nodes"]

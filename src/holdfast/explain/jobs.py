@@ -1,4 +1,4 @@
-"""Explains one Job: its pods, and the PodGroup and the ProvisioningRequest that its pods start with. Pure."""
+"""Explains a Job, a JobSet or a LeaderWorkerSet: its pods, and the gangs and requests that its pods start with. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,15 @@ _Groups = Sequence[tuple[tuple[str, str], Sequence[PodInput]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInput:
+    kind: str = KIND
+    noun: str = "Job"
     namespace: str
     name: str
     now_s: int
     job: JobTimes | None = None  # None: Jobs are not read, or it is deleted and has pods
     pods: Sequence[PodInput] = ()
     workload: str = ""  # of Kueue, with its namespace
-    gangs: Sequence[Explanation] = ()  # of the ProvisioningRequest and the PodGroup that its pods start with
+    gangs: Sequence[Explanation] = ()  # of the gangs and ProvisioningRequests that its pods start with
     limits: Sequence[Limit] = ()  # of the run time
 
 
@@ -47,16 +49,16 @@ def explain(known: JobInput) -> Explanation:
     ended = [one for one in known.pods if pod_states.is_terminal(one.pod)]
     waiting = [one for one in known.pods if not one.pod.spec.node_name and pod_states.is_active(one.pod)]
     bound = len(known.pods) - len(ended) - len(waiting)
-    what = f"The Job has {wording.count(len(known.pods), 'pod')}: {bound} on nodes, {len(waiting)} pending, {len(ended)} ended."
+    what = f"The {known.noun} has {wording.count(len(known.pods), 'pod')}: {bound} on nodes, {len(waiting)} pending, {len(ended)} ended."
     suspended = _suspended(known)
     if not known.pods:
-        what = f"The Job has no pods{': it is suspended' if suspended else ''}."
+        what = f"The {known.noun} has no pods{': it is suspended' if suspended else ''}."
     groups = _grouped(waiting, known.gangs)
     reasons = [reason for one in waiting if one.unplaced is not None for reason in one.unplaced.reasons]
     changed = claims.changes_of(reasons) if groups else ()
     return Explanation(
         at=known.now_s,
-        kind=KIND,
+        kind=known.kind,
         namespace=known.namespace,
         name=known.name,
         what=what,

@@ -46,6 +46,7 @@ from holdfast.explain.inventory import Inventory, paid_nano, usd
 from holdfast.explain.pods import PodInput
 from holdfast.explain.sources import Sources
 from holdfast.model.decisions import Decision, DecisionType
+from holdfast.model.gangs import LABELLED
 from holdfast.runtime import decision_log, indexes
 from holdfast.state.cluster.node_prices import NodePrices, Prices
 from holdfast.state.conversion import times
@@ -326,6 +327,11 @@ class Reports:
                 is_hit = text in meta.name or text in f"{meta.namespace}/{meta.name}"
                 hit = SearchHit(kind=obj.kind.lower(), namespace=meta.namespace, name=meta.name)
                 yield hit if is_hit else None
+        for gang in self._cluster_state.gangs():
+            if gang.source in LABELLED:
+                namespace, _, name = gang.name.partition("/")
+                hit = SearchHit(kind=gang.source.lower(), namespace=namespace, name=name)
+                yield hit if text in gang.name else None
         for pod in list(self._caches.of(Pod)):
             meta = pod.metadata
             if text not in meta.name and text not in f"{meta.namespace}/{meta.name}":

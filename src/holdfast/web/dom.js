@@ -32,8 +32,8 @@ export function setText(element, text) {
 // A name of the cluster, isolated so that right-to-left text does not reorder what is beside it.
 export const name = (text) => h("bdi", { class: "name" }, text);
 
-const KINDS = new Set(["pod", "node", "nodeclaim", "nodepool", "reservation", "job", "podgroup", "provisioningrequest"]);
-export const NAMESPACED = new Set(["pod", "job", "podgroup", "provisioningrequest"]);
+const KINDS = new Set(["pod", "node", "nodeclaim", "nodepool", "reservation", "job", "jobset", "leaderworkerset", "podgroup", "provisioningrequest"]);
+export const NAMESPACED = new Set(["pod", "job", "jobset", "leaderworkerset", "podgroup", "provisioningrequest"]);
 
 // The address of an explanation, or null if objects of the kind have none.
 export function route(kind, namespace, object) {

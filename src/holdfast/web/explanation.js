@@ -4,7 +4,7 @@ import { $, fill, fullLink, h, link, name, NAMESPACED, route, throttle } from ".
 import { decision } from "./decisions.js";
 import { absolute, KIND, prose, time } from "./text.js";
 
-const FACT_KINDS = new Set(["node", "nodeclaim", "nodepool", "reservation", "podgroup", "provisioningrequest"]);
+const FACT_KINDS = new Set(["node", "nodeclaim", "nodepool", "reservation", "jobset", "leaderworkerset", "podgroup", "provisioningrequest"]);
 
 export function createExplanation() {
   const panel = $("panel");

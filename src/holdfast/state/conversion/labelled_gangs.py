@@ -25,6 +25,7 @@ _GROUP: Final = f"{_GROUPS}group-key"
 SIZE: Final = f"{_GROUPS}size"  # an annotation
 
 _LABEL: Final = re.compile(r"[0-9A-Za-z]([0-9A-Za-z_.-]{0,61}[0-9A-Za-z])?")
+_NAMES: Final = {JOB_SET: f"{_JOB_SET}jobset-name", LEADER_WORKER_SET: f"{_GROUPS}name"}
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,4}")
 GROWS_S: Final = 10  # how long a gang waits after the creation of a pod for the pods that its labels announce
 
@@ -62,6 +63,21 @@ class LabelledGangs:
             if key:
                 found.setdefault(key, []).append(pod)
         return found
+
+
+def set_name(source: str, pod: Pod) -> str:
+    """The name of the JobSet or LeaderWorkerSet that created a pod; empty: none."""
+    return pod.metadata.labels.get(_NAMES[source], "")
+
+
+def names_of(pod: Pod) -> tuple[str, ...]:
+    """For an index: source/namespace/name of the JobSet, or of the LeaderWorkerSet and of its group."""
+    labels, found = pod.metadata.labels, dict[str, None]()
+    for source, key in ((JOB_SET, _UID), (LEADER_WORKER_SET, _GROUP)):
+        if key in labels or _NAMES[source] in labels:
+            own = (set_name(source, pod), _name(source, (pod,)))
+            found |= dict.fromkeys(f"{source}/{pod.metadata.namespace}/{name}" for name in own if name)
+    return tuple(found)
 
 
 def all_of(
@@ -119,10 +135,10 @@ def _name(source: str, members: Sequence[Pod]) -> str:
     """The name of the JobSet, or of the LeaderWorkerSet with the index of the group; the key of the labels without one."""
     labels = members[0].metadata.labels
     if source == JOB_SET:
-        return labels.get(f"{_JOB_SET}jobset-name") or labels[_UID]
+        return set_name(source, members[0]) or labels.get(_UID, "")
     index = labels.get(f"{_GROUPS}group-index", "")
-    own = labels.get(f"{_GROUPS}name", "")
-    return f"{own}-{index}" if own and index else labels[_GROUP]
+    own = set_name(source, members[0])
+    return f"{own}-{index}" if own and index else labels.get(_GROUP, "")
 
 
 def _size(pod: Pod) -> str:
