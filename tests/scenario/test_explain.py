@@ -460,7 +460,7 @@ def test_job_counts_its_pods_by_reason() -> None:
         await env.create("/apis/batch/v1/namespaces/default/jobs", job)
         await env.sleep(90)
         answer = await ask(env, "job", "train", "default")
-        assert answer.what == "The Job has 3 pods: 1 on nodes, 2 pending, 0 ended."
+        assert answer.what == "The Job has 3 pods: 1 on a node, 2 pending, 0 ended."
         assert answer.why == ("2 pods: NodePool default: all available instance types exceed limits: cpu 2",)
 
     app_environment.run(program)

@@ -103,7 +103,7 @@ def test_list_has_gangs_that_wait_or_book_in_the_order_of_their_rank() -> None:
         assert (booked.pods, booked.needed, booked.located) == (2, 2, 2)
         assert booked.text.startswith("2 pods have capacity on 2 nodes, for 10 minutes.")
         assert (waiting.pods, waiting.needed, waiting.located) == (3, 3, 0)
-        assert waiting.text.startswith("PodGroup default/large: only ")
+        assert waiting.text.startswith("PodGroup default/large: none of the 3 pods ")
         assert (found.total, (await explain.reports.status()).gangs) == (2, 2)
 
     app_environment.run(program, gangs=True, requests=True)
@@ -175,7 +175,7 @@ def test_without_the_kinds_nothing_is_listed_and_jobs_are_explained() -> None:
         assert (await explain.answers.gangs.report()).items == ()
         assert (await explain.reports.status()).gangs == 0
         answer = await ask(env, "job")
-        assert answer.what == "The Job has 1 pod: 1 on nodes, 0 pending, 0 ended."
+        assert answer.what == "The Job has 1 pod: 1 on a node, 0 pending, 0 ended."
         assert not answer.why
 
     app_environment.run(program)

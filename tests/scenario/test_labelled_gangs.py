@@ -331,7 +331,7 @@ def test_a_jobset_is_explained_by_its_pods_where_labels_make_no_gangs() -> None:
         await job(env, "workers", 2)
         await env.until(lambda: runs(env, 1))
         found = await explaining.explain(env.app).answers.explain("jobset", "default", "train")
-        assert found.what == "The JobSet has 2 pods: 1 on nodes, 1 pending, 0 ended."
+        assert found.what == "The JobSet has 2 pods: 1 on a node, 1 pending, 0 ended."
         assert any("has no free slot" in line for line in found.why)
 
     app_environment.run(program, settings=dataclasses.replace(app_environment.SETTINGS, planning=planning))

@@ -131,7 +131,7 @@ def test_request_is_told_when_its_block_starts_and_whether_it_lasts(
             "False",
             "CapacityIsNotFound",
             (
-                f"ProvisioningRequest default/train: only 0 of the 3 pods that it needs would have a node; {starts}; {fits}. "
+                f"ProvisioningRequest default/train: none of the 3 pods that it needs would have a node; {starts}; {fits}. "
                 f"The request is planned again when block {block.id} starts, and its nodes are launched if all of its pods fit."
             ),
         )

@@ -242,7 +242,7 @@ REQUEST = Explanation(
         Considered(subject=f"reservation {ODCR}", text="is excluded by NodePool training"),
     ),
     changes=(
-        "Capacity for the other pods of ProvisioningRequest ml/job-train-capacity-1; Holdfast tries again by itself.",
+        "Capacity for all pods of ProvisioningRequest ml/job-train-capacity-1; Holdfast tries again by itself.",
         f"A slot of block {BLOCK} that becomes free.",
     ),
     next=(

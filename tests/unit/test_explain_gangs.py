@@ -63,7 +63,7 @@ def test_podgroup_waits_until_its_members_have_nodes_and_runs_when_they_are_boun
         "The PodGroup waits: it has 3 pods, 0 with a node, and needs 3."
     )
     assert group(gang(3, 3, 0), bound=1).what == (
-        "The PodGroup waits for nodes: 1 of the 3 pods that it needs are on nodes, and 2 should schedule on nodes."
+        "The PodGroup waits for nodes: it needs 3 pods; 1 is on a node, and 2 should schedule on nodes."
     )
     assert (
         group(gang(3, 4, 0), bound=4).what == "The PodGroup runs: 4 pods of it are on nodes, and it needs 3."
@@ -72,7 +72,7 @@ def test_podgroup_waits_until_its_members_have_nodes_and_runs_when_they_are_boun
 
 def test_podgroup_without_pods_names_how_many_it_needs() -> None:
     answer = group(gang(2))
-    assert answer.why == ("PodGroup default/train: has 0 of the 2 pods that it needs.",)
+    assert answer.why == ("PodGroup default/train: has none of the 2 pods that it needs.",)
     assert answer.changes == ("The missing pods of PodGroup default/train, which its owner creates.",)
 
 
@@ -82,10 +82,26 @@ def test_podgroup_whose_pods_are_not_unschedulable_yet_is_incomplete() -> None:
     assert group(gang(3, 0, 3), ready=3).why == ("The next plan includes its pods.",)
 
 
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (group(gang(1, 0, 1), ready=1), "The PodGroup waits: it has 1 pod, 0 with a node, and needs 1."),
+        (
+            group(gang(1, 1, 0), bound=0),
+            "The PodGroup waits for nodes: it needs 1 pod; none are on nodes, and 1 should schedule on a node.",
+        ),
+        (group(gang(1, 1, 0), bound=1), "The PodGroup runs: 1 pod of it is on a node, and it needs 1."),
+        (group(gang(None, 0, 1), exists=False), "1 pod names a PodGroup that does not exist."),
+    ],
+)
+def test_texts_about_one_pod(answer: Explanation, what: str) -> None:
+    assert answer.what == what
+
+
 def test_basic_podgroup_is_no_gang() -> None:
     answer = group(gang(0, 1, 1), bound=1, is_gang=False)
-    assert answer.what == "The PodGroup is no gang, and 1 pod of it is on nodes."
-    assert answer.facts[0] == Fact(name="Pods", value="2 exist, 1 on nodes")
+    assert answer.what == "The PodGroup is no gang, and 1 pod of it is on a node."
+    assert answer.facts[0] == Fact(name="Pods", value="2 exist, 1 on a node")
 
 
 def test_time_of_a_running_podgroup_is_that_of_the_last_pod_that_it_needed() -> None:
@@ -213,9 +229,7 @@ def test_request_that_waits_has_the_time_until_which_it_waits(parameter: dict[st
 
 def test_request_with_nodes_waits_for_them() -> None:
     answer = explained(provisioning_request(), gang(3, 3, 0, **OF_REQUEST))
-    assert (
-        answer.what == "The ProvisioningRequest waits for its nodes: nodes for its 3 pods are being launched."
-    )
+    assert answer.what == "The ProvisioningRequest waits for nodes that are being launched for its 3 pods."
 
 
 def test_booking_has_its_end() -> None:

@@ -137,6 +137,35 @@ def test_members_that_cannot_be_planned_are_missing() -> None:
     assert "only 2 of the 3 pods that it needs have a node or can be planned now" in only_text(plan)
 
 
+@pytest.mark.parametrize(
+    ("free", "least", "planned", "text"),
+    [
+        (0, 1, 1, "PodGroup default/train: the pod that it needs would have no node; reservation"),
+        (0, 2, 2, "PodGroup default/train: none of the 2 pods that it needs would have a node; reservation"),
+        (1, 2, 2, "PodGroup default/train: only 1 of the 2 pods that it needs would have a node (1 in cr-1)"),
+        (5, 3, 1, "PodGroup default/train: only 1 of the 3 pods that it needs has a node or can be planned"),
+        (5, 2, 1, "PodGroup default/train: only 1 of the 2 pods that it needs has a node or can be planned"),
+    ],
+)
+def test_texts_about_one_pod(free: int, least: int, planned: int, text: str) -> None:
+    train = members(least, "train")
+    assert only_text(gangs.solve(slots(free, train[:planned], gang("train", train, least)))).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("least", "exist", "text"),
+    [
+        (1, 0, "lacks the pod that it needs"),
+        (2, 0, "has none of the 2 pods that it needs"),
+        (2, 1, "has 1 of the 2 pods that it needs"),
+        (1, 1, "the pod that it needs has no node and cannot be planned now"),
+        (2, 2, "none of the 2 pods that it needs have a node or can be planned now"),
+    ],
+)
+def test_incomplete_gangs_of_one_pod_and_of_two(least: int, exist: int, text: str) -> None:
+    assert gangs.incomplete(gang("train", members(exist, "train"), least), 0).text == text
+
+
 def test_running_members_count() -> None:
     """A new pod of a running gang needs one node, not three (PG-8)."""
     old = running(2, shape(app="train"), "old")

@@ -147,11 +147,7 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
         text += _at_start(state, until_s, now_s)
         return (Condition(PROVISIONED, False, "CapacityIsNotFound", text),)
     if state.starting:
-        ready = len(state.located) + state.bound
-        text = (
-            f"{ready} of {state.pods} pods have capacity on ready nodes; the other nodes are being launched."
-        )
-        return (Condition(PROVISIONED, False, "CapacityIsNotFound", text),)
+        return (Condition(PROVISIONED, False, "CapacityIsNotFound", _launching(state)),)
     return ()
 
 
@@ -169,9 +165,21 @@ def _at_start(state: RequestState, until_s: int, now_s: int) -> str:
     )
 
 
+def _launching(state: RequestState) -> str:
+    ready = len(state.located) + state.bound
+    if state.pods == 1:
+        return "The node of the pod is being launched."
+    if not ready:
+        return f"The nodes of {state.pods} pods are being launched."
+    nodes = "a ready node" if ready == 1 else "ready nodes"
+    capacity = f"{ready} of {state.pods} pods {wording.have(ready)} capacity on {nodes}"
+    return f"{capacity}; the other nodes are being launched."
+
+
 def _provisioned(state: RequestState) -> Condition:
-    nodes = len(set(state.located.values()))
-    text = f"{state.pods} pods have capacity on {nodes} {wording.plural('node', nodes)}, for {BOOKING_S // 60} minutes."
+    nodes = wording.count(len(set(state.located.values())), "node")
+    pods = f"{wording.count(state.pods, 'pod')} {wording.have(state.pods)}"
+    text = f"{pods} capacity on {nodes}, for {BOOKING_S // 60} minutes."
     if state.is_open:
         text += " No taint of the nodes keeps other pods out, so other pods may use the capacity."
     return Condition(
@@ -182,13 +190,18 @@ def _provisioned(state: RequestState) -> Condition:
 def _booked(state: RequestState, now_s: int) -> Sequence[Condition]:
     assert state.provisioned_s is not None
     if state.bound >= state.pods:
-        text = f"All {state.pods} pods of the request are scheduled."
+        all_pods = (
+            "The pod of the request is" if state.pods == 1 else f"All {state.pods} pods of the request are"
+        )
+        text = f"{all_pods} scheduled."
         return (Condition(BOOKING_EXPIRED, True, "CapacityBookingConsumed", text),)
     if not state.has_quota:
         text = "The Workload of the request lost its quota, so the capacity is not held any more."
         return (Condition(BOOKING_EXPIRED, True, "WorkloadEvicted", text),)
     if now_s >= state.provisioned_s + BOOKING_S:
-        text = f"{state.bound} of {state.pods} pods were scheduled within {BOOKING_S // 60} minutes."
+        were = "was" if state.bound <= 1 else "were"
+        pods = f"{wording.some(state.bound).capitalize()} of {state.pods} pods {were}"
+        text = f"{'The pod was not' if state.pods == 1 else pods} scheduled within {BOOKING_S // 60} minutes."
         return (Condition(BOOKING_EXPIRED, True, "CapacityReservationTimeExpired", text),)
     if state.problems or state.missing:
         text = (

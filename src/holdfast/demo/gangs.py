@@ -72,10 +72,14 @@ def _pod_group(group: PodGroup, members: Sequence[Pod]) -> Iterator[GangStatus]:
     bound, least = sum(bool(pod.spec.node_name) for pod in members), gang.min_count
     message = ""
     if len(members) < least:
-        message = f"has {len(members)} of the {wording.count(least, 'pod')} that it needs"
+        exist = wording.some(len(members))
+        message = (
+            "lacks the pod that it needs" if least == 1 else f"has {exist} of the {least} pods that it needs"
+        )
     elif bound < least:
         message = (
-            f"{bound} of {wording.count(least, 'pod')} are bound; kube-scheduler binds all of them together"
+            f"{wording.some(bound)} of {wording.count(least, 'pod')} {wording.are(bound)} bound; kube-scheduler binds all of "
+            "them together"
         )
     yield GangStatus(
         kind=group.kind,

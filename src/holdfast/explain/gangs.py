@@ -130,11 +130,13 @@ def _waiting(one: GroupInput, answer: Explanation) -> Explanation:
 
 def _launching(one: GroupInput, answer: Explanation) -> Explanation:
     gang = one.known.gang
+    nominated = len(gang.bound) - one.bound
     return replace(
         answer,
         what=(
-            f"The {one.noun} waits for nodes: {one.bound} of the {gang.least} pods that it needs are on nodes, and "
-            f"{len(gang.bound) - one.bound} should schedule on nodes."
+            f"The {one.noun} waits for nodes: it needs {wording.count(gang.least or 0, 'pod')}; "
+            f"{wording.some(one.bound)} {wording.are(one.bound)} on {pods.nodes(one.bound)}, and {nominated} should schedule on "
+            f"{pods.nodes(nominated)}."
         ),
         why=tuple(progress(one.known)),
         considered=considered(one.known),
@@ -143,14 +145,13 @@ def _launching(one: GroupInput, answer: Explanation) -> Explanation:
 
 
 def _running(one: GroupInput, answer: Explanation) -> Explanation:
-    are = "is" if one.bound == 1 else "are"
-    number = wording.count(one.bound, "pod")
+    number = f"{wording.count(one.bound, 'pod')} of it {wording.are(one.bound)} on {pods.nodes(one.bound)}"
     if not one.is_gang:
-        what = f"The PodGroup is no gang, and {number} of it {are} on nodes."
+        what = f"The PodGroup is no gang, and {number}."
         return replace(answer, what=what, why=(_BASIC,), since=one.created_s)
     return replace(
         answer,
-        what=f"The {one.noun} runs: {number} of it {are} on nodes, and it needs {one.known.gang.least}.",
+        what=f"The {one.noun} runs: {number}, and it needs {one.known.gang.least}.",
         since=answer.since if one.bound_since_s is None else one.bound_since_s,
     )
 
@@ -173,7 +174,7 @@ def state_of(one: GroupInput) -> str:
 def _members(one: GroupInput) -> Fact:
     gang = one.known.gang
     exist, nominated = len(gang.bound | gang.unbound), len(gang.bound) - one.bound
-    parts = [f"{exist} exist", f"{one.bound} on nodes"]
+    parts = [f"{exist} exist{'s' if exist == 1 else ''}", f"{one.bound} on {pods.nodes(one.bound)}"]
     if nominated:
         parts.append(f"{nominated} should schedule on a node")
     if one.is_gang and gang.least is not None:

@@ -49,7 +49,7 @@ def explain(known: JobInput) -> Explanation:
     ended = [one for one in known.pods if pod_states.is_terminal(one.pod)]
     waiting = [one for one in known.pods if not one.pod.spec.node_name and pod_states.is_active(one.pod)]
     bound = len(known.pods) - len(ended) - len(waiting)
-    what = f"The {known.noun} has {wording.count(len(known.pods), 'pod')}: {bound} on nodes, {len(waiting)} pending, {len(ended)} ended."
+    what = f"The {known.noun} has {wording.count(len(known.pods), 'pod')}: {bound} on {pods.nodes(bound)}, {len(waiting)} pending, {len(ended)} ended."
     suspended = _suspended(known)
     if not known.pods:
         what = f"The {known.noun} has no pods{': it is suspended' if suspended else ''}."

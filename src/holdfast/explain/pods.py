@@ -80,6 +80,11 @@ def explain(known: PodInput) -> Explanation:
     return _not_planned(known, answer)
 
 
+def nodes(number: int) -> str:
+    """Where this many pods are."""
+    return "a node" if number == 1 else "nodes"
+
+
 def group(known: PodInput) -> tuple[str, str]:
     """The code and text of the group of a pending pod."""
     pod = known.pod
@@ -263,7 +268,7 @@ def _facts(known: PodInput) -> tuple[Fact, ...]:
 
 def _gang(gang: Gang) -> str:
     pods = wording.count(len(gang.bound | gang.unbound), "pod")
-    return f"{gang.source} {gang.name}: {pods}, {len(gang.bound)} on nodes, {gang.least} needed"
+    return f"{gang.source} {gang.name}: {pods}, {len(gang.bound)} on {nodes(len(gang.bound))}, {gang.least} needed"
 
 
 def upper(text: str) -> str:

@@ -150,7 +150,7 @@ def _booked(one: RequestInput, known: GangInput, answer: Explanation) -> Explana
 def _launching(one: RequestInput, known: GangInput, answer: Explanation) -> Explanation:
     return replace(
         answer,
-        what=f"The ProvisioningRequest waits for its nodes: nodes for its {one.pods} are being launched.",
+        what=f"The ProvisioningRequest waits for nodes that are being launched for its {one.pods}.",
         why=(*_message(_condition(one)), *gangs.progress(known)),
         considered=gangs.considered(known),
         next="It is provisioned when the last node is ready. If a launch fails, it is planned again at once.",

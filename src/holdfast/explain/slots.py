@@ -55,7 +55,7 @@ def _why(known: ReservationInput) -> list[str]:
         found.append("It has ended.")
     if row.idle:
         cost = "" if row.idle_usd_per_hour is None else f", which costs ${row.idle_usd_per_hour:.4f} an hour"
-        found.append(f"{wording.count(row.idle, 'slot')} {'is' if row.idle == 1 else 'are'} idle{cost}.")
+        found.append(f"{wording.count(row.idle, 'slot')} {wording.are(row.idle)} idle{cost}.")
         if row.free and row.node_classes and not known.pending:
             found.append(
                 "No pending pod needs a node: slots are used when pods are pending, before anything else is launched."
@@ -66,12 +66,12 @@ def _why(known: ReservationInput) -> list[str]:
         found.append("All slots are used or held.")
     if row.elsewhere:
         found.append(
-            f"{wording.count(row.elsewhere, 'slot')} {'is' if row.elsewhere == 1 else 'are'} used by instances "
+            f"{wording.count(row.elsewhere, 'slot')} {wording.are(row.elsewhere)} used by instances "
             "of another cluster or account, or by instances that Holdfast did not launch."
         )
     if row.releasing:
         found.append(
-            f"{wording.count(row.releasing, 'instance')} in it {'is' if row.releasing == 1 else 'are'} terminating; "
+            f"{wording.count(row.releasing, 'instance')} in it {wording.are(row.releasing)} terminating; "
             "EC2 releases the slot some minutes later."
         )
     return found

@@ -25,6 +25,21 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {plural(noun, number)}"
 
 
+def some(number: int) -> str:
+    """`none`, `1`, `2`: how many of several."""
+    return f"{number:,}" if number else "none"
+
+
+def are(number: int) -> str:
+    """`is` or `are`."""
+    return "is" if number == 1 else "are"
+
+
+def have(number: int) -> str:
+    """`has` or `have`."""
+    return "has" if number == 1 else "have"
+
+
 def plural(noun: str, number: int) -> str:
     return noun if number == 1 else f"{noun}s"
 

@@ -23,6 +23,7 @@ from holdfast.api.nodeclaim import NodeClaim
 from holdfast.controllers.claim_draft import Draft
 from holdfast.controllers.nodeclaim.launch_batch import UNKNOWN, LaunchBatcher
 from holdfast.controllers.nodeclaim.subreconciler import Delete
+from holdfast.model import wording
 from holdfast.model.instances import Instance
 from holdfast.ports import LaunchRequest
 from holdfast.runtime.cache import Cache, Caches, key_of
@@ -152,7 +153,10 @@ class GangLaunches:
 
 
 def incomplete(launch: GangLaunch, left: int) -> Delete:
-    return Delete("gang_incomplete", f"only {left} of the {launch.size} NodeClaims of its gang are left")
+    return Delete(
+        "gang_incomplete",
+        f"{wording.some(left)} of the {launch.size} NodeClaims of its gang {wording.are(left)} left",
+    )
 
 
 def _rolled_back(

@@ -28,6 +28,7 @@ from holdfast.core.provisioning_answers import (
     Condition,
     RequestState,
 )
+from holdfast.model import wording
 from holdfast.model.reasons import Reason
 from holdfast.model.snapshot import NodeView
 from holdfast.ports import Ports
@@ -97,8 +98,9 @@ class Requests:
         )
         ends_s = (provisioning_answers.next_s(state) for state in states.values())
         next_s = min((at_s - now_s for at_s in ends_s if at_s is not None), default=_AGAIN_S)
-        text = f"answered {sum(done)} requests" if any(done) else ""
-        return RequeueAfter(max(1.0, min(_AGAIN_S, next_s)), f"{len(live)} requests wait or book", text)
+        text = f"answered {wording.count(sum(done), 'request')}" if any(done) else ""
+        next_answer = f"next answer to {wording.count(len(live), 'request')}"
+        return RequeueAfter(max(1.0, min(_AGAIN_S, next_s)), next_answer, text)
 
     def _if_live(self, wake: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         def changed(before: object, after: object) -> None:

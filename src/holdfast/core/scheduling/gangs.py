@@ -87,9 +87,17 @@ def incomplete(gang: Gang, ready: int) -> Reason:
     if gang.least is None:
         text = "does not exist; its pods are planned once it does"
     elif len(gang.bound | gang.unbound) < gang.least:
-        text = f"has {len(gang.bound | gang.unbound)} of the {gang.least} pods that it needs"
+        exist = wording.some(len(gang.bound | gang.unbound))
+        text = (
+            "lacks the pod that it needs"
+            if gang.least == 1
+            else f"has {exist} of the {gang.least} pods that it needs"
+        )
+    elif gang.least == 1:
+        text = "the pod that it needs has no node and cannot be planned now"
     else:
-        text = f"only {ready} of the {gang.least} pods that it needs have a node or can be planned now"
+        some = _only(ready, gang.least)
+        text = f"{some} pods that it needs {wording.have(ready)} a node or can be planned now"
     return Reason(ReasonCode.GANG_INCOMPLETE, text, (gang.name,), gang.source)
 
 
@@ -397,13 +405,20 @@ def _beside(reason: Reason, in_slots: Mapping[str, int]) -> Iterator[Reason]:
         yield replace(reason, subjects=others)
 
 
+def _only(number: int, least: int) -> str:
+    return f"only {number} of the {least}" if number else f"none of the {least}"
+
+
 def _does_not_fit(one: _Forming, missing: int, in_slots: Mapping[str, int]) -> Reason:
     """How many members would have a node, with those in slots by reservation."""
     placed = one.located + len(one.pods) - missing
     if missing <= len(one.pods) - one.needed:
         text = "does not fit together with gangs that were tried before it"
         return Reason(ReasonCode.GANG_DOES_NOT_FIT, text, (one.gang.name,), one.gang.source)
-    text = f"only {placed} of the {one.gang.least} pods that it needs would have a node"
+    least = one.gang.least or 0
+    text = f"{_only(placed, least)} pods that it needs would have a node"
+    if least == 1:
+        text = "the pod that it needs would have no node"
     if one.gang.together is not None:
         text += f" with the same {one.gang.together}"
     slots = [f"{count} in {id_}" for id_, count in sorted(in_slots.items()) if count]

@@ -29,7 +29,7 @@ _TEXTS: Final[Mapping[ReasonCode, str]] = {
     ReasonCode.NOT_BOUND: "The cause for which kube-scheduler does not bind the pod; its events name it.",
     ReasonCode.EXCLUDES_NODE_POOLS: "A pod that does not exclude nodes of NodePools.",
     ReasonCode.GANG_INCOMPLETE: "The missing pods of {}, which its owner creates.",
-    ReasonCode.GANG_DOES_NOT_FIT: "Capacity for the other pods of {}; Holdfast tries again by itself.",
+    ReasonCode.GANG_DOES_NOT_FIT: "Capacity for all pods of {}; Holdfast tries again by itself.",
     ReasonCode.BEHIND_GANG: "Nodes for {}; Holdfast then plans the pod again by itself.",
     ReasonCode.USES_REQUEST: "Capacity for {}; Holdfast tries again by itself.",
     ReasonCode.EXCLUDES_RESERVED: "A pod that allows the capacity type reserved.",
