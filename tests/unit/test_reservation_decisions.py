@@ -55,4 +55,4 @@ def test_a_nodepool_may_use_the_reservations_that_its_requirements_allow(
         reservation("cr-free", "small", "z2", available=3),
     ]
     types = [instance_type("small", 2, 8, 0.1, known), instance_type("big", 8, 32, 0.4, known)]
-    assert pool_slots.of_pool(requirements.of(*wanted), types, WELL_KNOWN) == slots
+    assert pool_slots.total(pool_slots.usable(requirements.of(*wanted), types, WELL_KNOWN)) == slots

@@ -7,8 +7,7 @@ no other controller (api.reservation_slots). A Conflict is left to the next run.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -16,28 +15,18 @@ from holdfast import errors, names
 from holdfast.api.meta import Object, to_wire
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.core.reservations import pool_slots
-from holdfast.model.offerings import InstanceType
+from holdfast.controllers.reservations.usable_slots import UsableSlots
 from holdfast.ports import Ports
 from holdfast.runtime.cache import Cache, Caches
 from holdfast.runtime.controller import Controller
 from holdfast.runtime.results import Key, RequeueAfter
 from holdfast.state.cluster.cluster_state import ClusterState
-from holdfast.state.conversion import nodepools
 from holdfast.state.conversion.slot_status import SlotReport
 
 KEY: Final[Key] = ("", "slot-status")
 PERIOD_S: Final = 15.0
 _SLOTS: Final = "reservationSlots"
 _BY_CAPACITY_TYPE: Final = "nodesByCapacityType"
-
-
-class _Usable(NamedTuple):
-    """The reservations that a version of a NodePool can use, of these instance types."""
-
-    generation: int
-    types: tuple[InstanceType, ...]
-    reservations: frozenset[str]
 
 
 class SlotStatus:
@@ -52,7 +41,7 @@ class SlotStatus:
         self._classes = caches.of(ports.cloud.node_classes.kind)
         self._pools = caches.of(NodePool)
         self._nodes = NodeCounts(caches.of(NodeClaim), ports.cloud.labels.reservation_id)
-        self._usable_of: dict[str, _Usable] = {}  # by uid of the NodePool
+        self._usable_slots = UsableSlots(ports.cloud.labels.well_known)
         # Fields that the API server dropped, by uid: the CRD of an earlier release does not have them.
         self._dropped: dict[str, Mapping[str, Any]] = {}
 
@@ -92,20 +81,9 @@ class SlotStatus:
             return ()
         try:
             types = await self._cloud.instance_types(node_class)
-            return self._allowed(pool, types) & set(selected)
+            return self._usable_slots.of(pool, types).keys() & set(selected)
         except errors.HoldfastError:
             return None
-
-    def _allowed(self, pool: NodePool, types: tuple[InstanceType, ...]) -> AbstractSet[str]:
-        """The reservations that the requirements of a NodePool allow. The cloud returns the same tuple of types while
-        nothing changed."""
-        meta = pool.metadata
-        known = self._usable_of.get(meta.uid)
-        if known is None or known.generation != meta.generation or known.types is not types:
-            wanted = nodepools.template_requirements(pool)
-            found = pool_slots.usable(wanted, types, self._cloud.labels.well_known)
-            known = self._usable_of[meta.uid] = _Usable(meta.generation, types, frozenset(found))
-        return known.reservations
 
     async def _write(self, obj: Object, fields: Mapping[str, Any]) -> bool:
         wanted = msgspec.to_builtins(fields)
@@ -128,7 +106,7 @@ class SlotStatus:
         """Forgets deleted objects."""
         uids = {one.metadata.uid for one in self._classes} | {one.metadata.uid for one in self._pools}
         self._dropped = {uid: fields for uid, fields in self._dropped.items() if uid in uids}
-        self._usable_of = {uid: one for uid, one in self._usable_of.items() if uid in uids}
+        self._usable_slots.keep(uids)
 
 
 class NodeCounts:

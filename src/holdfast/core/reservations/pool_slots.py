@@ -4,7 +4,7 @@ For the condition CapacityReservationAvailable and the status of a NodePool. Pur
 as selected. A reservation that the requirements of the NodePool exclude, or that is upcoming, does not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -18,20 +18,15 @@ class PoolSlots:
     free: int  # slots of these reservations
 
 
-def of_pool(
-    pool: Requirements,
-    types: Iterable[InstanceType],
-    well_known: AbstractSet[str],
-    upcoming: AbstractSet[str] = frozenset(),
-) -> PoolSlots:
-    """`pool`: the requirements of the NodePool's template. `types`: the instance types of its class. `upcoming`: the
-    reservations that have not started."""
-    found = {id_: free for id_, free in usable(pool, types, well_known).items() if id_ not in upcoming}
-    return PoolSlots(len(found), sum(found.values()))
+def total(usable: Mapping[str, int], upcoming: AbstractSet[str] = frozenset()) -> PoolSlots:
+    """The sum of slots that a NodePool may use. `upcoming`: the reservations that have not started."""
+    found = [free for id_, free in usable.items() if id_ not in upcoming]
+    return PoolSlots(len(found), sum(found))
 
 
 def usable(pool: Requirements, types: Iterable[InstanceType], well_known: AbstractSet[str]) -> dict[str, int]:
-    """The free slots of each reservation that the NodePool may use, also of those that have not started."""
+    """The free slots of each reservation that the NodePool may use, also of those that have not started. `pool`: the
+    requirements of the NodePool's template. `types`: the instance types of its class."""
     return {
         offering.reservation_id: offering.available
         for known in types
