@@ -8,7 +8,6 @@ compared again before the instance, the NodeClaim or the Node changes.
 """
 
 import contextlib
-import operator
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -45,7 +44,11 @@ class CapacityType:
         self._unconfirmed: dict[str, Instance] = {}  # by provider id, instances that differ from their labels
         self._list: tuple[Instance, ...] = ()  # the list that they are from
         self._ended: frozenset[str] = frozenset()
-        self._agreed: dict[str, tuple[object, ...]] = {}  # by provider id: instance, NodeClaims and Nodes
+        self._agreed: dict[
+            str, Instance
+        ] = {}  # by provider id: its NodeClaim and Node have labels that agree
+        caches.of(NodeClaim).subscribe(self._on_change)
+        caches.of(Node).subscribe(self._on_change)
 
     def watch(self, controller: Controller) -> None:
         controller.add(KEY)
@@ -55,13 +58,13 @@ class CapacityType:
         ended = frozenset(one.id for one in counts.reservations if one.state is State.GONE)
         instances = await self._cloud.instances()
         is_new = instances is not self._list  # an identical tuple is the same list
-        agreed_before, agreed = self._agreed if ended == self._ended else {}, dict[str, tuple[object, ...]]()
+        if ended != self._ended or len(self._agreed) > 2 * len(instances):  # most are not listed any more
+            self._ended, self._agreed = ended, {}
         changed, unconfirmed, failed = 0, dict[str, Instance](), None
         for instance in instances:
             id_ = instance.provider_id
-            observed = (instance, *self._claims.get(id_), *self._nodes.get(id_))
-            if _are_same(observed, agreed_before.get(id_, ())):
-                agreed[id_] = observed
+            known = self._agreed.get(id_)
+            if known is instance or known == instance:
                 continue
             differs = False
             for obj in self._objects(instance):
@@ -76,16 +79,23 @@ class CapacityType:
                         unconfirmed[id_], failed = instance, error  # raised at the end
                     else:
                         changed += 1
-            if not differs:
-                agreed[id_] = observed
-        self._list, self._ended, self._agreed = instances, ended, agreed
-        self._unconfirmed = unconfirmed
+            if differs:
+                self._agreed.pop(id_, None)
+            else:
+                self._agreed[id_] = instance
+        self._list, self._unconfirmed = instances, unconfirmed
         if failed is not None:
             raise errors.Retryable(f"not every label could be written: {failed}") from failed
         did = f"{changed} objects relabelled" if changed else ""
         if unconfirmed:
             return RequeueAfter(_CONFIRM_S, f"{len(unconfirmed)} instances differ from their labels", did)
         return RequeueAfter(_EVERY_S, "next list of instances", did)
+
+    def _on_change(self, before: NodeClaim | Node | None, after: NodeClaim | Node | None) -> None:
+        for obj in (before, after):
+            if obj is not None:
+                for id_ in indexes.by_provider_id(obj):
+                    self._agreed.pop(id_, None)
 
     def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
         """The NodeClaim and the Node of an instance."""
@@ -124,7 +134,3 @@ def _confirms(now: Instance, before: Instance | None, *, is_new: bool) -> bool:
         and is_new
         and (before.capacity_type, before.reservation_id) == (now.capacity_type, now.reservation_id)
     )
-
-
-def _are_same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
