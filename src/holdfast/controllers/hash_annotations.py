@@ -4,7 +4,7 @@ Hashes of two versions are never compared, so the claims are written first and t
 the two, the next reconcile writes the remaining claims (P-15).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast import errors
@@ -26,14 +26,15 @@ class HashAnnotations:
         return {self.hash_key: self.hash, self.version_key: self.version}
 
 
-async def write(kube: Kube, owner: Object, claims: Sequence[NodeClaim], hashes: HashAnnotations) -> str:
-    """Writes the annotations of the owner and, before it, of its claims if the version changed. Returns a log text."""
+async def write(kube: Kube, owner: Object, claims: Iterable[NodeClaim], hashes: HashAnnotations) -> str:
+    """Writes the annotations of the owner and, before it, of its claims if the version changed: only then are the claims
+    read. Returns a log text."""
     there = owner.metadata.annotations
     if hashes.annotations.items() <= there.items():
         return ""
     updated = 0
     if there.get(hashes.version_key) != hashes.version:
-        for claim in claims:
+        for claim in tuple(claims):
             updated += await _update_claim(kube, claim, hashes)
     await kube.patch(owner, {"metadata": {"annotations": hashes.annotations}})
     return f"updated hash to {hashes.hash}" + (

@@ -6,15 +6,15 @@ the NodeClaim has not drifted: something of it may have changed, the cloud's res
 read. Only that reconcile decides, and only it writes the condition. `disruption` calls `check` in it.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import errors, names
 from holdfast.api.meta import Object
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodepool import NodePool
-from holdfast.controllers.nodeclaim import pool_drift
 from holdfast.controllers.nodeclaim.class_versions import ClassVersions
 from holdfast.controllers.nodeclaim.pool_drift import PoolDrift
 from holdfast.model.offerings import InstanceType
@@ -92,7 +92,7 @@ class DriftChecks:
         return check.at_s + AGAIN_S - self._clock.monotonic_s()
 
     def _stamp(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> tuple[Any, ...]:
-        return *pool_drift.fields(claim, pool), *self._class_versions.of(node_class)
+        return *self._pool_drift.fields(claim, pool), self._class_versions.of(node_class)
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
         found = self._drift_from_pool(claim, pool, await self._types_of(node_class))
@@ -138,9 +138,9 @@ class DriftChecks:
         """The NodeClaims whose last check would be older than AGAIN_S in the next run. Forgets deleted ones. A drifted
         NodeClaim is left to its own reconcile."""
         before_s, found = self._clock.monotonic_s() + _EVERY_S - AGAIN_S, []
-        for uid, check in tuple(self._checks.items()):
-            if check.at_s > before_s:
-                break
+        for uid, check in tuple(
+            itertools.takewhile(lambda one: one[1].at_s <= before_s, self._checks.items())
+        ):
             claim = self._claims.get(check.key)
             if claim is None or claim.metadata.uid != uid:
                 del self._checks[uid]
@@ -159,7 +159,7 @@ class DriftChecks:
                 if last is None or last.drifted is not None:
                     continue  # it was reconciled meanwhile
                 if claim.metadata.uid in undrifted:
-                    self._remember(claim.metadata.uid, replace(last, at_s=now_s))
+                    self._remember(claim.metadata.uid, Check(now_s, last.key, last.stamp, None))
                 else:
                     del self._checks[claim.metadata.uid]
                     self._reconcile(last.key)

@@ -23,6 +23,7 @@ class PoolDrift:
         self._compared: dict[str, tuple[tuple[Any, ...], str | None]] = {}  # by uid: inputs and reason
         self._types: dict[str, tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]]] = {}
         self._offered: dict[tuple[str, str], tuple[InstanceType, tuple[Any, ...]]] = {}  # by class and type
+        self._of_pool: dict[str, tuple[NodePool, tuple[Any, ...]]] = {}  # by name
 
     def reason(
         self, claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...], age_s: int
@@ -31,12 +32,22 @@ class PoolDrift:
         if the NodePool cannot be parsed."""
         own = self._own(claim, types)
         offered = self._offerings(claim, own)
-        inputs = (*fields(claim, pool), offered, drift.is_old(age_s))
+        inputs = (*self.fields(claim, pool), offered, drift.is_old(age_s))
         before = self._compared.get(claim.metadata.uid)
         if before is None or before[0] != inputs:
             before = inputs, drift.reason(_subject(claim, pool, own, age_s, self._cloud))
             self._compared[claim.metadata.uid] = before
         return before[1]
+
+    def fields(self, claim: NodeClaim, pool: NodePool) -> tuple[Any, ...]:
+        """Everything of a claim and its NodePool that drift depends on. What did not change is the same object, which is
+        compared faster."""
+        known, found = self._of_pool.get(pool.metadata.name, (None, ()))
+        if known is not pool:
+            new = of_pool(pool)
+            found = found if found == new else new
+            self._of_pool[pool.metadata.name] = pool, found
+        return claim.metadata.labels, claim.metadata.annotations, found
 
     def keep(self, uids: Collection[str]) -> None:
         """Forgets the other claims."""
@@ -64,15 +75,6 @@ class PoolDrift:
                 self._offered[key] = type_, offered
             return offered
         return ()
-
-
-def fields(claim: NodeClaim, pool: NodePool) -> tuple[Any, ...]:
-    """Everything of a claim and its NodePool that drift depends on."""
-    return (
-        claim.metadata.labels,
-        claim.metadata.annotations,
-        *of_pool(pool),
-    )
 
 
 def of_pool(pool: NodePool) -> tuple[Any, ...]:

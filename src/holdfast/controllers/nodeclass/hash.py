@@ -40,5 +40,5 @@ class Hash:
             hash=self._cloud.fingerprint(node_class),
             version=self._terms.hash_version,
         )
-        claims = tuple(self._of_class.get(node_class.metadata.name))
+        claims = self._of_class.get(node_class.metadata.name)
         return Done(await hash_annotations.write(self._kube, node_class, claims, hashes))

@@ -41,9 +41,9 @@ class Hash:
             hash=nodepools.template_hash(pool),
             version=nodepools.HASH_VERSION,
         )
-        claims = [
+        claims = (
             claim
             for claim in self._of_pool.get(pool.metadata.name)
             if self._terms.names(claim.spec.node_class_ref)
-        ]
+        )
         return Done(await hash_annotations.write(self._kube, pool, claims, hashes))
