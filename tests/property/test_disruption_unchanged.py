@@ -12,12 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disruption_builders import LARGE, MEDIUM, NOW_S, SMALL, catalog, disruption_input, load, managed_node
+from disruption_builders import (
+    LARGE,
+    MEDIUM,
+    NOW_S,
+    SMALL,
+    catalog,
+    disruption_input,
+    instances,
+    load,
+    managed_node,
+)
 from holdfast import names
 from holdfast.core.disruption import unchanged
 from holdfast.core.disruption.commands import DecisionCache, Move
 from holdfast.core.disruption.decide import decide
 from holdfast.core.disruption.inputs import Budget, DisruptionInput, Drifted, NodeFacts, PoolRules, Settings
+from holdfast.model.instances import Instance, InstanceState
 from holdfast.model.snapshot import NodePoolView
 from planner_builders import is_in, pods, pool, reservation, shape
 
@@ -82,6 +93,32 @@ def moved(cluster: DisruptionInput, age_s: int) -> DecisionCache:
     """After a move of pods of all shapes."""
     shapes = frozenset(pod.shape for node in cluster.snapshot.nodes for pod in node.pods)
     return DecisionCache(moves=(Move(NOW_S - age_s, shapes, frozenset(["n0"]), NOW_S - age_s),))
+
+
+def with_other_times(cluster: DisruptionInput, age_s: int) -> DisruptionInput:
+    """A pod of each draining node changed at another time, and the instances were listed again: other instances of
+    other reservations are running."""
+    changed_s = cluster.now_s - age_s
+    nodes = [
+        replace(one, last_pod_event_s=changed_s) if one.deleting else one for one in cluster.snapshot.nodes
+    ]
+    other = Instance(f"i-{age_s}", MEDIUM, "z1", names.ON_DEMAND, InstanceState.RUNNING, changed_s)
+    listed = (*instances(*nodes), other)
+    return replace(cluster, snapshot=replace(cluster.snapshot, nodes=tuple(nodes), instances=listed))
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(), st.sampled_from((None, *AGES_S)), st.sampled_from(AGES_S))
+def test_passes_over_draining_nodes_and_new_lists_find_nothing(
+    cluster: DisruptionInput, moved_age_s: int | None, age_s: int
+) -> None:
+    before = DecisionCache(moves=()) if moved_age_s is None else moved(cluster, moved_age_s)
+    first = decide(cluster, RULES, before)
+    until_s = unchanged.holds_until_s(cluster, RULES, first)
+    for now_s in range(NOW_S + 1, until_s, 41):
+        later = with_other_times(at(cluster, now_s), age_s)
+        if unchanged.is_same(cluster, later, RULES.solving.ledger_lag_s):
+            assert decide(later, RULES, first.cache).command is None
 
 
 @settings(max_examples=100, deadline=None)
@@ -175,6 +212,28 @@ def test_newer_count_with_the_same_slots_is_no_change() -> None:
     before = at_rest()
     assert unchanged.is_same(counted(1, NOW_S - 60), counted(1, NOW_S), lag_s=60)
     assert not unchanged.is_same(counted(1, NOW_S - 60), counted(2, NOW_S), lag_s=60)
+
+
+def test_pods_of_draining_nodes_and_instances_that_change_no_slot_are_no_change() -> None:
+    draining = at_rest(deleting=True)
+    assert unchanged.is_same(draining, with_other_times(at(draining, NOW_S + 10), 5), lag_s=60)
+    nodes = tuple(replace(one, last_pod_event_s=NOW_S) for one in at_rest().snapshot.nodes)
+    assert not unchanged.is_same(
+        at_rest(), replace(at_rest(), snapshot=replace(at_rest().snapshot, nodes=nodes)), lag_s=60
+    )
+
+
+def test_instance_that_leaves_a_slot_is_a_change() -> None:
+    slots = reservation("cr-1", MEDIUM, available=1, total=3)
+    node = managed_node("n", MEDIUM, load("n", shape(1800, 256, "web")), slot="cr-1")
+    before = disruption_input(node, reservations=[slots])
+    (instance,) = instances(node)
+    ending = replace(instance, state=InstanceState.ENDING)
+    one, other = (
+        replace(before, snapshot=replace(before.snapshot, instances=(found,))) for found in (instance, ending)
+    )
+    assert unchanged.is_same(one, one, lag_s=60)
+    assert not unchanged.is_same(one, other, lag_s=60)
 
 
 def at_rest(pool_view: NodePoolView | None = None, **more: Any) -> DisruptionInput:

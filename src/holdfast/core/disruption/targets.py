@@ -36,7 +36,7 @@ class Targets:
     ) -> None:
         self.columns = c = columns or NodeColumns(snapshot.nodes)
         fresh = c.unsettled(snapshot.node_pools, snapshot.taken_s)
-        self.unsettled = frozenset(node.name for node in c.where(fresh))
+        self.unsettled = frozenset(node.name for node in c.where(fresh & ~c.deleting))
         fresh[[c.rows[name] for name in avoided if name in c.rows]] = True
         order = np.lexsort((~c.reserved, ~c.initialized, fresh))
         self._order = order = order[~c.deleting[order]]

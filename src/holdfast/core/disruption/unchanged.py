@@ -6,7 +6,7 @@ may change a decision without a command. If other times matter too, it is the mo
 `cache_after` returns the cache that a pass would leave.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from holdfast.core.disruption.commands import Decision, DecisionCache
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, Settings
 from holdfast.core.reservations import boundaries, ledger
 from holdfast.model.reasons import BlockedCode
-from holdfast.model.snapshot import ClaimView
+from holdfast.model.snapshot import ClaimView, NodeView
 
 _MINUTE_S: Final = 60
 
@@ -26,12 +26,33 @@ def is_same(before: DisruptionInput, after: DisruptionInput, lag_s: int) -> bool
     old, new = before.snapshot, after.snapshot
     if (before.changed, before.pools, before.facts) != (after.changed, after.pools, after.facts):
         return False
+    if not _are_same_nodes(old.nodes, new.nodes):
+        return False
     counted = replace(
-        new, taken_s=old.taken_s, counts_read_s=old.counts_read_s, count_before=old.count_before
+        new,
+        taken_s=old.taken_s,
+        nodes=old.nodes,
+        counts_read_s=old.counts_read_s,
+        count_before=old.count_before,
+        instances=old.instances,
     )
     if counted != old:
         return False
-    return new.counts_read_s == old.counts_read_s or ledger.ledger(new, lag_s) == ledger.ledger(old, lag_s)
+    # Decisions depend on counts and instances through the ledger alone, unless a NodeClaim waits for a slot.
+    is_counted_again = new.counts_read_s != old.counts_read_s or new.instances != old.instances
+    return not is_counted_again or ledger.ledger(new, lag_s) == ledger.ledger(old, lag_s)
+
+
+def _are_same_nodes(old: Sequence[NodeView], new: Sequence[NodeView]) -> bool:
+    """The pods of a draining node change all the time. When they did decides about no node."""
+    return old == new or (
+        len(old) == len(new)
+        and all(one is other or one == _with_time(other, one) for one, other in zip(old, new, strict=True))
+    )
+
+
+def _with_time(node: NodeView, other: NodeView) -> NodeView:
+    return replace(node, last_pod_event_s=other.last_pod_event_s) if node.deleting else node
 
 
 def holds_until_s(cluster: DisruptionInput, settings: Settings, decision: Decision) -> int:
@@ -82,9 +103,11 @@ def _moments(cluster: DisruptionInput, settings: Settings, decision: Decision) -
     for node in snapshot.nodes:
         window_s = after_s.get(node.node_pool or "")
         if window_s is not None:
-            at_s = quiet_since_s(node, of_node(node.name, DEFAULT_FACTS)) + window_s
-            if at_s > now_s:
-                yield at_s
+            since_s = node.last_pod_event_s
+            if since_s is None:
+                since_s = quiet_since_s(node, of_node(node.name, DEFAULT_FACTS))
+            if since_s + window_s > now_s:
+                yield since_s + window_s
     if decision.cache.moves:
         yield from _ends_of_cooldowns(cluster, settings, decision)
 
