@@ -248,7 +248,9 @@ class Disruption:
     async def _check_pods(self, claims: tuple[NodeClaim, ...], cluster: DisruptionInput) -> None:
         """Raises NotReady if a candidate has, or is nominated for, a pod that was not in the decision's snapshot: the
         watch of pods is behind, or the pod was bound or planned during the decision."""
-        known = {node.claim: {pod.uid for pod in node.pods} for node in cluster.snapshot.nodes}
+        names_ = {claim.metadata.name for claim in claims}
+        nodes = (node for node in cluster.snapshot.nodes if node.claim in names_)
+        known = {node.claim: {pod.uid for pod in node.pods} for node in nodes}
         nominated = self._cluster_state.nominations.targets()
         for claim in claims:
             node = claim.status.node_name

@@ -82,18 +82,19 @@ class Blockers:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[Blocker, ...]] = {}
-        self._made: dict[tuple[int, Method | None], Blocker] = {}  # many nodes have the same reason
+        # Many nodes have the same reason alone, and share one tuple. It keeps the reason alive, and so its id.
+        self._alone: dict[tuple[int, Method | None], tuple[Blocker]] = {}
 
     def add(self, node: str, reason: Reason, method: Method | None = None) -> None:
         key = id(reason), method
-        blocker = self._made.get(key)
-        if blocker is None:
-            blocker = self._made[key] = Blocker(reason, method)
+        alone = self._alone.get(key)
+        if alone is None:
+            alone = self._alone[key] = (Blocker(reason, method),)
         found = self._found.get(node)
         if found is None:
-            self._found[node] = (blocker,)
-        elif blocker not in found:
-            self._found[node] = (*found, blocker)
+            self._found[node] = alone
+        elif alone[0] not in found:
+            self._found[node] = (*found, *alone)
 
     def of(self, node: str) -> tuple[Blocker, ...]:
         """All blockers of a node; NOTHING_TO_DO is left out if there are others."""

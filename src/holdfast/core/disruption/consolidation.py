@@ -35,6 +35,10 @@ from holdfast.model.snapshot import NodePoolView
 
 _TRIES_MAX: Final = 24  # sets of nodes that are tried for one command
 _TOGETHER_MIN: Final = 2
+_UNCHANGED: Final = Reason(
+    BlockedCode.UNCHANGED, "the cluster did not change since the node was last simulated"
+)
+_NOT_REACHED: Final = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
 # Reasons that name no pod of the node.
 _NAMELESS: Final = (BlockedCode.NOT_CHEAPER, BlockedCode.TOO_MANY, BlockedCode.ON_STARTING_NODE)
 
@@ -63,9 +67,14 @@ class ConsolidationPass:
     def eligible(self) -> list[Candidate]:
         """The candidates of consolidation, highest saving per eviction cost first; other nodes get their reasons."""
         found = []
-        pools = PoolReasons(self.candidate_set)
+        pools, moved, release, add = (
+            PoolReasons(self.candidate_set),
+            self.recently,
+            self.release,
+            self.blockers.add,
+        )
         for one in self.candidate_set.candidates.values():
-            why = why_not(pools, one, self.recently, self.release)
+            why = why_not(pools, one, moved, release)
             if why is None and self.balance.never_worth_it(one):
                 why = Reason(
                     BlockedCode.BALANCE,
@@ -74,7 +83,7 @@ class ConsolidationPass:
             if why is None:
                 found.append(one)
             else:
-                self.blockers.add(one.name, why)
+                add(one.name, why)
         return sorted(found, key=attrgetter("order"))
 
     def within(self, found: Sequence[Candidate], remaining: RemainingBudget) -> list[Candidate]:
@@ -183,17 +192,12 @@ def one_by_one(
             c.blockers.add(one.name, budgets.blocked(one.pool), Method.SINGLE_NODE)
             continue
         if one.name in tried:
-            c.blockers.add(
-                one.name,
-                Reason(BlockedCode.UNCHANGED, "the cluster did not change since the node was last simulated"),
-                Method.SINGLE_NODE,
-            )
+            c.blockers.add(one.name, _UNCHANGED, Method.SINGLE_NODE)
             continue
         why: DisruptionCommand | Reason | None = c.filter.why_not([one])
         if why is None and c.simulator.is_spent():
             waiting.append(one.pool)
-            why = Reason(BlockedCode.NOT_REACHED, "the pass ended before the node was simulated")
-            c.blockers.add(one.name, why, Method.SINGLE_NODE)
+            c.blockers.add(one.name, _NOT_REACHED, Method.SINGLE_NODE)
             continue
         if why is None:
             why = c.attempt_one(one)
@@ -346,19 +350,18 @@ class _PoolReasons:
     static: Reason | None = None
     off: Reason | None = None  # consolidation is disabled
     unsettled: Reason | None = None
-    after_s: int | None = None
+    settled_s: int = 0  # a node whose pods did not change after this time is settled
 
 
 class PoolReasons:
     """Why consolidation disrupts no node of a NodePool, and the reasons that all nodes of one share."""
 
     def __init__(self, candidate_set: CandidateSet) -> None:
-        self.now_s = candidate_set.cluster.now_s
-        of = candidate_set.cluster.pools.get
-        self.of = {name: _of_pool(pool, of(name)) for name, pool in candidate_set.pools.items()}
+        now_s, of = candidate_set.cluster.now_s, candidate_set.cluster.pools.get
+        self.of = {name: _of_pool(pool, of(name), now_s) for name, pool in candidate_set.pools.items()}
 
 
-def _of_pool(pool: NodePoolView, rules: PoolRules | None) -> _PoolReasons:
+def _of_pool(pool: NodePoolView, rules: PoolRules | None, now_s: int) -> _PoolReasons:
     is_static = rules is None or rules.static
     static = Reason(BlockedCode.STATIC, "NodePool has a fixed number of replicas") if is_static else None
     after_s = pool.consolidate_after_s
@@ -370,23 +373,26 @@ def _of_pool(pool: NodePoolView, rules: PoolRules | None) -> _PoolReasons:
         text = f'NodePool "{pool.name}" has non-empty consolidation disabled'
         off = Reason(BlockedCode.WHEN_EMPTY, text)
     text = f"a pod was added or removed less than {after_s} s ago"
-    return _PoolReasons(static, off, Reason(BlockedCode.UNSETTLED, text), after_s)
+    return _PoolReasons(static, off, Reason(BlockedCode.UNSETTLED, text), now_s - after_s)
 
 
 _EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
 
 
 def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: SlotRelease) -> Reason | None:
-    """Why a node is no candidate of consolidation (D-21); None: it is."""
+    """Why a node is no candidate of consolidation (D-21); None: it is. Each pass calls it for all nodes, so it calls
+    other functions only if they may have a reason."""
     of_pool = pools.of[one.pool]
     why = of_pool.static or one.pods_block or one.unpriced or of_pool.off
     if why is not None:
         return why
     if one.is_empty:
         return _EMPTY
-    if not one.is_settled(of_pool.after_s, pools.now_s):
+    if one.quiet_since_s > of_pool.settled_s or not one.node.initialized:
         return of_pool.unsettled
-    return release.why_never(one) or moved.why_not(one)
+    if one.is_reserved:
+        why = release.why_never(one)
+    return why or (moved.why_not(one) if moved.moves else None)
 
 
 def _explanation(

@@ -36,8 +36,11 @@ def waiting(snapshot: Snapshot) -> tuple[ClaimView, ...]:
 
 def freed(snapshot: Snapshot) -> tuple[ClaimView, ...]:
     """Waiting NodeClaims whose instance terminated."""
+    found = waiting(snapshot)
+    if not found:
+        return ()
     there = {one.provider_id for one in snapshot.instances if one.state is not InstanceState.GONE}
-    return tuple(claim for claim in waiting(snapshot) if claim.waits_for_instance not in there)
+    return tuple(claim for claim in found if claim.waits_for_instance not in there)
 
 
 def taken(snapshot: Snapshot, reservation: str) -> ClaimView | None:

@@ -75,7 +75,10 @@ class RecentReasons:
 
 def _known(blockers: tuple[Blocker, ...], before: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
     """A pass does not simulate a node again if nothing changed. Then the reasons of the last simulation still hold."""
-    if all(one.reason.code not in _NOT_SIMULATED for one in blockers):
+    for one in blockers:  # a loop is faster than all(): this runs for each node
+        if one.reason.code in _NOT_SIMULATED:
+            break
+    else:
         return blockers
     found: dict[Blocker, None] = {}
     for one in blockers:
