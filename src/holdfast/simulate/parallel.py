@@ -5,6 +5,7 @@ with what it has simulated until then, and no other is started. A process that f
 """
 
 import contextlib
+import gc
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -20,10 +21,12 @@ import structlog
 
 from holdfast import errors
 from holdfast.api.simulation_results import SimulationResult
-from holdfast.runtime import process
 from holdfast.simulate.study import Study
 
 _POLL_S: Final = 0.5
+# Young and middle collections. Most objects of a simulation last, so each collection visits many of them and frees few.
+# Unlike in `runtime.process` a long pause is harmless.
+_GC_THRESHOLDS: Final = (100_000, 1_000, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _received(ready: Connection) -> int | Outcome:
 def prepare() -> None:
     """The settings of a process that simulates: no log, few garbage collections."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    process.raise_gc_threshold()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _work(study: Study, sender: Connection) -> None:
