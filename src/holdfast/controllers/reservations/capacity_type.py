@@ -44,9 +44,8 @@ class CapacityType:
         self._unconfirmed: dict[str, Instance] = {}  # by provider id, instances that differ from their labels
         self._list: tuple[Instance, ...] = ()  # the list that they are from
         self._ended: frozenset[str] = frozenset()
-        self._agreed: dict[
-            str, Instance
-        ] = {}  # by provider id: its NodeClaim and Node have labels that agree
+        # By provider id: the labels of its NodeClaim and its Node agree, and did not change since.
+        self._agreed: dict[str, Instance] = {}
         caches.of(NodeClaim).subscribe(self._on_change)
         caches.of(Node).subscribe(self._on_change)
 
@@ -66,6 +65,7 @@ class CapacityType:
             known = self._agreed.get(id_)
             if known is instance or known == instance:
                 continue
+            self._agreed[id_] = instance  # a change during a write removes it
             differs = False
             for obj in self._objects(instance):
                 change = capacity_type.changes(obj.metadata.labels, instance, self._cloud.labels, ended)
@@ -81,8 +81,6 @@ class CapacityType:
                         changed += 1
             if differs:
                 self._agreed.pop(id_, None)
-            else:
-                self._agreed[id_] = instance
         self._list, self._unconfirmed = instances, unconfirmed
         if failed is not None:
             raise errors.Retryable(f"not every label could be written: {failed}") from failed
