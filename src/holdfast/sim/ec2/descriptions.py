@@ -4,7 +4,7 @@ Part of `region_state`; `instance_calls` and `status_calls` use it. Entities are
 object. The documents are `Unchanging`: a client gets the same object for an instance that did not change.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -34,47 +34,14 @@ class Described:
         self.filtered = document if filtered is None else filtered  # what filters are compared with
 
 
-class _Matches:
-    """Which instances match some filters, and the last list of them."""
-
-    __slots__ = ("answers", "by_id", "instances")
-
-    def __init__(self) -> None:
-        self.by_id: dict[str, tuple[Described, bool]] = {}
-        self.instances: Sequence[Instance] | None = None  # those of the last list, before the filters
-        self.answers: Sequence[dict[str, Any]] = ()
-
-
 class Descriptions:
     def __init__(self, instances: Table[Instance]) -> None:
         self._instances = instances
         self._described: dict[str, Described] = {}  # by the id of the instance
-        self._matches: dict[bytes, _Matches] = {}  # by filters
+        self._matches: dict[bytes, dict[str, tuple[Described, bool]]] = {}  # by filters, then by id
         self._batches: dict[tuple[str, ...], tuple[tuple[Unchanging, ...], Unchanging]] = {}  # by their ids
 
-    def matching(
-        self,
-        instances: Sequence[Instance],
-        request: Request,
-        describe: Callable[[Instance], Described],
-        paths: filters.Paths,
-        *,
-        tags: str = "Tags",
-    ) -> Sequence[dict[str, Any]]:
-        """What filters are compared with, of the instances that match every filter of the request. Between two lists
-        most often no instance changes; then the answer is that of the list before."""
-        known = self._known(request.get("Filters", ()))
-        if known.instances != instances:
-            matches = filters.matcher(request, paths, tags=tags)
-            known.answers = [
-                one.filtered
-                for one in self._all(instances, describe)
-                if self._is_match(one, known.by_id, matches)
-            ]
-            known.instances = instances
-        return known.answers
-
-    def _all(
+    def all(
         self, instances: Sequence[Instance], describe: Callable[[Instance], Described]
     ) -> list[Described]:
         known = self._bounded(self._described)
@@ -86,25 +53,28 @@ class Descriptions:
             found.append(described)
         return found
 
-    @staticmethod
-    def _is_match(
-        one: Described,
-        cached: dict[str, tuple[Described, bool]],
-        matches: Callable[[Mapping[str, Any]], bool],
-    ) -> bool:
-        before = cached.get(one.instance.id)
-        if before is None or before[0] is not one:
-            before = cached[one.instance.id] = one, matches(one.filtered)
-        return before[1]
+    def matching(
+        self, described: Iterable[Described], request: Request, paths: filters.Paths, *, tags: str = "Tags"
+    ) -> list[Described]:
+        """Those that match every filter of the request."""
+        matches = filters.matcher(request, paths, tags=tags)
+        cached = self._cached(request.get("Filters", ()))
+        found = []
+        for one in described:
+            before = cached.get(one.instance.id)
+            if before is None or before[0] is not one:
+                before = cached[one.instance.id] = one, matches(one.filtered)
+            if before[1]:
+                found.append(one)
+        return found
 
-    def _known(self, given: Sequence[Mapping[str, Any]]) -> _Matches:
+    def _cached(self, given: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Described, bool]]:
         """The matches of these filters, and of the last few others."""
         key = msgspec.msgpack.encode(given)
-        known = self._matches[key] = self._matches.pop(key) if key in self._matches else _Matches()
-        self._bounded(known.by_id)
+        cached = self._matches[key] = self._bounded(self._matches.pop(key, {}))
         if len(self._matches) > _FILTERS_MAX:
             del self._matches[next(iter(self._matches))]
-        return known
+        return cached
 
     def batches(self, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Groups the instances of one launch, which EC2 calls a reservation. An item has its document, besides the

@@ -88,8 +88,10 @@ _FILTERS: Final = {
 
 def describe(region: RegionState, request: Request) -> dict[str, Any]:
     found = _with_ids(select(region, request, request.get("InstanceIds", ())), request)
+    described = region.descriptions.all(found, lambda instance: _described(region, instance))
+    matching = region.descriptions.matching(described, request, _FILTERS)
     return pages.page(
-        region.descriptions.matching(found, request, lambda each: _described(region, each), _FILTERS),
+        [one.filtered for one in matching],
         request,
         "Reservations",
         lambda i: str(i["InstanceId"]),
@@ -167,13 +169,10 @@ def select(region: RegionState, request: Request, ids: Iterable[str]) -> list[In
         then = filter(None, map(region.instances.get, ids))
     else:
         then = region.instances
-    found = [each for each in then if each.account == request.account]
-    if not ids:
-        return found
-    mine = {each.id: each for each in found}
+    mine = {each.id: each for each in then if each.account == request.account}
     if missing := [each for each in ids if each not in mine]:
         raise ApiError("InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(missing)}' do not exist")
-    return [mine[each] for each in ids]
+    return [mine[each] for each in ids or mine]
 
 
 def render(region: RegionState, instance: Instance) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from holdfast.sim.aws.errors import ApiError
@@ -19,7 +18,7 @@ from holdfast.sim.ec2.requests import Request, clash, invalid
 
 
 def page(
-    answers: Sequence[dict[str, Any]],
+    answers: list[dict[str, Any]],
     request: Request,
     member: str,
     key: Key,
@@ -33,9 +32,7 @@ def page(
     if ids and request.get(ids) and request.get("MaxResults") is not None:
         raise clash(f"The parameter {ids} cannot be used with the parameter MaxResults")
     after = _read(request)
-    rest = sorted(answers, key=key)
-    if after is not None:
-        rest = [answer for answer in rest if key(answer) > after]
+    rest = [answer for answer in sorted(answers, key=key) if after is None or key(answer) > after]
     return _cut(request, Listing(rest, member, key, sizes, shape or list), 0)
 
 

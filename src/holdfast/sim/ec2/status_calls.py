@@ -32,13 +32,9 @@ def describe(region: RegionState, request: Request) -> dict[str, Any]:
     found = instance_calls.select(region, request, request.get("InstanceIds", ()))
     if not request.get("IncludeAllInstances"):
         found = [each for each in found if each.state == "running"]
-    answers = region.statuses.matching(
-        found,
-        request,
-        lambda each: Described(each, Unchanging(_status(region, each))),
-        _STATUS_FILTERS,
-        tags="",
-    )
+    described = region.statuses.all(found, lambda each: Described(each, Unchanging(_status(region, each))))
+    matching = region.statuses.matching(described, request, _STATUS_FILTERS, tags="")
+    answers = [one.filtered for one in matching]
     return pages.page(answers, request, "InstanceStatuses", lambda i: str(i["InstanceId"]), ids="InstanceIds")
 
 

@@ -7,10 +7,10 @@ model: a proxy, a truncated body or a new version of a service returns others. E
 
 import contextlib
 import math
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 from xml.etree.ElementTree import ParseError
 
 import structlog
@@ -93,22 +93,21 @@ class Checked:
     botocore parses from a response is never hashable. Entries last as long as their structure."""
 
     def __init__(self) -> None:
-        # By identity and shape. Not a WeakValueDictionary: this is called for each structure of each response.
-        self._known: dict[tuple[int, str], weakref.ref[Any]] = {}
+        self._known: WeakValueDictionary[tuple[int, str], Any] = (
+            WeakValueDictionary()
+        )  # by identity and shape
 
     def has(self, structure: Any, shape: Any) -> bool:
-        known = self._known.get((id(structure), shape.name))
-        return known is not None and known() is structure
+        return self._known.get((id(structure), shape.name)) is structure
 
     def add(self, structure: Any, shape: Any) -> None:
-        key, known = (id(structure), shape.name), self._known
-        known[key] = weakref.ref(structure, lambda _: known.pop(key, None))
+        self._known[id(structure), shape.name] = structure
 
 
 def check(answer: Any, shape: Any, checked: Checked, where: str = "") -> None:
     """Raises TypeError if a member does not have the type of botocore's service model. Ignores unknown members."""
     kind = shape.type_name if shape is not None else "structure"
-    if shape is not None and (shape.name == _POLICY or (kind == "structure" and checked.has(answer, shape))):
+    if shape is not None and shape.name == _POLICY:
         return
     if not _TYPES[kind](answer):
         raise TypeError(f"{where or 'the answer'} is {_shown(answer)}, which is no {kind}")
@@ -126,6 +125,8 @@ def check(answer: Any, shape: Any, checked: Checked, where: str = "") -> None:
 
 
 def _check_members(answer: Mapping[str, Any], shape: Any, checked: Checked, where: str) -> None:
+    if is_hashable(answer) and checked.has(answer, shape):
+        return
     members = shape.members
     for key, value in answer.items():
         if key in members:

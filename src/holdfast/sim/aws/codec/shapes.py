@@ -88,11 +88,11 @@ def _compile(shape: Shape, scalars: Mapping[str, Convert], enum: Callable[[Shape
 
 
 def _structure(shape: Shape, compiled: Callable[[Shape], Convert]) -> Convert:
-    members, shape_name = Members(shape, lambda _, member: compiled(member)), shape.name
+    members = Members(shape, lambda _, member: compiled(member))
 
     def convert(value: Any) -> dict[str, Any]:
-        if isinstance(value, Unchanging) and (copy := value.copies.get(shape_name)) is not None:
-            return copy
+        if isinstance(value, Unchanging) and shape.name in value.copies:
+            return value.copies[shape.name]
         if not isinstance(value, Mapping):
             raise WrongShape(f"{value!r} is not a structure")
         found: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _structure(shape: Shape, compiled: Callable[[Shape], Convert]) -> Convert:
             except WrongShape as wrong:
                 raise wrong.inside(name) from None
         if isinstance(value, Unchanging):
-            found = value.copies[shape_name] = read_only(found)
+            found = value.copies[shape.name] = read_only(found)
         return found
 
     return convert
