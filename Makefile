@@ -76,7 +76,7 @@ fuzz-hostile: $(READY) ## run the program with objects that have hostile values 
 mutants: $(READY) ## change the meaning of single expressions and report what the tests notice (N=100 SEED=1 MODULE=ledger)
 	PYTHONPATH=scripts $(BIN)/python scripts/mutants.py --count $(or $(N),100) --seed $(or $(SEED),1) --module "$(MODULE)"
 
-sim: $(READY) ## replay a random fault simulation of the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000, many restarts from SEED=2000000)
+sim: $(READY) ## replay a random fault simulation of the whole program (SEED=7), or run many (SEED=1 N=1000; long ones from SEED=1000000, many restarts from SEED=2000000, gangs from SEED=3000000)
 	PYTHONPATH=tests:tests/support $(BIN)/python scripts/sim.py --seed $(or $(SEED),7) --count $(or $(N),1)
 
 faults: $(READY) ## inject faults between the real process and its endpoints (KIND=all SEED=1 TIME=1800 N=; docs/reliability.md)

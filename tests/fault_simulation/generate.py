@@ -3,7 +3,7 @@
 There are three kinds. Most are short, with many faults. Those with seeds from `LONG` on last half an hour, with few faults
 and many changes: nodes drift, other accounts use and release slots, the ends of capacity blocks move. So all nodes of a
 reservation are replaced, and pods are moved. Those with seeds from `RESTARTS` on last ten minutes: workloads grow and
-shrink next to free slots, and the controller crashes at many writes.
+shrink next to free slots, and the controller crashes at many writes. `generate_gangs` has a fourth kind.
 
 The rules: the same seed gives the same simulation; all faults end with it; and pod sizes either clearly fit an instance
 type or clearly do not, so the oracle need not know the allocatable resources of a node.
@@ -95,6 +95,23 @@ class App:
     tolerates: bool
     away_max: int | None = None  # maxUnavailable of its PodDisruptionBudget
     disk: bool = False  # each pod has a zonal volume
+    gang: str = ""  # PodGroup, JobSet or LeaderWorkerSet: its pods are a gang
+    least: int = 0  # of a PodGroup: minCount
+    consumes: bool = False  # its pods use the capacity of the request of the same name
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A ProvisioningRequest."""
+
+    name: str
+    count: int
+    cpu_millis: int
+    class_name: str
+    run_time_s: int | None
+    is_in_one_zone: bool
+    valid_for_s: int | None
+    is_used: bool  # pods use it once it is provisioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +131,7 @@ class FaultSchedule:
     ec2_faults: tuple[ec2.Fault, ...]  # faults of EC2, in seconds since the start
     replicas: int  # of the controller
     lasts_s: int = LASTS_S
+    requests: tuple[Request, ...] = ()
 
 
 def schedule(seed: int) -> FaultSchedule:
@@ -128,14 +146,14 @@ def _short(seed: int, dice: Dice) -> FaultSchedule:
     pools = tuple(_pool(dice, number, slots) for number in range(dice.number(1, 3)))
     apps = tuple(_app(dice, number) for number in range(dice.number(1, 5)))
     steps = [_user_change(dice, slots, pools, apps) for _ in range(dice.number(4, 12))]
-    steps += [_process_fault(dice) for _ in range(dice.number(1, 8))]
+    steps += [process_fault(dice, LASTS_S) for _ in range(dice.number(1, 8))]
     return FaultSchedule(
         seed=seed,
         slots=slots,
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        ec2_faults=tuple(_ec2_fault(dice) for _ in range(dice.number(1, 5))),
+        ec2_faults=tuple(ec2_fault(dice) for _ in range(dice.number(1, 5))),
         replicas=2 if dice.chance(0.15) else 1,
     )
 
@@ -152,7 +170,7 @@ def _long(seed: int, dice: Dice) -> FaultSchedule:
         pools=pools,
         apps=apps,
         steps=tuple(sorted(steps, key=lambda step: step.at_s)),
-        ec2_faults=tuple(_ec2_fault(dice) for _ in range(dice.number(0, 1))),
+        ec2_faults=tuple(ec2_fault(dice) for _ in range(dice.number(0, 1))),
         replicas=dice.number(1, 2),
         lasts_s=LONG_S,
     )
@@ -367,9 +385,9 @@ def _user_change(
             return Step(at_s, what, (dice.number(0, 99),))
 
 
-def _process_fault(dice: Dice) -> Step:
+def process_fault(dice: Dice, lasts_s: int) -> Step:
     """A fault of the controller process or of its connection to the API server."""
-    at_s = dice.number(5, LASTS_S)
+    at_s = dice.number(5, lasts_s)
     what = dice.pick(("crash", "crash", "cut", "down", "request", "request", "request"))
     match what:
         case "crash":
@@ -402,7 +420,7 @@ def _bad_request(dice: Dice) -> tuple[Any, ...]:
     return which, fault, dice.number(1, 6)
 
 
-def _ec2_fault(dice: Dice) -> ec2.Fault:
+def ec2_fault(dice: Dice) -> ec2.Fault:
     """A fault of EC2 with a start and an end."""
     from_s = dice.number(0, LASTS_S - 60)
     about: dict[str, Any] = {"from_s": from_s, "until_s": min(LASTS_S, from_s + dice.number(10, 200))}

@@ -17,8 +17,10 @@ import aws_environment
 import cluster_environment
 import kube_servers
 from app_environment import AppEnvironment, capacity_types, instance_types
-from fault_simulation import oracle
+from fault_simulation import gang_oracle, gang_workloads, generate_gangs, oracle
+from fault_simulation.gang_workloads import GangWorkloads
 from fault_simulation.generate import ZONES, App, FaultSchedule, Slots, Step, schedule
+from fault_simulation.generate_gangs import GANGS
 from fault_simulation.oracle import Scene
 from fault_simulation.watch import Watch
 from holdfast.api.cluster import PodDisruptionBudget
@@ -70,16 +72,19 @@ class Outcome:
 
 
 def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    made = schedule(seed)
+    made = generate_gangs.schedule(seed) if seed >= GANGS else schedule(seed)
     outcome = Outcome(seed, [], 0.0, [])
 
     async def program(env: AppEnvironment) -> None:
         scenario = _Scenario(env, made, outcome, tell)
-        restarter = asyncio.create_task(scenario.restart_after_crashes())
+        tasks = [asyncio.create_task(scenario.restart_after_crashes())]
         await scenario.build()
+        if scenario.gangs is not None:
+            tasks.append(asyncio.create_task(scenario.gangs.play()))
         await scenario.run_faults()
         await scenario.settle()
-        restarter.cancel()
+        for task in tasks:
+            task.cancel()
         outcome.judged = scenario.watch.judged
 
     start_s = int(kube_servers.START.timestamp())
@@ -90,6 +95,8 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
     settings = app_environment.SETTINGS
     if any(slots.interruptible for slots in made.slots):
         settings = dataclasses.replace(settings, interruption_queue=app_environment.QUEUE)
+    if seed >= GANGS:
+        settings = dataclasses.replace(settings, provisioning_requests=True)
     if made.replicas > 1:
         settings = dataclasses.replace(settings, election=LeaseSettings("kube-system"))
     app_environment.run(
@@ -99,6 +106,8 @@ def run(seed: int, tell: Callable[[str], None] = lambda _: None) -> Outcome:
         timings=TIMINGS,
         settings=settings,
         plans_take_s=PLANS_TAKE_S[seed % len(PLANS_TAKE_S)],
+        gangs=seed >= GANGS,
+        requests=seed >= GANGS,
     )
     return outcome
 
@@ -116,6 +125,8 @@ class _Scenario:
         self._down_s = 0
         self.watch = Watch(made)
         self._wanted = {app.name: app.replicas for app in made.apps}
+        self._quiet_since_s = 0
+        self.gangs = GangWorkloads(env, made, self._wanted, self._scale) if made.seed >= GANGS else None
 
     def _log(self, what: str) -> None:
         line = f"{self._env.clock.monotonic_s():7.1f} s  {what}"
@@ -146,6 +157,8 @@ class _Scenario:
                 **({"limits": {"cpu": str(pool.vcpu_limit)}} if pool.vcpu_limit is not None else {}),
             )
         await env.create("/apis/storage.k8s.io/v1/storageclasses", DISKS)
+        if self.gangs is not None:
+            await self.gangs.build()
         for app in self._schedule.apps:
             self._log(str(app))
             await self._start(app)
@@ -178,6 +191,8 @@ class _Scenario:
             spec["tolerations"] = [{"operator": "Exists"}]
         if app.disk:
             spec |= {"volumeClaimTemplates": [DISK], "podManagementPolicy": "Parallel"}
+        if self.gangs is not None:
+            spec |= self.gangs.pod_fields(app)
         made = cluster_environment.workload(app.name, **spec)
         await self._env.create(f"/apis/apps/v1/namespaces/default/{kind}", made)
         if app.away_max is not None:
@@ -191,13 +206,17 @@ class _Scenario:
         for step in self._schedule.steps:
             await self._until(step.at_s)
             self._log(f"{step.what} {' '.join(map(str, step.about))}")
-            await self._do(step)
+            if self.gangs is not None and step.what in gang_workloads.STEPS:
+                await self.gangs.do(step)
+            else:
+                await self._do(step)
         await self._until(self._schedule.lasts_s)
         self._env.line.clear()
         if self._env.own_clock.jumped_s != self._env.clock.jumped_s:
             self._env.own_clock.jumped_s = self._env.clock.jumped_s
             self.watch.jumped()
         self._env.recover()
+        self._quiet_since_s = self._env.clock.now_s()
         self._log("silence")
 
     async def restart_after_crashes(self) -> None:
@@ -329,7 +348,12 @@ class _Scenario:
             if self._outcome.problems:
                 return  # a violation cannot recover
             scene = await self._scene()
-            self._outcome.problems = [*oracle.problems(scene), *self.watch.unused_now()]
+            if self.gangs is not None:
+                ever = self._env.ever(NodeClaim)
+                self._outcome.problems = [*gang_oracle.violations(scene, self._quiet_since_s, ever)]
+                if self._outcome.problems:
+                    return
+            self._outcome.problems = [*self._problems(scene), *self.watch.unused_now()]
             now = {instance.id for instance in scene.instances}
             if self._outcome.problems or now != instances:
                 good_s, instances = clock.monotonic_s(), now
@@ -339,6 +363,11 @@ class _Scenario:
                 self._log(f"at rest: {sorted(now)} after {self._env.crashing.writes}")
                 return
         self._outcome.problems.append("it never came to rest")
+
+    def _problems(self, scene: Scene) -> list[str]:
+        if self.gangs is None:
+            return oracle.problems(scene)
+        return [*oracle.problems(scene, gang_oracle.is_alone), *gang_oracle.problems(scene)]
 
     async def _scene(self) -> Scene:
         env = self._env
@@ -358,6 +387,7 @@ class _Scenario:
                 if one.status.disruptions_allowed == 0
             ),
             now_s=env.clock.now_s(),
+            **(await self.gangs.scene() if self.gangs is not None else {}),
         )
 
     async def _disks(self) -> dict[str, str]:

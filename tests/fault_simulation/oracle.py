@@ -7,14 +7,15 @@ deletion of a node; and no reservation has more instances than slots.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from fault_simulation.generate import VCPUS, ZONES, App, FaultSchedule, Pool
+from fault_simulation.generate import VCPUS, ZONES, App, FaultSchedule, Pool, Slots
 from holdfast.api import conditions
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.nodes import Node
+from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.sim.cluster import pods as pod_words
 from holdfast.sim.cluster.kinds import Pod
 from holdfast.sim.ec2.entities import Instance, Reservation
@@ -37,13 +38,16 @@ class Scene:
     disks: dict[str, str] = field(default_factory=dict)  # zones, by the name of the pod
     held: frozenset[str] = frozenset()  # apps of which no pod may be evicted now
     now_s: int = 0
+    requests: tuple[ProvisioningRequest, ...] = ()
+    templates: frozenset[str] = frozenset()  # names of PodTemplates
 
 
-def problems(scene: Scene) -> list[str]:
-    return [*_pods(scene), *_pairs(scene), *_slots(scene)]
+def problems(scene: Scene, is_alone: Callable[[Scene, App], bool] = lambda _scene, _app: True) -> list[str]:
+    """`is_alone`: whether each pending pod of an app needs a node for itself only."""
+    return [*_pods(scene, is_alone), *_pairs(scene), *_slots(scene)]
 
 
-def _pods(scene: Scene) -> Iterator[str]:
+def _pods(scene: Scene, is_alone: Callable[[Scene, App], bool]) -> Iterator[str]:
     for app in scene.schedule.apps:
         own = [
             p
@@ -52,7 +56,7 @@ def _pods(scene: Scene) -> Iterator[str]:
         ]
         if len(own) != scene.wanted[app.name]:
             yield f"{app.name} has {len(own)} pods of {scene.wanted[app.name]}"
-        for pod in own:
+        for pod in own if is_alone(scene, app) else ():
             if not pod_words.ready(pod):
                 way = next(ways(scene, app, scene.disks.get(pod.metadata.name)), None)
                 if way is not None:
@@ -82,17 +86,16 @@ def ways(scene: Scene, app: App, disk: str | None) -> Iterator[str]:
 
 def _free_slots(scene: Scene, pool: Pool, kind: str, zones: list[str]) -> Iterator[str]:
     for slots in scene.schedule.slots:
-        reservation = scene.reservations[slots.name]
         fits = slots.instance_type == kind and slots.zone in zones
-        drains = slots.block and scene.now_s >= reservation.end_s - DRAINS_S
-        if (
-            slots.name in pool.slots
-            and fits
-            and reservation.active
-            and not drains
-            and reservation.available > 0
-        ):
-            yield f"{pool.name} has {reservation.available} slots free in {slots.name} ({reservation.id})"
+        free = free_slots(scene, slots)
+        if slots.name in pool.slots and fits and free > 0:
+            yield f"{pool.name} has {free} slots free in {slots.name} ({scene.reservations[slots.name].id})"
+
+
+def free_slots(scene: Scene, slots: Slots) -> int:
+    reservation = scene.reservations[slots.name]
+    drains = slots.block and scene.now_s >= reservation.end_s - DRAINS_S
+    return reservation.available if reservation.active and not drains else 0
 
 
 def _within_limit(scene: Scene, pool: Pool, kind: str) -> bool:

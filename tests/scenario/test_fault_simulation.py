@@ -1,21 +1,24 @@
 """Random fault simulations of the whole program: at the end every pod that can run runs, and nothing is left over.
 
 A failing seed prints the command that replays it. `make sim SEED=1 N=10000` runs more seeds,
-`make sim SEED=1000000 N=1000` more of the long ones, and `make sim SEED=2000000 N=1000` more of those with many restarts.
+`make sim SEED=1000000 N=1000` more of the long ones, `make sim SEED=2000000 N=1000` more of those with many restarts, and
+`make sim SEED=3000000 N=1000` more of those with gangs and ProvisioningRequests.
 """
 
 import pytest
 import structlog
 
 import aws_environment
-from fault_simulation import harness
+from fault_simulation import generate_gangs, harness
 from fault_simulation.generate import LASTS_S, LONG, RESTARTS, schedule
+from fault_simulation.generate_gangs import GANGS
 from fault_simulation.harness import Outcome
 from holdfast.data import ec2
 
 SEEDS = 200
 LONG_SEEDS = 6
 RESTARTS_SEEDS = 12
+GANGS_SEEDS = 60
 SEEDS_PER_TEST = 5
 
 
@@ -45,8 +48,15 @@ def test_runs_with_many_restarts_break_no_rule(seed: int) -> None:
     run(seed)
 
 
-def test_seed_replays_the_same_run() -> None:
-    assert run(1013) == run(1013)
+@pytest.mark.parametrize("first", range(GANGS, GANGS + GANGS_SEEDS, SEEDS_PER_TEST))
+def test_gangs_and_requests_are_whole_or_not_there_after_random_faults(first: int) -> None:
+    for seed in range(first, first + SEEDS_PER_TEST):
+        run(seed)
+
+
+@pytest.mark.parametrize("seed", [1013, GANGS + 13])
+def test_seed_replays_the_same_run(seed: int) -> None:
+    assert run(seed) == run(seed)
 
 
 def test_seeds_cover_every_step_and_fault() -> None:
@@ -96,9 +106,32 @@ def test_restart_seeds_cover_crashes_next_to_free_slots() -> None:
     assert {each.replicas for each in schedules} == {1, 2}
 
 
+def test_seeds_of_gangs_cover_every_kind_and_step() -> None:
+    schedules = [generate_gangs.schedule(seed) for seed in range(GANGS, GANGS + 100)]
+    assert {step.what for each in schedules for step in each.steps} == {
+        *("template", "drop template", "create request", "end request", "replace request", "replace group"),
+        *("scale", "delete pod", "delete claim", "delete node", "kill instance", "take", "give", "grow"),
+        *("crash", "cut", "down", "request"),
+    }
+    assert {app.gang for each in schedules for app in each.apps} == {"", *generate_gangs.SOURCES}
+    requests = [one for each in schedules for one in each.requests]
+    assert {one.class_name for one in requests} == {
+        generate_gangs.OWN,
+        generate_gangs.ATOMIC,
+        generate_gangs.CHECK,
+    }
+    assert {(one.is_in_one_zone, one.is_used) for one in requests} == {
+        (is_in_one_zone, is_used) for is_in_one_zone in (False, True) for is_used in (False, True)
+    }
+    assert all(fault.until_s <= each.lasts_s for each in schedules for fault in each.ec2_faults)
+    assert {one.block for each in schedules for one in each.slots} == {False, True}
+    assert {each.replicas for each in schedules} == {1, 2}
+
+
 def test_capacity_blocks_are_of_a_type_that_ec2_offers_in_blocks() -> None:
     types = {one.name: one for one in ec2.region(aws_environment.REGION).types}
     schedules = [schedule(seed) for first in (1, LONG) for seed in range(first, first + 100)]
+    schedules += [generate_gangs.schedule(seed) for seed in range(GANGS, GANGS + 100)]
     blocks = [(each, one) for each in schedules for one in each.slots if one.block]
     assert blocks
     for each, block in blocks:

@@ -4,7 +4,7 @@ Used by `unused_slots`. It shares no code with the controllers. In doubt a NodeC
 reports something else than a defect is of no use.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.sim.api.storage.store import Store
@@ -17,6 +17,7 @@ from holdfast.sim.ec2.region_state import RegionState
 CLAIMS: Final = "karpenter.sh/nodeclaims"
 POOLS: Final = "karpenter.sh/nodepools"
 CLASSES: Final = "karpenter.k8s.aws/ec2nodeclasses"
+POD_GROUPS: Final = "scheduling.k8s.io/podgroups"
 BUDGETS: Final = "policy/poddisruptionbudgets"
 POOL: Final = "karpenter.sh/nodepool"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
@@ -90,7 +91,7 @@ class SlotUsers:
         needed = used + self._vcpus(reservation.instance_type)
         return "cpu" not in limits or 1000 * needed <= limits["cpu"]
 
-    def may_consolidate(self, claim: Json, pods: Iterable[Pod]) -> bool:
+    def may_consolidate(self, claim: Json, pods: Sequence[Pod]) -> bool:
         """Whether the NodePool allows that consolidation replaces the node, and the PodDisruptionBudgets the evictions."""
         disruption = ((self._pool(claim) or {}).get("spec") or {}).get("disruption") or {}
         budgets = disruption.get("budgets") or ({"nodes": "10%"},)
@@ -104,7 +105,23 @@ class SlotUsers:
             and disruption.get("consolidateAfter") != "Never"
             and not any(str(budget["nodes"]) in ("0", "0%") for budget in budgets)
             and not any(labels.items() <= pod.metadata.labels.items() for pod in pods for labels in blocked)
+            and not any(map(self._lacks_members, pods))
         )
+
+    def _lacks_members(self, pod: Pod) -> bool:
+        """Whether the PodGroup of a pod has too few pods: kube-scheduler would not bind the pod again."""
+        name = (pod.spec.get("schedulingGroup") or {}).get("podGroupName")
+        if not name:
+            return False
+        namespace = pod.metadata.namespace
+        group = self._store.get(POD_GROUPS, (namespace, name))
+        members = [
+            one
+            for one in self.objects("/pods")
+            if one["metadata"]["namespace"] == namespace
+            and (one["spec"].get("schedulingGroup") or {}).get("podGroupName") == name
+        ]
+        return group is None or len(members) < group.value()["spec"]["schedulingPolicy"]["gang"]["minCount"]
 
     def objects(self, bucket: str) -> Iterator[Json]:
         return (stored.value() for stored in self._store.bucket(bucket).sorted())
