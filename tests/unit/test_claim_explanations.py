@@ -7,6 +7,7 @@ from holdfast import names
 from holdfast.api.nodeclaim import NodeClaim
 from holdfast.api.pods import Pod
 from holdfast.core.scheduling.output.plan import PlannedClaim
+from holdfast.explain import claims
 from holdfast.model.reasons import RESERVATION, Reason, ReasonCode
 from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.resources import NOTHING
@@ -68,6 +69,16 @@ def test_a_claim_in_a_slot_names_its_reservation() -> None:
     )
     assert read is not None
     assert (read.reservation, read.usd_per_hour, read.not_reserved) == ("cr-1", "0", ())
+
+
+def test_pods_of_a_request_are_counted_and_have_no_names() -> None:
+    written = claim_explanations.annotation(
+        PLANNED, pods(0), cause="The request had no capacity.", now_s=NOW_S
+    )
+    assert claims.why(claim(written)) == (
+        "The request had no capacity.",
+        "The NodeClaim was created for 2 pods.",
+    )
 
 
 def test_the_size_is_bounded() -> None:

@@ -45,8 +45,9 @@ def why(claim: NodeClaim) -> tuple[str, ...]:
         return (_NO_EXPLANATION,)
     pods = ""
     if found.pod_count:
-        shown = wording.listed(found.pods, found.pod_count - len(found.pods))
-        pods = f"The NodeClaim was created for {wording.count(found.pod_count, 'pod')}: {shown}."
+        listed = wording.listed(found.pods, found.pod_count - len(found.pods))
+        shown = f": {listed}" if found.pods else ""  # pods of a ProvisioningRequest have no names yet
+        pods = f"The NodeClaim was created for {wording.count(found.pod_count, 'pod')}{shown}."
     return tuple(filter(None, (found.cause, pods)))
 
 
