@@ -1,5 +1,6 @@
 """Consolidation with reservations: which nodes move into slots, which slots are released, and several nodes at once."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from disruption_builders import (
     NOW_S,
     SMALL,
     catalog,
+    codes,
     disruption_input,
+    instances,
     load,
     managed_node,
 )
@@ -61,6 +64,23 @@ def test_an_on_demand_node_moves_into_a_free_slot_of_the_same_type() -> None:
     assert found is not None
     assert found.action is Action.REPLACE
     assert found.saves_nano_usd_per_hour == round(0.2 * NANO)
+
+
+def test_an_on_demand_node_that_the_cloud_moved_into_a_slot_does_not_move_into_another() -> None:
+    """Its labels follow within a minute; in a reservation that its class does not select it stays on-demand."""
+    node, both = paid("a", MEDIUM, 3000), [reservation("cr-1", MEDIUM, available=1, total=2)]
+    for id_, blocked in (("cr-1", {BlockedCode.MOVED_INTO_SLOT}), ("cr-other", set())):
+        (running,) = instances(node)
+        moved = dataclasses.replace(running, reservation_id=id_)
+        one = disruption_input(
+            node,
+            reservations=both,
+            pools=[pool("default", catalog(both), ON_DEMAND)],
+            instances=(moved,),
+        )
+        found = decide(one)
+        assert (found.command is None) == bool(blocked)
+        assert codes(found, "a") == blocked
 
 
 @pytest.mark.fact("Q-28")

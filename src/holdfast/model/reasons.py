@@ -86,6 +86,7 @@ class BlockedCode(enum.StrEnum):
     SPOT_TO_SPOT = "SpotToSpot"
     MIN_VALUES = "MinValues"
     BALANCE = "NotWorthIt"
+    MOVED_INTO_SLOT = "MovedIntoSlot"
     WAITS_FOR_SLOT = "WaitsForSlot"
     DRAIN_NEVER_ENDS = "DrainNeverEnds"
     BREAKER = "TooManyUnhealthy"

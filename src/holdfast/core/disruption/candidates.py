@@ -275,6 +275,21 @@ class CandidateSet:
     ) -> Reason:
         return self._cache.not_cheaper(one, shape, compute, starting=starting)
 
+    @functools.cached_property
+    def _reservation_of(self) -> Mapping[str, str]:
+        """By provider id, the reservation in which an instance is."""
+        instances = self.cluster.snapshot.instances
+        return {one.provider_id: one.reservation_id for one in instances if one.reservation_id is not None}
+
+    def is_moved_into_slot(self, one: Candidate) -> bool:
+        """Whether the cloud moved the instance of an unreserved node into a reservation that the class of the node selects:
+        its labels follow within a minute, and until then its price is not the one that is paid."""
+        reservation_id = self._reservation_of.get(one.node.provider_id or "")
+        if reservation_id is None or one.is_reserved:
+            return False
+        type_ = self._cache.types.get(one.pool, {}).get(one.labels.get(names.INSTANCE_TYPE, ""))
+        return type_ is not None and any(found.reservation_id == reservation_id for found in type_.offerings)
+
     def facts(self, node: NodeView) -> NodeFacts:
         return self.cluster.facts.get(node.name, DEFAULT_FACTS)
 

@@ -354,11 +354,12 @@ class _PoolReasons:
 
 
 class PoolReasons:
-    """Why consolidation disrupts no node of a NodePool, and the reasons that all nodes of one share."""
+    """What keeps consolidation from a node beside the candidate itself: the rules of its NodePool, and its instance."""
 
     def __init__(self, candidate_set: CandidateSet) -> None:
         now_s, of = candidate_set.cluster.now_s, candidate_set.cluster.pools.get
         self.of = {name: _of_pool(pool, of(name), now_s) for name, pool in candidate_set.pools.items()}
+        self.is_moved_into_slot = candidate_set.is_moved_into_slot
 
 
 def _of_pool(pool: NodePoolView, rules: PoolRules | None, now_s: int) -> _PoolReasons:
@@ -377,6 +378,9 @@ def _of_pool(pool: NodePoolView, rules: PoolRules | None, now_s: int) -> _PoolRe
 
 
 _EMPTY: Final = Reason(BlockedCode.NOTHING_TO_DO, "Node is empty")
+_MOVED: Final = Reason(
+    BlockedCode.MOVED_INTO_SLOT, "its instance is in a reservation now; the labels of the node follow first"
+)
 
 
 def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: SlotRelease) -> Reason | None:
@@ -392,6 +396,8 @@ def why_not(pools: PoolReasons, one: Candidate, moved: RecentMoves, release: Slo
         return of_pool.unsettled
     if one.is_reserved:
         why = release.why_never(one)
+    elif pools.is_moved_into_slot(one):
+        why = _MOVED
     return why or (moved.why_not(one) if moved.moves else None)
 
 

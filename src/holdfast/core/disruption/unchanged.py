@@ -6,7 +6,7 @@ may change a decision without a command. If other times matter too, it is the mo
 `cache_after` returns the cache that a pass would leave.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from holdfast.core.disruption.commands import Decision, DecisionCache
 from holdfast.core.disruption.inputs import DEFAULT_FACTS, DisruptionInput, Settings
 from holdfast.core.reservations import boundaries, ledger
 from holdfast.model.reasons import BlockedCode
-from holdfast.model.snapshot import ClaimView, NodeView
+from holdfast.model.snapshot import ClaimView, NodeView, Snapshot
 
 _MINUTE_S: Final = 60
 
@@ -38,9 +38,19 @@ def is_same(before: DisruptionInput, after: DisruptionInput, lag_s: int) -> bool
     )
     if counted != old:
         return False
-    # Decisions depend on counts and instances through the ledger alone, unless a NodeClaim waits for a slot.
-    is_counted_again = new.counts_read_s != old.counts_read_s or new.instances != old.instances
+    # Decisions depend on counts and instances through the ledger and the reservations of the instances alone, unless a
+    # NodeClaim waits for a slot.
+    is_listed_again = new.instances != old.instances
+    if is_listed_again and _in_reservations(new) != _in_reservations(old):
+        return False
+    is_counted_again = is_listed_again or new.counts_read_s != old.counts_read_s
     return not is_counted_again or ledger.ledger(new, lag_s) == ledger.ledger(old, lag_s)
+
+
+def _in_reservations(snapshot: Snapshot) -> Mapping[str, str]:
+    return {
+        one.provider_id: one.reservation_id for one in snapshot.instances if one.reservation_id is not None
+    }
 
 
 def _are_same_nodes(old: Sequence[NodeView], new: Sequence[NodeView]) -> bool:

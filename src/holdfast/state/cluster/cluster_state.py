@@ -361,8 +361,10 @@ class ClusterState:
         if not counts.reservations:
             return ()
         with contextlib.suppress(errors.HoldfastError):
-            max_age_s = 0 if self._is_in_motion() else _MAX_AGE_S
-            self._listed.listed(await self._cloud.instances(max_age_s=max_age_s), counts.read_began_s)
+            is_outdated = self._is_in_motion() or self._listed.has_more_used(counts.reservations)
+            max_age_s = 0 if is_outdated else _MAX_AGE_S
+            found = await self._cloud.instances(max_age_s=max_age_s)
+            self._listed.listed(found, counts.read_began_s, counts.reservations)
         return self._listed.all()
 
     def _are_slots_released(self) -> bool:

@@ -30,6 +30,7 @@ class ListedInstances:
         self._has_orphan: bool | None = False  # None: a provider id of a NodeClaim changed
         self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
         self._all: tuple[Instance, ...] = ()
+        self._used: dict[str, int] = {}  # slots by reservation, by the counts before the list
         self._first_s: float | None = None  # when instances were first listed
         claims.subscribe(self._on_claim)
 
@@ -42,9 +43,13 @@ class ListedInstances:
         """Sorted by provider id. The same tuple is returned until something changes."""
         return self._all
 
-    def listed(self, found: tuple[Instance, ...], counts_began_s: float) -> None:
+    def listed(
+        self, found: tuple[Instance, ...], counts_began_s: float, reservations: tuple[Reservation, ...] = ()
+    ) -> None:
         """Stores a list. Instances that were in slots and are no longer listed have terminated. They stay in the snapshot
-        until a count can include their slots as free. `counts_began_s`: when the newest counts were read."""
+        until a count can include their slots as free. `counts_began_s`: when the newest counts were read.
+        `reservations`: with these counts."""
+        self._used = _used(reservations)
         gone = self._gone
         if found is not self._listed:
             ids, now_s = frozenset([one.provider_id for one in found]), self._clock.now_s()
@@ -64,6 +69,11 @@ class ListedInstances:
         self._gone = gone
         if self._first_s is None:
             self._first_s = self._clock.monotonic_s()
+
+    def has_more_used(self, reservations: tuple[Reservation, ...]) -> bool:
+        """Whether a reservation has more used slots than when the list was read. The cloud may have moved an instance into
+        an open reservation, and the list would show it outside."""
+        return any(count > self._used.get(id_, 0) for id_, count in _used(reservations).items())
 
     def are_in_motion(self) -> bool:
         """Whether an instance starts or terminates in a slot, or has no NodeClaim. On-demand and spot instances do not
@@ -88,3 +98,7 @@ class ListedInstances:
         has = after.status.provider_id if after is not None else None
         if had != has:
             self._has_orphan = None
+
+
+def _used(reservations: tuple[Reservation, ...]) -> dict[str, int]:
+    return {one.id: one.total - one.available for one in reservations}
