@@ -42,3 +42,19 @@ def test_a_pod_gets_no_slot_where_a_daemonset_uses_its_host_port(packing: Packin
     waiting = pods(1, shape(host_ports=port))
     (claim,) = solve(request([both], waiting, [slot], packing, daemon_sets=(agent,))).claims
     assert claim.capacity_type == "on-demand"
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+@pytest.mark.parametrize(("used_on", "launched"), [("spot", "on-demand"), ("on-demand", "spot")])
+def test_a_capacity_type_on_which_a_daemonset_uses_the_host_port_is_excluded(
+    packing: Packing, used_on: str, launched: str
+) -> None:
+    """The other one can be launched, so the pod does not wait."""
+    port = (HostPort(9100),)
+    selects = requirements.of(is_in(names.CAPACITY_TYPE, used_on))
+    agent = DaemonSetView("default", "agent", shape(10, app="agent", host_ports=port, node_selector=selects))
+    types = [instance_type("m5.large", 2, 8, 0.1), instance_type("m5.xlarge", 4, 16, 0.2)]
+    of = request([pool("any", types)], pods(1, shape(host_ports=port)), packing=packing, daemon_sets=(agent,))
+    (claim,) = solve(of).claims
+    assert claim.requirements.get(names.CAPACITY_TYPE).values == {launched}
+    assert set(claim.instance_types) == {"m5.large", "m5.xlarge"}

@@ -76,14 +76,16 @@ def _different(of_types: ByType) -> Iterable[list[DaemonSetView]]:
     return {id(some): some for some in of_types}.values()
 
 
-def ports(runs: Mapping[str, ByType], types: int) -> tuple[tuple[HostPort, ...], ...]:
-    """By instance type, the host ports that DaemonSets use on its nodes."""
+def ports(runs: Mapping[str, ByType]) -> dict[str, tuple[tuple[HostPort, ...], ...]]:
+    """By capacity type and instance type, the host ports that DaemonSets use on its nodes. Empty if they use none."""
     if not any(d.pod.host_ports for of_types in runs.values() for some in _different(of_types) for d in some):
-        return ((),) * types
-    return tuple(
-        tuple(dict.fromkeys(port for found in runs.values() for d in found[t] for port in d.pod.host_ports))
-        for t in range(types)
-    )
+        return {}
+    return {
+        kind: tuple(
+            tuple(dict.fromkeys(port for d in some for port in d.pod.host_ports)) for some in of_types
+        )
+        for kind, of_types in runs.items()
+    }
 
 
 def select_capacity_type(daemons: Sequence[DaemonSetView]) -> bool:

@@ -69,6 +69,12 @@ class Rows:
         found = axes.distinct(self.columns.capacity_type[self.offering_index[rows]])
         return [names.CAPACITY_TYPES[i] for i in found.tolist()]
 
+    def is_of(self, capacity_type: str) -> Mask:
+        """The rows of a capacity type."""
+        index = names.CAPACITY_TYPES.index(capacity_type)
+        mask: Mask = self.columns.capacity_type[self.offering_index] == index
+        return mask
+
     @functools.cached_property
     def _by_rank(self) -> NDArray[np.intp]:
         return np.argsort(self.rank)

@@ -220,7 +220,7 @@ class _Launchable:
 
     rows: Rows
     overhead: tuple[Resources, ...]
-    daemon_ports: tuple[tuple[HostPort, ...], ...]
+    daemon_ports: Mapping[str, tuple[tuple[HostPort, ...], ...]]
 
     def template(self, index: int, kind: int, pool: NodePoolView) -> Template:
         return Template(
@@ -253,7 +253,7 @@ def _launchable(
     runs = daemon_sets(snapshot, pool, columns, offering_index)
     overhead = daemons.overhead(runs)
     rows = offers.rows(columns, offering_index, measures, overhead)
-    return _Launchable(rows, _least(overhead), daemons.ports(runs, len(pool.instance_types)))
+    return _Launchable(rows, _least(overhead), daemons.ports(runs))
 
 
 def _least(overhead: Mapping[str, tuple[Resources, ...]]) -> tuple[Resources, ...]:

@@ -6,7 +6,7 @@ shape never gains rows, so a NO of the kernel stays valid.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -67,15 +67,42 @@ class Template:
     taints: tuple[Taint, ...]
     rows: Rows
     overhead: tuple[Resources, ...]  # by type, what DaemonSets request on its nodes; empty: there are none
-    daemon_ports: tuple[tuple[HostPort, ...], ...]  # by type, the host ports of DaemonSets
+    daemon_ports: Mapping[
+        str, tuple[tuple[HostPort, ...], ...]
+    ]  # by capacity type and type, the host ports of DaemonSets
 
-    def clashing_types(self, ports: Sequence[HostPort]) -> list[str]:
-        """The types on which a DaemonSet uses a port that conflicts with one of these."""
-        return [
-            t.name
-            for t, taken in zip(self.rows.types, self.daemon_ports, strict=True)
-            if any(a.conflicts(b) for a in taken for b in ports)
-        ]
+    def clashing_types(self, ports: Sequence[HostPort]) -> set[str]:
+        """The types on which a DaemonSet uses a port that conflicts with one of these, on nodes of any capacity type."""
+        return set().union(*self._clashes(ports).values())
+
+    def without_clashes(self, ports: Sequence[HostPort]) -> Iterator[Requirement]:
+        """What nodes need so that no DaemonSet uses a port that conflicts with one of these. A capacity type is excluded if
+        it has no type without a conflict, and others have one. Otherwise types are excluded from all capacity types."""
+        clashing = self._clashes(ports)
+        kept = {kind for kind, types in clashing.items() if types < self._types_of(kind)}
+        if kept and len(kept) < len(clashing):
+            yield requirement.of(names.CAPACITY_TYPE, Operator.NOT_IN, sorted(clashing.keys() - kept))
+        excluded = set().union(*(types for kind, types in clashing.items() if kind in kept or not kept))
+        if excluded:
+            yield requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, sorted(excluded))
+
+    def _clashes(self, ports: Sequence[HostPort]) -> dict[str, set[str]]:
+        """By capacity type, the types on which a DaemonSet uses a port that conflicts with one of these."""
+        return {
+            kind: {
+                t.name
+                for t, taken in zip(self.rows.types, of_types, strict=True)
+                if any(a.conflicts(b) for a in taken for b in ports)
+            }
+            & self._types_of(kind)
+            for kind, of_types in self.daemon_ports.items()
+        }
+
+    def _types_of(self, kind: str) -> set[str]:
+        """The types with offerings of a capacity type."""
+        return {
+            self.rows.types[t].name for t in axes.distinct(self.rows.row_type[self.rows.is_of(kind)]).tolist()
+        }
 
     def excluded_types(self, wanted: Requirement) -> list[str]:
         """The types with a label of their own that is not compatible with a requirement."""
@@ -250,11 +277,13 @@ class Shapes:
         absent = {k for k in fitting[0].by_key if k not in old.requirements and k not in undefined}
         added = fitting[0].without(absent) if absent else fitting[0]
         template = self.templates[old.template]
-        unsuited = template.clashing_types(op.ports) if op.ports else []
-        for key in sorted(absent):
-            unsuited += template.excluded_types(fitting[0].by_key[key])
+        # As requirements, so that the NodeClaim has them even if its rows are widened again.
+        for one in template.without_clashes(op.ports) if op.ports else ():
+            added = added.add(one)
+        unsuited = [
+            name for key in sorted(absent) for name in template.excluded_types(fitting[0].by_key[key])
+        ]
         if unsuited:
-            # As a requirement, so that the NodeClaim excludes these types even if its rows are widened again.
             added = added.add(requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, unsuited))
         return self._narrow(old, old.requirements.union(added), tuple(added.by_key))
 

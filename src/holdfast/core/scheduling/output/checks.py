@@ -20,9 +20,8 @@ from holdfast.core.scheduling.input.offers import Measures, Rows
 from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.input.shapes import Template
 from holdfast.core.scheduling.kernel.packing_state import Ints
-from holdfast.model import requirement
 from holdfast.model.host_ports import HostPort
-from holdfast.model.requirement import Operator, Requirement
+from holdfast.model.requirement import Requirement
 from holdfast.model.requirements import NO_REQUIREMENTS, Requirements
 from holdfast.model.snapshot import DaemonSetView, NodePoolView
 from holdfast.model.taints import first_untolerated
@@ -74,12 +73,11 @@ class Offers:
         )
 
     def without_ports(self, ports: Sequence[HostPort]) -> Mask:
-        """The offerings on whose nodes no DaemonSet uses one of these ports. An unreserved node may be on demand or spot, so
-        DaemonSets of both count."""
+        """The offerings on whose nodes no DaemonSet uses one of these ports."""
         free = np.full(len(self.rows), True)
         for kind, by_type in self.daemon_sets.items() if ports else ():
             clashing = np.array([_clash(found, ports) for found in by_type], dtype=bool)
-            free[(self.reserved == (kind == names.RESERVED)) & clashing[self.rows.row_type]] = False
+            free[self.rows.is_of(kind) & clashing[self.rows.row_type]] = False
         return free
 
 
@@ -262,7 +260,6 @@ def without_volumes(p: Problem, request: Ints) -> Ints:
     return alone
 
 
-def without_types(template: Template, ports: Sequence[HostPort]) -> tuple[Requirement, ...]:
-    """The requirement that excludes instance types on which a DaemonSet uses one of these ports, if there are any."""
-    clashing = template.clashing_types(ports) if ports else []
-    return (requirement.of(names.INSTANCE_TYPE, Operator.NOT_IN, clashing),) if clashing else ()
+def without_clashes(template: Template, ports: Sequence[HostPort]) -> tuple[Requirement, ...]:
+    """What excludes nodes on which a DaemonSet uses one of these ports."""
+    return tuple(template.without_clashes(ports)) if ports else ()

@@ -18,7 +18,7 @@ from holdfast.core.scheduling.input.problem import Problem
 from holdfast.core.scheduling.input.request import MinValuesPolicy
 from holdfast.core.scheduling.kernel.packing_state import UNRESERVED, Ints
 from holdfast.core.scheduling.output import reservation_reasons
-from holdfast.core.scheduling.output.checks import Check, Checks, Offers, without_types, without_volumes
+from holdfast.core.scheduling.output.checks import Check, Checks, Offers, without_clashes, without_volumes
 from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.core.scheduling.output.topology_reasons import Topology
 from holdfast.core.scheduling.output.waiting import Wait
@@ -134,7 +134,7 @@ class PlanExplainer:
         limited = kind == UNRESERVED and p.pools[pool].limits.amounts
         text = None
         for topology in checks.volume_topologies(c, pool, term) or [wanted]:
-            required = topology.add(*without_types(template, ports))
+            required = topology.add(*without_clashes(template, ports))
             usable = None
             if limited:
                 within = (template.rows.capacity <= self._limits[pool]).all(axis=1)
