@@ -412,3 +412,16 @@ def test_explanations_are_those_of_the_last_solve() -> None:
     plan = gangs.solve(one)
     assert with_node(plan) == {"train": 2}
     assert {found.pod for found in plan.not_reserved}.isdisjoint(pod.uid for pod in train)
+
+
+def test_pods_of_deleting_nodes_that_a_plan_leaves_out_are_no_neighbours() -> None:
+    """Single pods are left out while gangs are tried. One of them runs on a node that is being deleted, and its slot is
+    full: affinity to it must not put a gang into its zone."""
+    front = running(1, shape(1500, app="front"), "front")
+    leaving = node("n1", pods=front, deleting=True)
+    near = {"affinity": (PodTerm(names.ZONE, selector(app="front"), ("default",)),)}
+    back = pods(1, shape(1500, app="back", **near), "back")
+    big = members(3, "big")
+    found = [gang("back", back, 1), gang("big", big, 3, since_s=9)]
+    plan = gangs.solve(slots(1, (*back, *big), *found, nodes=(leaving,)))
+    assert not {"back-000000"} & set(pods_with_node(plan)) or "front-000000" in pods_with_node(plan)

@@ -307,7 +307,8 @@ def _ranked(gangs: Sequence[_Forming], pods: Iterable[PodView]) -> dict[str, int
 
 
 def _without(snapshot: Snapshot, excluded: AbstractSet[str], priorities: dict[str, int] | None) -> Snapshot:
-    """The snapshot without these pods. Those on nodes that are being deleted stay on them."""
+    """The snapshot without these pods. Those on nodes that are being deleted are evicted soon, so affinity does not find
+    them there."""
     if not excluded and priorities is None:
         return snapshot
 
@@ -321,10 +322,7 @@ def _without(snapshot: Snapshot, excluded: AbstractSet[str], priorities: dict[st
     def node(one: NodeView) -> NodeView:
         if not one.deleting or not one.pods:
             return one
-        stays = (
-            found._replace(reschedulable=False) if found.uid in excluded else found for found in one.pods
-        )
-        return replace(one, pods=tuple(map(pod, stays)))
+        return replace(one, pods=tuple(map(pod, one.without(excluded).pods)))
 
     return replace(
         snapshot,
