@@ -67,6 +67,8 @@ def _catalog(dice: Dice, spec: Document) -> None:
         spec["settings"]["reservedCapacity"] = False
     if dice.chance(0.08):
         spec["settings"]["reservedMode"] = "strict"
+    if dice.chance(0.3):
+        spec["settings"]["gangHold"] = dice.pick(("10m", "55m", "4h"))
     by_name = {one["name"]: one for one in spec["instanceTypes"]}
     for one in by_name.values():
         if dice.chance(0.3):

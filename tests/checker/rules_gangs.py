@@ -1,14 +1,16 @@
 """Rules: of each gang enough pods have a node, or no pod gets one; and all of them have the same value of a node label."""
 
+import datetime as dt
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from checker import node_options, openings, preferences, rules_waiting
+from checker import node_options, openings, preferences, quantities, rules_waiting
 from checker.case import Case, Located, Violation
 from checker.scenario import Gang
 from checker.workloads import Pod
 
 BEHIND: Final = "BehindGang"
+HOLDS: Final = "HoldsSlots"
 
 
 def whole(case: Case) -> Iterator[Violation]:
@@ -51,6 +53,27 @@ def left_out(case: Case) -> Iterator[Violation]:
         running = sum(not one.planned for one in there)
         if running + len(pending) >= gang.least and all(_can_be_launched(case, pod) for pod in pending):
             yield Violation("gang-left-out", f"each pod of {name} could get a node of its own")
+
+
+def hold(case: Case) -> Iterator[Violation]:
+    """gang-hold: slots are held only if the setting enables it, for one gang that has no nodes, and for a bounded time."""
+    names = holding(case)
+    if len(names) > 1:
+        yield Violation("gang-hold", f"{len(names)} gangs hold slots")
+    bound = dt.timedelta(seconds=float(quantities.seconds(case.scenario.settings.get("gangHold", "0s"))))
+    for name in sorted(names):
+        gang = case.scenario.gangs.get(name)  # None: of labels
+        since = gang.since if gang is not None and gang.since is not None else case.scenario.now
+        if not case.scenario.now < since + bound:
+            yield Violation("gang-hold", f"{name} holds slots for longer than {bound}")
+        if gang is not None and _is_whole(gang, _located(case, name)):
+            yield Violation("gang-hold", f"{name} holds slots and has nodes")
+
+
+def holding(case: Case) -> set[str]:
+    """The gangs that hold slots according to the reasons of the plan."""
+    reasons = (reason for one in case.plan["unplaced"] for reason in one["reasons"])
+    return {name for reason in reasons if reason["code"] == HOLDS for name in reason.get("subjects", ())}
 
 
 def _can_be_launched(case: Case, pod: Pod) -> bool:

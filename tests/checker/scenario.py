@@ -58,6 +58,7 @@ class Gang:
 
     least: int | None  # None: the PodGroup does not exist
     together: str | None  # the node label of which all pods need the same value
+    since: dt.datetime | None = None  # its creation; None: of labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +162,19 @@ def _ends_too_soon(block: Reservation, pod: Pod, starts: dt.datetime) -> bool:
 def _gangs(groups: Iterable[Document], pods: Iterable[Pod]) -> dict[str, Gang]:
     """Those that pods name, without PodGroups whose pods are scheduled one by one. Gangs of labels need all of their pods."""
     pods = tuple(pods)
-    known = {f"{workloads.namespace(one)}/{one['metadata']['name']}": one["spec"] for one in groups}
+    known = {f"{workloads.namespace(one)}/{one['metadata']['name']}": one for one in groups}
     found = {}
     for name in {pod.group for pod in pods if pod.group}:
-        spec = known.get(name)
+        group = known.get(name)
         if name.count("/") > 1:
             found[name] = Gang(sum(pod.group == name for pod in pods), None)
-        elif spec is None:
+        elif group is None:
             found[name] = Gang(None, None)
-        elif "gang" in spec["schedulingPolicy"]:
+        elif "gang" in (spec := group["spec"])["schedulingPolicy"]:
             keys = [one["key"] for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
-            found[name] = Gang(spec["schedulingPolicy"]["gang"]["minCount"], keys[0] if keys else None)
+            created = group["metadata"].get("creationTimestamp")
+            since = None if created is None else catalog.moment(created)
+            found[name] = Gang(spec["schedulingPolicy"]["gang"]["minCount"], keys[0] if keys else None, since)
     return found
 
 

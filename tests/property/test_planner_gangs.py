@@ -1,4 +1,5 @@
-"""Gangs in random small requests: whole or none, every pod once, higher ranks first, and no order of the input matters."""
+"""Gangs in random small requests, with and without held slots: whole or none, every pod once, higher ranks first, and no
+order of the input matters."""
 
 import dataclasses
 import random
@@ -13,8 +14,10 @@ from holdfast.core.scheduling import solve as single
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Plan
 from holdfast.model.gangs import Gang
-from holdfast.model.pods import PodTerm, PodView
+from holdfast.model.pods import PodTerm, PodView, RunTime
+from holdfast.model.snapshot import NodeView
 from planner_builders import (
+    RESERVATION_ID,
     gang,
     instance_type,
     is_in,
@@ -24,6 +27,7 @@ from planner_builders import (
     pool,
     request,
     reservation,
+    running,
     selector,
     shape,
 )
@@ -46,7 +50,8 @@ def random_request(seed: int) -> SolveRequest:
     for i in range(dice.randint(1, 3)):
         free = dice.randint(0, 3)
         where = dice.choice(("z1", "z2"))
-        found.append(reservation(f"cr-{i}", dice.choice(TYPES), where, available=free, total=free))
+        total = free + dice.choice((0, 0, 2))
+        found.append(reservation(f"cr-{i}", dice.choice(TYPES), where, available=free, total=total))
     types = [instance_type(name, 2 * i, 8 * i, 0.1 * i, found) for i, name in enumerate(TYPES, start=1)]
     groups: list[Gang] = []
     pending: list[PodView] = []
@@ -60,10 +65,19 @@ def random_request(seed: int) -> SolveRequest:
     for i in range(dice.randint(0, 3)):
         single_pods = pods(dice.randint(1, 3), shape(dice.choice(SIZES), app=f"web-{i}"), f"web-{i}")
         pending += [pod._replace(priority=dice.randint(0, 1)) for pod in single_pods]
+    pending = [pod._replace(run_time=dice.choice((None, RunTime(dice.choice((60, 900)))))) for pod in pending]
     nodes = tuple(node(f"n{i}") for i in range(dice.randint(0, 1)))
-    tries = dice.choice((0, 1, 16))
+    nodes += tuple(in_slot(dice, f"s{i}") for i in range(dice.randint(0, 2)))
+    more: dict[str, Any] = {"gang_candidates": dice.choice((0, 1, 16)), "gang_hold_s": dice.choice((0, 3600))}
     slots = pool("slots", types, is_in(names.CAPACITY_TYPE, "reserved"))
-    return request([slots], pending, found, gangs=tuple(groups), nodes=nodes, gang_candidates=tries)
+    return request([slots], pending, found, gangs=tuple(groups), nodes=nodes, **more)
+
+
+def in_slot(dice: random.Random, name: str) -> NodeView:
+    """A node in a slot of the first reservation. Its pod, if it has one, may have a known end."""
+    there = running(dice.randint(0, 1), shape(1500), name, run_time=dice.choice((None, RunTime(600))))
+    labels = {names.CAPACITY_TYPE: "reserved", names.NODEPOOL: "slots", RESERVATION_ID: "cr-0"}
+    return node(name, cpu=2, labels=labels, pods=there)
 
 
 def pods_with_node(plan: Plan) -> list[str]:

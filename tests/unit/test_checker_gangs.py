@@ -135,3 +135,28 @@ def labelled(name: str, metadata: Document, **more: Any) -> Document:
     found = pod(name, **more)
     found["metadata"] |= metadata
     return found
+
+
+def test_a_hold_without_the_setting_or_after_its_end_is_reported() -> None:
+    """The PodGroup is one hour old."""
+    found = group(3)
+    found["metadata"]["creationTimestamp"] = "2026-11-15T09:00:00Z"
+    held = {"code": "HoldsSlots", "subjects": ["default/train"]}
+    nothing = plan(unplaced=[unplaced(name) | {"reasons": [held]} for name in ("p", "q")])
+
+    def with_hold(length: str | None) -> set[str]:
+        documents = scenario(found)
+        documents[0]["spec"]["settings"] = {} if length is None else {"gangHold": length}
+        return rules(documents, nothing)
+
+    assert with_hold("61m") == set()
+    assert with_hold("60m") == with_hold(None) == {"gang-hold"}
+
+
+def test_a_gang_that_holds_slots_has_no_nodes() -> None:
+    found = group(2)
+    documents = [*scenario(found), member("r")]
+    documents[0]["spec"]["settings"] = {"gangHold": "1h"}
+    held = {"code": "HoldsSlots", "subjects": ["default/train"]}
+    planned = plan(claim("p"), claim("q"), unplaced=[unplaced("r") | {"reasons": [held]}])
+    assert rules(documents, planned) == {"gang-hold"}

@@ -419,7 +419,7 @@ def test_pods_of_deleting_nodes_that_a_plan_leaves_out_are_no_neighbours() -> No
     full: affinity to it must not put a gang into its zone."""
     front = running(1, shape(1500, app="front"), "front")
     leaving = node("n1", pods=front, deleting=True)
-    near = {"affinity": (PodTerm(names.ZONE, selector(app="front"), ("default",)),)}
+    near: dict[str, Any] = {"affinity": (PodTerm(names.ZONE, selector(app="front"), ("default",)),)}
     back = pods(1, shape(1500, app="back", **near), "back")
     big = members(3, "big")
     found = [gang("back", back, 1), gang("big", big, 3, since_s=9)]

@@ -44,11 +44,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 DAY_S = 86_400
 RESERVED, ON_DEMAND = is_in(names.CAPACITY_TYPE, "reserved"), is_in(names.CAPACITY_TYPE, "on-demand")
 GPU = Taint("gpu", Effect.NO_SCHEDULE)
-# Shown by tests/unit/test_planner_gangs.py, and tests/scenario/test_provisioning_requests.py.
+# Shown by tests/unit/test_planner_gangs.py, test_planner_gang_holds.py, and tests/scenario/test_provisioning_requests.py.
 GANG_CODES = (
     ReasonCode.GANG_INCOMPLETE,
     ReasonCode.GANG_DOES_NOT_FIT,
     ReasonCode.BEHIND_GANG,
+    ReasonCode.HOLDS_SLOTS,
     ReasonCode.USES_REQUEST,
 )
 WEB_PORT = (HostPort(80),)

@@ -14,6 +14,7 @@ consolidationSavingPerPod: CONSOLIDATION_SAVING_PER_POD
 disableDryRun: DISABLE_DRY_RUN
 disableLeaderElection: DISABLE_LEADER_ELECTION
 gangCandidates: GANG_CANDIDATES
+gangHold: GANG_HOLD
 gangsOf: GANGS_OF
 interruptionQueue: INTERRUPTION_QUEUE
 isolatedVPC: ISOLATED_VPC

@@ -51,6 +51,13 @@ class Settings(Wire, frozen=True, kw_only=True):
     gang_candidates: Annotated[
         int | None, about("How many sets of gangs are tried if not all gangs fit.", minimum=0, maximum=1000)
     ] = None
+    gang_hold: Annotated[
+        str | None,
+        about(
+            "How long slots are held for the first gang that does not fit, from its creation.",
+            pattern=patterns.DURATION,
+        ),
+    ] = None
     gangs_of: Annotated[
         str | None,
         about(

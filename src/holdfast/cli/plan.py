@@ -65,6 +65,12 @@ def _words(choices: type[enum.StrEnum]) -> click.Choice[str]:
 @click.option("--packing-candidates", type=click.IntRange(0, 1000), help="Alternative packings to try.")
 @click.option("--gang-candidates", type=click.IntRange(0, 1000), help="Sets of gangs to try if not all fit.")
 @click.option(
+    "--gang-hold",
+    callback=_duration,
+    metavar="DURATION",
+    help="How long slots are held for a gang that does not fit.",
+)
+@click.option(
     "--node-cost",
     callback=_price,
     metavar="USD",

@@ -30,6 +30,7 @@ class ReasonCode(enum.StrEnum):
     GANG_INCOMPLETE = "GangIncomplete"
     GANG_DOES_NOT_FIT = "GangDoesNotFit"
     BEHIND_GANG = "BehindGang"
+    HOLDS_SLOTS = "HoldsSlots"
     USES_REQUEST = "UsesProvisioningRequest"
     # of pods that did not get a reserved slot
     EXCLUDES_RESERVED = "ExcludesReserved"

@@ -44,6 +44,12 @@ class NodePoolView:
     reservation_wait_s: int | None = None  # how long its pods wait for a slot; None: the planner's setting
     instance_types: tuple[InstanceType, ...] = ()
 
+    def without(self, nodes: Iterable["NodeView"]) -> "NodePoolView":
+        """The NodePool as if these of its nodes did not count for its limits."""
+        ours = [node for node in nodes if node.node_pool == self.name and not node.deleting]
+        freed = resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
+        return replace(self, used=self.used.subtract(freed))
+
 
 @dataclass(frozen=True)
 class NodeView:

@@ -60,6 +60,7 @@ def _settings(settings: Settings) -> Json:
         "packing": settings.packing.value,
         "packingCandidates": settings.packing_candidates,
         "gangCandidates": settings.gang_candidates,
+        "gangHold": f"{settings.gang_hold_s}s",
         "gangsOf": gangs.sources_text(settings.gangs_of),
         "nodeCost": prices.text(settings.node_cost_nano),
         "reservedCapacity": settings.reserved_capacity,

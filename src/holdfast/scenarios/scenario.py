@@ -90,7 +90,7 @@ def overridden(plain: Settings, given: Mapping[str, Any]) -> Settings:
     for name, value in given.items():
         if value is None:
             continue
-        if name in ("reservation_wait", "start_estimate", "ledger_lag"):
+        if name in ("gang_hold", "reservation_wait", "start_estimate", "ledger_lag"):
             values[f"{name}_s"] = times.duration_s(value)
         elif name == "gangs_of":
             values[name] = gangs.sources(value)

@@ -320,7 +320,7 @@ _KEPT_TEXTS: Final = frozenset({
     "duration", "expireAfter", "terminationGracePeriod", "now", "countsRead", "read", "launched", "start", "end", "state",
     "tenancy", "drainLead", "reclaimLead", "instanceType", "zone", "zoneID", "capacityType", "price", "surcharge",
     "available", "packing", "nodeCost", "reservedMode", "reservationWait", "preferencePolicy", "minValuesPolicy",
-    "ledgerLag", "startEstimate", "gangsOf",
+    "ledgerLag", "startEstimate", "gangHold", "gangsOf",
 })  # fmt: skip
 _NAMED_PARTS: Final = frozenset(
     {"containers", "initContainers", "containerStatuses", "initContainerStatuses", "volumes", "resourceClaims", "schedulingGates"}

@@ -26,13 +26,12 @@ from holdfast.core.scheduling.input import columns, displaced
 from holdfast.core.scheduling.input.displaced import needs_new_node
 from holdfast.core.scheduling.input.request import SolveRequest
 from holdfast.core.scheduling.output.plan import Placed, Plan, PlannedClaim
-from holdfast.model import requirement, requirements, resources
+from holdfast.model import requirement, requirements
 from holdfast.model.pods import PodShape, PodView
 from holdfast.model.reasons import BlockedCode, Reason, sentences
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import NO_REQUIREMENTS
-from holdfast.model.resources import Resources
-from holdfast.model.snapshot import NodePoolView, NodeView, Snapshot
+from holdfast.model.snapshot import NodeView, Snapshot
 
 _SIMULATION_COST: Final = 300  # fixed cost of a simulation, as a number of nodes
 
@@ -251,7 +250,7 @@ def without(
     nodes = tuple(_changed(node, removed, fresh, snapshot) for node in snapshot.nodes)
     candidate_nodes = [node for node in snapshot.nodes if node.name in removed]
     pools = tuple(
-        replace(pool, used=_used(pool, candidate_nodes), reservation_wait_s=0) for pool in snapshot.node_pools
+        replace(pool.without(candidate_nodes), reservation_wait_s=0) for pool in snapshot.node_pools
     )
     return replace(snapshot, nodes=nodes, node_pools=pools)
 
@@ -276,9 +275,3 @@ def _settled_only(pod: PodView) -> PodView:
         alternative.union(_SETTLED) for alternative in volumes.alternatives or (NO_REQUIREMENTS,)
     )
     return pod._replace(shape=pod.shape._replace(volumes=replace(volumes, alternatives=alternatives)))
-
-
-def _used(pool: NodePoolView, removed: Collection[NodeView]) -> Resources:
-    ours = [node for node in removed if node.node_pool == pool.name]
-    freed = resources.add(*(node.capacity for node in ours), resources.of({resources.NODES: len(ours)}))
-    return pool.used.subtract(freed)

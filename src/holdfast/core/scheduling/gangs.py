@@ -1,7 +1,8 @@
 """solve(request) -> plan, for requests with gangs: of each gang enough members have a node in the plan, or none.
 
 Provisioning, disruption simulations and `holdfast plan` call it. `solve.solve` knows no gangs. This module chooses the
-gangs that it gets, and adds the reasons of the others. Without gangs it returns the plan of `solve.solve`.
+gangs that it gets, and adds the reasons of the others. Without gangs it returns the plan of `solve.solve`. `gang_holds`
+keeps free slots for the first gang that does not fit, if a setting enables it.
 
 Gangs that do not fit together are tried in the order of their ranks: a gang is left out only if it does not fit together
 with gangs of higher rank and pods of higher priority alone. So smaller gangs and single pods never take the capacity
@@ -16,7 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast import names
+from holdfast.core.scheduling import gang_holds
 from holdfast.core.scheduling import solve as single
+from holdfast.core.scheduling.gang_holds import Hold
 from holdfast.core.scheduling.input import displaced
 from holdfast.core.scheduling.input.columns import CatalogCache
 from holdfast.core.scheduling.input.request import SolveRequest
@@ -31,6 +34,7 @@ from holdfast.model.requirements import NO_REQUIREMENTS
 from holdfast.model.snapshot import NodeView, Snapshot
 
 _LAST: Final = 2**63  # a time after that of every gang
+_HOLD_TRIES: Final = 8  # gangs that may never fit, each of which costs a solve
 _FULL_WITH_MEMBERS: Final = (
     "has no free slot left for the other pods; one becomes free when an instance in it terminates"
 )
@@ -143,6 +147,8 @@ class _Planning:
         found = sorted(_forming(snapshot.gangs, self._pods.keys()), key=lambda one: one.gang.rank)
         self._gangs = tuple(found)
         self._priorities: dict[str, int] | None = None  # by uid, once ranks decide
+        self._hold: Hold | None = None  # of the first gang that does not fit
+        self._hold_tries_left = _HOLD_TRIES
 
     def plan(self) -> Plan:
         complete = tuple(one for one in self._gangs if len(one.pods) >= one.needed)
@@ -152,11 +158,15 @@ class _Planning:
         plan = self._solve(complete, explain=True)
         if self._are_whole(complete, plan):
             return self._finished(plan, complete)
-        self._priorities = _ranked(complete, self._pods.values())
+        self._rank(None)
         accepted = self._admit((), complete)
         decided = self._why.keys() | {one.gang.key for one in accepted}
         untried = tuple(one for one in complete if one.gang.key not in decided)
         return self._with_single_pods(accepted, untried)
+
+    def _rank(self, hold: Hold | None) -> None:
+        self._hold = hold
+        self._priorities = _ranked(self._gangs, self._pods.values(), hold)
 
     def _admit(self, accepted: _Gangs, ranked: _Gangs) -> _Gangs:
         """The accepted gangs, and those of `ranked` that fit together with them and with gangs of higher rank."""
@@ -195,6 +205,9 @@ class _Planning:
         # Single pods use capacity that an accepted gang needs. They are planned again once the gang has its nodes.
         lowest = min(one.gang.priority for one in accepted)
         plan = self._solve(accepted, above=lowest, explain=True)
+        if self._hold is not None and not self._are_whole(accepted, plan):
+            self._rank(None)  # the last of them was accepted before another gang held slots
+            plan = self._solve(accepted, above=lowest, explain=True)
         assert self._are_whole(accepted, plan), "the last gangs were accepted by the same solve"
         return self._finished(plan, accepted, above=lowest)
 
@@ -210,6 +223,10 @@ class _Planning:
             explain_slots=explain and self._request.explain_slots,
             explain_claims=explain and self._request.explain_claims,
         )
+        if self._hold is not None:
+            pins = dict.fromkeys(self._hold.pods, self._hold.in_slots)
+            snapshot = _pinned(snapshot, pins)
+            request = replace(request, snapshot=snapshot)
         plan = single.solve(request, self._catalogs)
         pins = dict(_pins(chosen, plan, snapshot))
         if not pins:
@@ -218,6 +235,8 @@ class _Planning:
 
     def _excluded(self, chosen: _Gangs, above: int | None) -> set[str]:
         kept = {one.gang.key for one in chosen}
+        if self._hold is not None:
+            kept.add(self._hold.gang.key)
         excluded = {uid for one in self._gangs if one.gang.key not in kept for uid in one.pods}
         if above is not None:
             members = {uid for one in self._gangs for uid in one.pods}
@@ -233,6 +252,8 @@ class _Planning:
     # --- Reasons --------------------------------------------------------------------------------------
 
     def _leave_out(self, one: _Forming, plan: Plan) -> None:
+        if self._hold is not None:
+            plan = gang_holds.released(plan, self._hold, self._request.snapshot)
         missing = [found for found in plan.unplaced if found.pod in one.pods]
         in_slots = _in_slots(one, plan)
         details = dict.fromkeys(
@@ -240,9 +261,30 @@ class _Planning:
         )
         self._why[one.gang.key] = (_does_not_fit(one, len(missing), in_slots), *details)
         self._waits |= {found.pod: found for found in missing if found.waits_for is not None}
+        if self._hold is None and self._hold_tries_left:
+            self._rank(self._hold_for(one, plan))
+
+    def _hold_for(self, one: _Forming, plan: Plan) -> Hold | None:
+        snapshot, settings = self._request.snapshot, self._request.settings
+        if not gang_holds.may_hold(one.gang, snapshot, settings):
+            return None
+        self._hold_tries_left -= 1
+        others = self._pods.keys() - one.pods
+        emptied = _without(gang_holds.emptied(snapshot), others, None)
+        alone = single.solve(SolveRequest(emptied, settings), self._catalogs)
+        if not one.is_whole(_unplaced(alone)):
+            return None
+        return gang_holds.hold(one.gang, one.pods, snapshot, settings, plan=plan, alone=alone)
 
     def _finished(self, plan: Plan, chosen: _Gangs, above: int | None = None) -> Plan:
         """The plan with the pods that are not in it, and the reasons."""
+        if self._hold is not None:
+            (holds,) = (one for one in self._gangs if one.gang.key == self._hold.gang.key)
+            if self._are_whole((holds,), plan):
+                chosen = (*chosen, holds)
+            else:
+                plan = gang_holds.released(plan, self._hold, self._request.snapshot)
+                self._why[holds.gang.key] += (self._hold.reason(self._request.snapshot.taken_s),)
         kept = {one.gang.key for one in chosen}
         reasons = {
             uid: self._why[one.gang.key]
@@ -297,11 +339,14 @@ def _unplaced(plan: Plan) -> AbstractSet[str]:
     return {one.pod for one in plan.unplaced}
 
 
-def _ranked(gangs: Sequence[_Forming], pods: Iterable[PodView]) -> dict[str, int]:
+def _ranked(gangs: Sequence[_Forming], pods: Iterable[PodView], hold: Hold | None) -> dict[str, int]:
     """Priorities that rank members by their gang, and before other pods of equal priority. The planner keeps the packing
-    that places the most pods of the highest priority."""
+    that places the most pods of the highest priority. Pods that may use held slots come before the gang that holds them."""
     ranks = {uid: one.gang.rank for one in gangs for uid in one.pods}
-    keys = {pod.uid: (*ranks.get(pod.uid, (-pod.priority, _LAST, "")),) for pod in pods}
+    keys = {pod.uid: ranks.get(pod.uid, (-pod.priority, _LAST, "")) for pod in pods}
+    if hold is not None:
+        before = (*hold.gang.rank[:2], "")
+        keys |= {uid: min(keys[uid], before) for uid in hold.first & keys.keys()}
     order = {key: -number for number, key in enumerate(sorted(set(keys.values())))}
     return {uid: order[key] for uid, key in keys.items()}
 

@@ -35,6 +35,7 @@ class Settings:
     packing: Packing = Packing.COST
     packing_candidates: int = 16
     gang_candidates: int = 16  # sets of gangs that are tried if not all gangs fit
+    gang_hold_s: int = 0  # how long slots are held for the first gang that does not fit, from its creation
     gangs_of: AbstractSet[str] = frozenset(LABELLED)  # sources of gangs in snapshots that pods name in labels
     reserved_capacity: bool = True  # the feature gate: if false, the planner uses no reserved offerings
     reserved_before_weight: bool = True  # a free slot comes before a heavier NodePool

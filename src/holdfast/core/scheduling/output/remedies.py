@@ -31,6 +31,7 @@ _TEXTS: Final[Mapping[ReasonCode, str]] = {
     ReasonCode.GANG_INCOMPLETE: "The missing pods of {}, which its owner creates.",
     ReasonCode.GANG_DOES_NOT_FIT: "Capacity for all pods of {}; Holdfast tries again by itself.",
     ReasonCode.BEHIND_GANG: "Nodes for {}; Holdfast then plans the pod again by itself.",
+    ReasonCode.HOLDS_SLOTS: "The end of pods that use slots which {} needs.",
     ReasonCode.USES_REQUEST: "Capacity for {}; Holdfast tries again by itself.",
     ReasonCode.EXCLUDES_RESERVED: "A pod that allows the capacity type reserved.",
     ReasonCode.NO_RESERVATION_SELECTED: "A term of capacityReservationSelectorTerms that selects {}.",
