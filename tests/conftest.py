@@ -1,11 +1,16 @@
-"""Adds a marker to the tests that only `make test-all` runs, and prints the command that repeats a failed test."""
+"""Adds a marker to the tests that only `make test-all` runs, and prints the command that repeats a failed test. Examples of
+property tests have no deadline: they take long on a busy computer."""
 
 from collections import defaultdict
 from collections.abc import Callable
 
+import hypothesis
 import pytest
 
 from exhaustive import KEPT, left_to_test_all
+
+hypothesis.settings.register_profile("holdfast", deadline=None)
+hypothesis.settings.load_profile("holdfast")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -49,7 +49,7 @@ def build(supplied: Supply, cache: BuiltTypes) -> dict[str, InstanceType]:
 
 
 @pytest.mark.fact("Q-17", "AW-26")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(lists=st.lists(st.tuples(on_demand_lists, spot_lists), min_size=1, max_size=3))
 def test_reserved_prices_are_near_zero_and_ordered_by_on_demand_price_after_every_price_change(
     lists: list[tuple[dict[str, int], dict[tuple[str, str], int] | None]],

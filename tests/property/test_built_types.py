@@ -30,7 +30,7 @@ classes = st.sampled_from([{}, {"kubelet": {"maxPods": 9}}])
 steps = st.tuples(supplies, held_down, reservations, classes, st.integers(0, 4))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(some=st.lists(steps, min_size=2, max_size=6))
 def test_types_from_the_cache_are_those_from_scratch(some: list[tuple[Any, ...]]) -> None:
     cache = BuiltTypes()

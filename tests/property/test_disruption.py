@@ -278,7 +278,7 @@ def command_saves_money(command: DisruptionCommand, candidates: list[NodeView]) 
 
 
 @pytest.mark.fact("D-5", "D-10", "D-25", "D-31", "D-32")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters())
 def test_no_command_breaks_a_budget_oversells_a_reservation_costs_more_or_evicts_a_pod_without_a_node(
     disruption_input: DisruptionInput,
@@ -286,7 +286,7 @@ def test_no_command_breaks_a_budget_oversells_a_reservation_costs_more_or_evicts
     check(disruption_input, decide(disruption_input))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(clusters())
 def test_equal_input_gives_an_equal_decision_and_a_valid_command(
     disruption_input: DisruptionInput,
@@ -297,7 +297,7 @@ def test_equal_input_gives_an_equal_decision_and_a_valid_command(
         assert still_valid(decision.command, disruption_input, Settings()) == decision.command
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(clusters(), st.integers(1, 10))
 def test_unchanged_cluster_gives_no_further_command(disruption_input: DisruptionInput, seconds: int) -> None:
     """With the cache of the previous pass, an unchanged cluster gives no command."""
@@ -315,7 +315,7 @@ def test_unchanged_cluster_gives_no_further_command(disruption_input: Disruption
         assert decide(later, Settings(), first.cache).command is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(starting=True), SOME)
 def test_no_plan_saves_anything_for_nodes_that_are_left_out(
     disruption_input: DisruptionInput, some: list[bool]
@@ -342,7 +342,7 @@ def consolidation_pass(cluster: DisruptionInput) -> ConsolidationPass:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(), clusters(), SOME, st.tuples(st.booleans(), st.booleans()))
 def test_candidates_of_the_last_pass_change_no_decision(
     first: DisruptionInput, second: DisruptionInput, some: list[bool], same: tuple[bool, bool]
@@ -364,7 +364,7 @@ def test_candidates_of_the_last_pass_change_no_decision(
     assert decide(later, candidates=cache) == decide(later)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(starting=True), st.integers(0, 5), st.integers(1, 3))
 def test_nodes_that_differ_in_their_names_get_the_same_answer(
     disruption_input: DisruptionInput, number: int, more: int
@@ -388,7 +388,7 @@ def test_nodes_that_differ_in_their_names_get_the_same_answer(
     assert [c.filter.why_not([one]) for one in alike] == filtered
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(starting=True), st.integers(0, 5), SOME)
 def test_nodes_whose_pods_differ_in_labels_get_the_same_answer_unless_a_pod_selects_them(
     disruption_input: DisruptionInput, number: int, some: list[bool]
@@ -410,7 +410,7 @@ def test_nodes_whose_pods_differ_in_labels_get_the_same_answer_unless_a_pod_sele
     assert [c.filter.why_not([one]) is None for one in both] == filtered
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(clusters(starting=True))
 def test_single_node_consolidation_refuses_what_multi_node_consolidation_refused_for_one_node(
     disruption_input: DisruptionInput,

@@ -65,7 +65,7 @@ def histories(draw: st.DrawFn) -> list[DisruptionInput]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories())
 def test_updated_candidates_equal_candidates_of_all_nodes(history: Sequence[DisruptionInput]) -> None:
     cache = CandidateCache()

@@ -48,7 +48,7 @@ def histories(draw: st.DrawFn) -> list[tuple[NodeView, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histories(), st.sets(st.sampled_from(RESOURCES)))
 def test_updated_columns_equal_columns_of_all_nodes(
     history: Sequence[tuple[NodeView, ...]], requested: set[str]
@@ -63,7 +63,7 @@ def test_updated_columns_equal_columns_of_all_nodes(
     assert content(updated) == content(scratch)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(histories())
 def test_unsettled_nodes_are_those_of_the_snapshot(history: Sequence[tuple[NodeView, ...]]) -> None:
     empty = disruption_input(pools=POOLS).snapshot

@@ -107,7 +107,7 @@ def with_other_times(cluster: DisruptionInput, age_s: int) -> DisruptionInput:
     return replace(cluster, snapshot=replace(cluster.snapshot, nodes=tuple(nodes), instances=listed))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(), st.sampled_from((None, *AGES_S)), st.sampled_from(AGES_S))
 def test_passes_over_draining_nodes_and_new_lists_find_nothing(
     cluster: DisruptionInput, moved_age_s: int | None, age_s: int
@@ -121,7 +121,7 @@ def test_passes_over_draining_nodes_and_new_lists_find_nothing(
             assert decide(later, RULES, first.cache).command is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters(), st.sampled_from((None, *AGES_S)))
 def test_passes_that_are_left_out_find_nothing(cluster: DisruptionInput, moved_age_s: int | None) -> None:
     before = DecisionCache(moves=()) if moved_age_s is None else moved(cluster, moved_age_s)

@@ -65,7 +65,7 @@ def ec2_instance(fields: dict[str, Any]) -> EC2Instance:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(some=st.lists(st.tuples(specs, statuses, stamps, instances, st.booleans()), min_size=2, max_size=6))
 def test_class_drift_from_the_cache_is_that_from_scratch(some: list[tuple[Any, ...]]) -> None:
     cache = Reasons()
@@ -114,7 +114,7 @@ steps = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(some=st.lists(steps, min_size=2, max_size=6))
 def test_pool_drift_from_the_cache_is_that_from_scratch(some: list[tuple[Any, ...]]) -> None:
     cache = PoolDrift(aws_labels.CLOUD_LABELS)

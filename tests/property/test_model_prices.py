@@ -1,7 +1,7 @@
 """Properties of the near-zero price, which makes reserved offerings the cheapest."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import names
@@ -13,7 +13,6 @@ size = st.tuples(st.integers(1, 10**6), st.integers(1, 2**45))
 
 @pytest.mark.fact("R-6")
 @given(st.lists(price, min_size=1), st.lists(price), st.data())
-@settings(deadline=None)
 def test_a_slot_costs_more_than_zero_and_less_than_every_on_demand_and_spot_price(
     on_demand: list[int], spot: list[int], data: st.DataObject
 ) -> None:
@@ -25,7 +24,6 @@ def test_a_slot_costs_more_than_zero_and_less_than_every_on_demand_and_spot_pric
 
 @pytest.mark.fact("R-6")
 @given(st.lists(price, min_size=1), st.lists(price), st.data())
-@settings(deadline=None)
 def test_slots_have_the_same_order_by_order_key_and_by_near_zero_price(
     on_demand: list[int], spot: list[int], data: st.DataObject
 ) -> None:
@@ -48,6 +46,5 @@ def test_slots_have_the_same_order_by_order_key_and_by_near_zero_price(
 
 
 @given(st.integers(0, 10**15))
-@settings(deadline=None)
 def test_price_text_round_trips(nano: int) -> None:
     assert prices.parse(prices.text(nano)) == nano

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model import quantity
@@ -35,7 +35,6 @@ def exact_nano(sign: str, number: str, suffix: str) -> Fraction:
 
 
 @given(quantity_texts)
-@settings(deadline=None)
 def test_parsed_quantity_is_exact(example: tuple[str, str, str, str]) -> None:
     text, sign, number, suffix = example
     if exact_nano("", number, suffix) < quantity.MAX:
@@ -43,7 +42,6 @@ def test_parsed_quantity_is_exact(example: tuple[str, str, str, str]) -> None:
 
 
 @given(quantity_texts)
-@settings(deadline=None)
 def test_canonical_form_round_trips(example: tuple[str, str, str, str]) -> None:
     parsed = quantity.parse(example[0])
     assert quantity.parse(str(parsed)) == parsed
@@ -51,7 +49,6 @@ def test_canonical_form_round_trips(example: tuple[str, str, str, str]) -> None:
 
 
 @given(quantity_texts, quantity_texts)
-@settings(deadline=None)
 def test_quantities_compare_like_their_numbers(
     a: tuple[str, str, str, str], b: tuple[str, str, str, str]
 ) -> None:
@@ -63,7 +60,6 @@ def test_quantities_compare_like_their_numbers(
 
 
 @given(quantity_texts)
-@settings(deadline=None)
 def test_quantities_are_rounded_up(example: tuple[str, str, str, str]) -> None:
     parsed = quantity.parse(example[0])
     if 0 <= parsed.nano < quantity.MAX:
@@ -72,7 +68,6 @@ def test_quantities_are_rounded_up(example: tuple[str, str, str, str]) -> None:
 
 
 @given(quantity_texts)
-@settings(deadline=None)
 def test_amounts_are_those_of_the_exact_quantity(example: tuple[str, str, str, str]) -> None:
     written = example[0]
     assert quantity.millis(written) == quantity.parse(written).millis()

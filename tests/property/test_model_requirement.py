@@ -56,27 +56,24 @@ any_set = st.lists(any_requirement(ZONE) | any_requirement(TEAM), max_size=3).ma
 
 
 @given(any_requirement(), any_requirement())
-@settings(deadline=None)
 def test_intersection_is_commutative(a: Requirement, b: Requirement) -> None:
     assert a.intersection(b) == b.intersection(a)
     assert a.intersects(b) == b.intersects(a)
 
 
 @given(any_requirement(), any_requirement(), any_requirement())
-@settings(deadline=None)
 def test_intersection_is_associative(a: Requirement, b: Requirement, c: Requirement) -> None:
     assert a.intersection(b).intersection(c) == a.intersection(b.intersection(c))
 
 
 @given(any_requirement())
-@settings(deadline=None)
 def test_intersection_is_idempotent(a: Requirement) -> None:
     assert a.intersection(a) == a
     assert hash(a.intersection(a)) == hash(a)
 
 
 @given(any_requirement(), any_requirement(), values)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_intersection_has_a_value_if_both_requirements_have_it(
     a: Requirement, b: Requirement, value: str
 ) -> None:
@@ -86,7 +83,6 @@ def test_intersection_has_a_value_if_both_requirements_have_it(
 
 
 @given(manifest_requirement("k"), manifest_requirement("k"))
-@settings(deadline=None)
 def test_intersection_of_negative_operators_has_a_negative_operator(a: Requirement, b: Requirement) -> None:
     """Karpenter derives from the operator whether the label may be absent: NotIn and DoesNotExist allow it."""
     if {a.operator, b.operator} <= set(requirement.NEGATIVE_OPERATORS) and a.values and b.values:
@@ -94,19 +90,17 @@ def test_intersection_of_negative_operators_has_a_negative_operator(a: Requireme
 
 
 @given(any_requirement(), any_requirement())
-@settings(deadline=None)
 def test_intersects_agrees_with_intersection(a: Requirement, b: Requirement) -> None:
     assert a.intersects(b) == (a.intersection(b).operator is not Operator.DOES_NOT_EXIST)
 
 
 @given(any_requirement())
-@settings(deadline=None)
 def test_requirement_round_trips_through_expressions(a: Requirement) -> None:
     assert requirements.from_expressions(a.expressions()) == requirements.of(a)
 
 
 @given(any_requirement())
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 def test_any_value_returns_an_allowed_value_if_there_is_one(a: Requirement) -> None:
     value = a.any_value()
     if value is not None:
@@ -116,7 +110,6 @@ def test_any_value_returns_an_allowed_value_if_there_is_one(a: Requirement) -> N
 
 
 @given(any_set, any_set)
-@settings(deadline=None)
 def test_conflicts_agree_with_intersects_and_incompatibilities_with_compatible(
     a: Requirements, b: Requirements
 ) -> None:
@@ -126,7 +119,6 @@ def test_conflicts_agree_with_intersects_and_incompatibilities_with_compatible(
 
 
 @given(any_set, any_set, any_set)
-@settings(deadline=None)
 def test_union_does_not_depend_on_the_order(a: Requirements, b: Requirements, c: Requirements) -> None:
     one, other = a.union(b).union(c), c.union(a).union(b)
     assert one == other
@@ -135,6 +127,5 @@ def test_union_does_not_depend_on_the_order(a: Requirements, b: Requirements, c:
 
 
 @given(any_set)
-@settings(deadline=None)
 def test_requirements_round_trip_through_expressions(a: Requirements) -> None:
     assert requirements.from_expressions(a.expressions()) == a

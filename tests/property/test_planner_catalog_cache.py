@@ -71,7 +71,7 @@ def requests(draw: st.DrawFn) -> SolveRequest:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(requests(), min_size=2, max_size=5))
 def test_plans_with_a_shared_cache_equal_plans_of_each_request_alone(asked: Sequence[SolveRequest]) -> None:
     shared = CatalogCache()

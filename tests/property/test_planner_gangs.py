@@ -86,7 +86,7 @@ def pods_with_node(plan: Plan) -> list[str]:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_of_each_gang_enough_members_have_a_node_or_none(seed: int) -> None:
     of = random_request(seed)
     plan = gangs.solve(of)
@@ -97,7 +97,7 @@ def test_of_each_gang_enough_members_have_a_node_or_none(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_pod_is_in_the_plan_once(seed: int) -> None:
     of = random_request(seed)
     plan = gangs.solve(of)
@@ -107,7 +107,7 @@ def test_every_pod_is_in_the_plan_once(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     of = random_request(seed)
     dice = random.Random(seed)
@@ -121,7 +121,7 @@ def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_gang_of_the_highest_rank_has_nodes_if_it_fits_alone(seed: int) -> None:
     """With 16 tries and at most four gangs, every gang is tried."""
     of = random_request(seed)

@@ -261,7 +261,7 @@ def reasons_of(solve_input: SolveRequest) -> tuple[Reason, ...]:
     return unplaced.reasons
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(CASES, st.integers(0, len(FAILING_CONSTRAINTS) - 1))
 def test_reason_names_the_failing_constraint(drawn: Drawn, which: int) -> None:
     case, failing = satisfiable_case(drawn), FAILING_CONSTRAINTS[which]
@@ -273,7 +273,7 @@ def test_reason_names_the_failing_constraint(drawn: Drawn, which: int) -> None:
     assert reason.sentence.count("default") <= 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(CASES, st.integers(0, len(RESERVATION_STATES) - 1))
 def test_reason_names_the_state_of_the_reservation(drawn: Drawn, which: int) -> None:
     case, (code, named, more) = satisfiable_case(drawn), RESERVATION_STATES[which]
@@ -287,7 +287,7 @@ def test_reason_names_the_state_of_the_reservation(drawn: Drawn, which: int) -> 
     assert reason.sentence.count("cr-1") == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(CASES, st.integers(-1, len(FAILING_CONSTRAINTS) - 1))
 def test_no_reason_has_the_code_packing(drawn: Drawn, which: int) -> None:
     case = satisfiable_case(drawn)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hostile
@@ -115,7 +115,6 @@ def written(lines: list[Header | Line]) -> tuple[str, Recording]:
         return path.read_text(), recordings.read(path)
 
 
-@settings(deadline=None)
 @given(st.lists(pods(), min_size=1, max_size=4, unique_by=lambda pod: pod.metadata.uid))
 def test_no_name_is_in_the_file(observed: list[Pod]) -> None:
     text, found = recorded(*observed)
@@ -124,7 +123,6 @@ def test_no_name_is_in_the_file(observed: list[Pod]) -> None:
     assert total == len(observed)
 
 
-@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_pod_with_hostile_values_can_be_recorded_and_read(seed: int) -> None:
     try:
@@ -135,7 +133,6 @@ def test_pod_with_hostile_values_can_be_recorded_and_read(seed: int) -> None:
     recorded(pod)
 
 
-@settings(deadline=None)
 @given(
     st.integers(min_value=0, max_value=6),
     st.lists(
@@ -196,7 +193,6 @@ def stepped_pod(kind: str, number: int, revision: str, phase: str, at_s: int) ->
     return objects.pod(f"{name}-{number}", meta, status, restartPolicy="Never" if kind == "Job" else "Always")
 
 
-@settings(deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_recording_of_any_history_can_be_read_and_ends_with_the_pods_that_exist(steps: list[Any]) -> None:
     history = PodHistory(Shapes("a secret", aws.TERMS))

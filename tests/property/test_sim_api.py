@@ -111,7 +111,7 @@ async def watcher(to: Line, how: str, selector: str) -> Watcher:
     return Watcher(WatchChunks(chunks), selector, cache, last_version=int(version))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(writes, watches), max_size=40))
 def test_cache_of_a_watcher_equals_the_store(steps: list[tuple[str, Any, Any]]) -> None:
     async def test() -> None:
@@ -135,7 +135,7 @@ def test_cache_of_a_watcher_equals_the_store(steps: list[tuple[str, Any, Any]]) 
     run(test())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("put", "merge", "json"))), max_size=40))
 def test_writers_with_stale_versions_never_lose_an_update(turns: list[tuple[int, str]]) -> None:
     """Each writer reads, and at its next turn writes the count plus one; the server must refuse a stale version."""

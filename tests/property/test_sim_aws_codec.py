@@ -193,7 +193,7 @@ def endpoint() -> Endpoint:
     return sim_aws.endpoint({**sim_aws.small_services(sim_aws.JumpingClock()), "ec2": Empty()})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     service=st.sampled_from([*OPERATIONS, "nowhere", ""]),
     method=st.sampled_from(["GET", "POST"]),

@@ -88,7 +88,7 @@ def questions(draw: st.DrawFn, most_hours: int = 12) -> Question:
 
 
 @given(questions())
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_sizing_finds_the_best_of_all_sets_of_periods(question: Question) -> None:
     results = sized(question)
     check(results, question)
@@ -98,7 +98,7 @@ def test_sizing_finds_the_best_of_all_sets_of_periods(question: Question) -> Non
 
 
 @given(questions(4), st.integers(0, 3000), st.integers(1, 99))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_slots_save_at_least_what_is_reported_next_to_a_savings_plan(
     question: Question, milli_usd: int, discount: int
 ) -> None:

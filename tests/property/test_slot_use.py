@@ -79,7 +79,7 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories())
 def test_ledger_with_kept_values_equals_the_ledger_of_the_snapshot_alone(history: Sequence[Snapshot]) -> None:
     cache = SlotUseCache()
@@ -90,7 +90,7 @@ def test_ledger_with_kept_values_equals_the_ledger_of_the_snapshot_alone(history
         assert ledger.count_before(snapshot, LAG_S) == ledger.count_before(alone, LAG_S)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories(), st.randoms(use_true_random=False))
 def test_ledger_does_not_depend_on_the_order_of_instances(history: Sequence[Snapshot], dice: Any) -> None:
     for snapshot in history:

@@ -39,7 +39,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(steps, min_size=2, max_size=8))
 def test_usable_slots_are_those_from_scratch(some: list[tuple[Any, ...]]) -> None:
     cache = UsableSlots(WELL_KNOWN)

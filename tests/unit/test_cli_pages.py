@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import report_documents as documents
@@ -151,7 +151,6 @@ def all_texts(document: Any, text: str) -> Any:
     return document
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30), st.integers(1, 200))
 def test_no_text_of_a_document_reaches_the_terminal_raw(text: str, width: int) -> None:
     found = [
@@ -172,7 +171,6 @@ def hostile(document: Any, text: str) -> Any:
     return msgspec.convert(all_texts(msgspec.to_builtins(document), text), type(document))
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.text() | st.integers() | st.booleans() | st.none(),

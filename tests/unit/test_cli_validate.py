@@ -91,7 +91,6 @@ PIECES = st.sampled_from(
 @settings(
     max_examples=150,
     derandomize=True,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -150,7 +150,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@settings(max_examples=100, derandomize=True, database=None)
 @given(steps=STEPS)
 def test_any_sequence_keeps_one_condition_a_type_and_ready_last(steps: list[tuple[str, str]]) -> None:
     existing = started()

@@ -88,7 +88,6 @@ def test_both_cel_engines_reject_bad_cases(named: Named, patch: dict[str, Any]) 
 @settings(
     max_examples=EXAMPLES_PER_RULE,
     derandomize=True,
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -370,7 +370,7 @@ def test_yaml_in_flow_style_is_not_parsed_as_json() -> None:
     assert values("{a: 1}\n---\n{b: 2}\n") == [{"a": 1}, {"b": 2}]
 
 
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@settings(max_examples=300, derandomize=True, database=None)
 @given(
     st.binary(max_size=200)
     | st.text(alphabet="{}[]:,-&*!|>'\"#%@? \n\ta0<~\\.x", max_size=80).map(str.encode)

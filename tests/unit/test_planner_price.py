@@ -33,7 +33,7 @@ demands = st.lists(
 
 
 @given(demands)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_dual_prices_are_feasible_and_patterns_cost_at_least_the_bound(
     wanted: list[tuple[int, int, int]],
 ) -> None:
@@ -49,7 +49,7 @@ def test_dual_prices_are_feasible_and_patterns_cost_at_least_the_bound(
 
 
 @given(demands)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_patterns_contain_every_pod_and_fit_their_type(wanted: list[tuple[int, int, int]]) -> None:
     sizes = np.array([(cpu, memory, 1) for cpu, memory, _ in wanted])
     counts = np.array([count for _, _, count in wanted])

@@ -184,7 +184,7 @@ FLOATS = st.floats(-1e15, 1e15)
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_read_is_drawn(data: st.DataObject) -> None:
     """Every number and every text of a result may be anything."""
 

@@ -327,7 +327,7 @@ ANYTHING = st.recursive(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@settings(max_examples=150, derandomize=True, database=None)
 @given(data=st.data())
 def test_a_changed_object_has_a_finding_or_can_be_decoded(kind: str, data: st.DataObject) -> None:
     """An object without findings can be decoded, so no accepted object causes a traceback later."""
@@ -339,7 +339,7 @@ def test_a_changed_object_has_a_finding_or_can_be_decoded(kind: str, data: st.Da
         kinds.from_plain(changed, kinds.BY_NAME[obj["apiVersion"], kind])
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@settings(max_examples=200, derandomize=True, database=None)
 @given(value=ANYTHING, spec=ANYTHING, metadata=ANYTHING)
 def test_no_value_causes_a_traceback(value: Any, spec: Any, metadata: Any) -> None:
     text = json.dumps({"metadata": metadata, "spec": spec, "status": value, "x": value})
