@@ -88,7 +88,7 @@ class Requests:
         self._measure(live)
         if not live:
             return Done()
-        result = await self._cluster_state.snapshot()
+        result = await self._cluster_state.snapshot(lists_instances=False)
         nodes = {pod.uid: node for node in result.snapshot.nodes if not node.deleting for pod in node.pods}
         now_s = self._clock.now_s()
         start_s = {one.id: one.start_s for one in result.snapshot.reservations}

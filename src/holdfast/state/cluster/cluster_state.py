@@ -158,10 +158,12 @@ class ClusterState:
 
     # --- Public methods -------------------------------------------------------------------------------
 
-    async def snapshot(self) -> SnapshotResult:
-        """The snapshot of the cluster now. Raises NotReady if a watch is silent: its cache may be stale."""
+    async def snapshot(self, *, lists_instances: bool = True) -> SnapshotResult:
+        """The snapshot of the cluster now. Raises NotReady if a watch is silent: its cache may be stale. A caller that
+        counts no slots sets `lists_instances` to false: while an instance starts in a slot, every list is a call."""
         self._caches.check_fresh()
-        instances = await self._instances(await self.counts())
+        counts = await self.counts()
+        instances = await self._instances(counts) if lists_instances else self._listed.all()
         counted = await self._count(_RECOUNT_S if self._are_slots_released() else None)
         self._supplied = await self._supply(counted.counts)
         self._nodes.use(self._supplied.of_class)
