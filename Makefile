@@ -100,6 +100,7 @@ bench: $(READY) ## measure; prints tables, asserts nothing
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_sim_aws.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_record.py
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_app.py
+	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/bench_requests.py
 
 bench-compare: $(READY) ## compare the time of plans with another commit (BASE=HEAD~1; nine minutes)
 	PYTHONPATH=tests:tests/support $(BIN)/python tests/bench/compare_planner.py --base $(or $(BASE),HEAD~1)
