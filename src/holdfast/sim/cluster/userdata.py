@@ -7,7 +7,6 @@ endpoint and the CA bundle of the API server are required for every family.
 
 import base64
 import email
-import email.policy
 import itertools
 import re
 import shlex
@@ -85,7 +84,8 @@ def _read(text: str) -> BootstrapConfig:
 def _parts(text: str) -> Iterator[tuple[str, str]]:
     """Content type and body of each part; one part if it is not multipart."""
     if text.lstrip().lower().startswith(("mime-version:", "content-type:")):
-        message = email.message_from_string(text.lstrip(), policy=email.policy.default)
+        # The default policy makes a class for each header, which only the garbage collector frees.
+        message = email.message_from_string(text.lstrip())
         for part in message.walk():
             if not part.is_multipart():
                 yield part.get_content_type(), str(part.get_payload(decode=False))

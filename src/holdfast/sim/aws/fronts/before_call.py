@@ -5,7 +5,8 @@ does not sign, send or parse. Callers get the same results and errors as with th
 """
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
@@ -19,6 +20,8 @@ from holdfast.sim.aws.errors import ApiError, HalfResponse, LostResponse, Unreac
 from holdfast.sim.aws.wire import Response
 
 _PARAMS = "holdfast_params"
+# The parser of a protocol. It keeps no state; another one for each error would be freed by the garbage collector only.
+_parser: Final = cache(create_parser)
 
 
 def install(events: BaseEventHooks, endpoint: Endpoint) -> None:
@@ -73,7 +76,7 @@ class BeforeCall:
 
 def _parsed(model: OperationModel, response: Response, url: str) -> tuple[AWSResponse, dict[str, Any]]:
     """A response as botocore parses it from the wire: errors and truncated responses depend on the protocol."""
-    parser = create_parser(model.service_model.resolved_protocol)
+    parser = _parser(model.service_model.resolved_protocol)
     answer = {"body": response.arriving, "headers": response.headers, "status_code": response.status}
     parsed: dict[str, Any] = parser.parse(answer, model.output_shape)
     modeled = model.service_model.shape_for_error_code(parsed.get("Error", {}).get("Code"))
