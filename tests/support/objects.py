@@ -39,6 +39,12 @@ def store(caches: Caches, obj: Object) -> None:
     caches.of(type(obj)).apply(Change("ADDED", msgspec.structs.replace(obj, metadata=newer)))
 
 
+def drop(caches: Caches, obj: Object) -> None:
+    """Deletes an object from its cache, as an event of the watch."""
+    last = msgspec.structs.replace(obj.metadata, resource_version=str(next(_VERSIONS)))
+    caches.of(type(obj)).apply(Change("DELETED", msgspec.structs.replace(obj, metadata=last)))
+
+
 def container(name: str = "main", *, limits: dict[str, Any] | None = None, **requests: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"requests": requests, "limits": limits or {}}}
 

@@ -26,6 +26,7 @@ from holdfast.state.conversion.pods import PodConverter
 from holdfast.state.conversion.snapshot import Pods
 
 _CONVERTED_AT_ONCE: Final = 500  # pods, in about 5 ms
+_UNUSED_SHAPES: Final = 1_024  # that are cached at least before any is dropped
 _SORTED_AT_ONCE: Final = 5000  # new pods, merged into any number of sorted pods in about 5 ms
 
 
@@ -138,8 +139,9 @@ class WatchedPods:
                     self._sorted = None
         if after is not None:
             self._changed[key_of(after)] = None
-        elif before is not None:
-            self.converter.discard(before.metadata.uid)
+        last = after or before
+        if last is not None and (after is None or pod_states.is_terminal(after)):
+            self.converter.discard(last.metadata.uid)
 
     def _notify(self, node: str) -> None:
         for changed_on in self._changed_on:
@@ -147,10 +149,12 @@ class WatchedPods:
 
 
 class _RememberingConverter(PodConverter):
-    """Caches views by pod: an unchanged pod has the same view."""
+    """Caches views by pod: an unchanged pod has the same view. The pods of a Job have labels of their own, so shapes of
+    pods that are over are dropped."""
 
     def __init__(self, rules: LabelRules) -> None:
         super().__init__(rules)
+        self._full_at = _UNUSED_SHAPES
         self._views: dict[str, tuple[Pod, PodView, tuple[Reason, ...]]] = {}
         self._depending: dict[str, Pod] = {}  # pods whose view depends on the context
 
@@ -168,6 +172,9 @@ class _RememberingConverter(PodConverter):
         if not converted.self_contained:
             self._depending[pod.metadata.uid] = pod
         return converted
+
+    def _drop_unused(self) -> None:
+        self._keep({id(view.shape) for _, view, _ in self._views.values()}, _UNUSED_SHAPES)
 
     def depending(self) -> list[Pod]:
         return list(self._depending.values())

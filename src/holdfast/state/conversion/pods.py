@@ -5,6 +5,7 @@ converter. A cached pod that depends on its context is converted again when the 
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +32,7 @@ class PodConverter:
         self.run_time_of: Callable[[Pod], RunTime | None] = run_times.run_time
         self._rules = rules
         self._context = context or PodContext()
-        self._remembered_max = remembered_max
+        self._remembered_max = self._full_at = remembered_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[bytes, Converted] = {}
         self._prototypes: dict[bytes, PodShape] = {}  # by all but size
@@ -77,9 +78,8 @@ class PodConverter:
         return self._known.get(key) or self._convert_and_cache(key, parts, pod)
 
     def _convert_and_cache(self, key: bytes, parts: tuple[Any, ...], pod: Pod) -> Converted:
-        if len(self._known) >= self._remembered_max:
-            # To clear the cache costs one conversion for each shape. An LRU cache would cost time for every pod.
-            self._clear()
+        if len(self._known) >= self._full_at:
+            self._drop_unused()
         converted = self._known[key] = self._fresh(parts, pod)
         if not converted.self_contained:
             self._dependent.append(key)
@@ -131,6 +131,24 @@ class PodConverter:
             except errors.InvalidInput:
                 return None
         return found
+
+    def _drop_unused(self) -> None:
+        """To clear the cache costs one conversion for each shape. An LRU cache would cost time for every pod."""
+        self._clear()
+
+    def _keep(self, used: AbstractSet[int], least: int) -> None:
+        """Drops all shapes but these, by identity. The next time is when twice as many are cached, or `least`."""
+        self._known = {key: one for key, one in self._known.items() if id(one.shape) in used}
+        self._shapes = {key: shape for key, shape in self._shapes.items() if id(shape) in used}
+        firsts = {first for first, _ in self._shapes}
+        self._by_terms = {terms: first for terms, first in self._by_terms.items() if id(first) in firsts}
+        self._prototypes = {key: first for key, first in self._prototypes.items() if id(first) in firsts}
+        self._siblings.clear()  # nothing tells which are used; each costs one conversion
+        self._sizes.clear()
+        self._dependent = [key for key in self._dependent if key in self._known]
+        if len(self._known) > self._remembered_max // 2:
+            self._clear()
+        self._full_at = max(least, 2 * len(self._known))
 
     def _clear(self) -> None:
         for table in (
