@@ -114,6 +114,18 @@ def test_an_event_that_the_server_deleted_is_created_again() -> None:
     time.run(program())
 
 
+def test_events_that_the_server_deleted_are_forgotten_after_two_hours() -> None:
+    async def program() -> None:
+        env = Environment()
+        for n in range(300):
+            env.recorder.event(objects.node(f"n-{n}"), "Waiting", "for a slot")
+            await asyncio.sleep(60)
+        assert len(env.recorder._emitted) <= 121
+        env.sending.cancel()
+
+    time.run(program())
+
+
 def test_an_event_whose_first_post_failed_is_created_by_the_next() -> None:
     async def program() -> None:
         env = Environment()

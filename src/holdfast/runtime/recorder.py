@@ -1,8 +1,8 @@
 """The Recorder port: sets metrics, and queues events that a background task sends.
 
 It never raises or blocks. Equal events within two minutes are sent once, and at most ten per second, so that a loop of a
-controller cannot flood the API server. A later equal event raises the count and the time of the first one, as with
-client-go's recorder, so `kubectl get events` shows one line for each reason. While the API server is unreachable, events
+controller cannot flood the API server. An equal event within two hours raises the count and the time of the first one, as
+with client-go's recorder, so `kubectl get events` shows one line for each reason. While the API server is unreachable, events
 are dropped.
 """
 
@@ -26,6 +26,7 @@ from holdfast.runtime.decision_log import DecisionLog
 from holdfast.runtime.metrics import Metrics
 
 _SAME_WITHIN_S: Final = 120.0
+_CACHED_S: Final = 7_200.0  # the API server deletes events an hour after the last one
 _MAX_CACHED: Final = 4_096  # as in client-go; far more than are sent in two minutes
 _MAX_QUEUED: Final = 1_000
 _MAX_REPEATS_QUEUED: Final = 500  # repeated events must not displace new ones
@@ -63,7 +64,9 @@ class KubeRecorder:
         meta, kind = about.metadata, "Warning" if warning else "Normal"
         message = message[:_MAX_MESSAGE]
         key = (about.kind, meta.namespace, meta.name, meta.uid, reason, message, kind)
-        known, now_s = self._emitted.get(key), self._clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
+        self._drop_old(now_s)
+        known = self._emitted.get(key)
         if known is not None and now_s < known.queued_s + _SAME_WITHIN_S:
             return
         if len(self._queue) >= (_MAX_QUEUED if known is None else _MAX_REPEATS_QUEUED):
@@ -80,6 +83,11 @@ class KubeRecorder:
             self._emitted.popitem(last=False)
         self._queue.append(known)
         self._filled.set()
+
+    def _drop_old(self, now_s: float) -> None:
+        """Forgets events that the API server has deleted. Most are about one NodeClaim or pod and never occur again."""
+        while self._emitted and next(iter(self._emitted.values())).queued_s < now_s - _CACHED_S:
+            self._emitted.popitem(last=False)
 
     def _new(self, about: Object, reason: str, message: str, kind: str, now: datetime) -> Event:
         meta = about.metadata
