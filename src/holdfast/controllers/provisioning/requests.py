@@ -6,7 +6,7 @@ Workload, a node or a pod of a request changes, after each plan, and when a time
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -116,7 +116,7 @@ class Requests:
         ready = {uid: node for uid, node in found.items() if node.initialized}
         provisioned = conditions.find(request.status.conditions, PROVISIONED)
         is_provisioned = provisioned is not None and provisioned.status == TRUE
-        reasons = self._reasons(one)
+        reasons = self._reasons(one, found)
         return RequestState(
             created_s=times.epoch_s_or_none(request.metadata.creation_timestamp) or 0,
             accepted=conditions.holds(request.status.conditions, ACCEPTED),
@@ -147,12 +147,14 @@ class Requests:
         found = {node.label_map.get(key) for node in nodes} if key is not None else set()
         return found.pop() if len(found) == 1 else None
 
-    def _reasons(self, one: LiveRequest) -> tuple[Reason, ...]:
-        """Why the last plan has no capacity for its pods."""
+    def _reasons(self, one: LiveRequest, located: Container[str]) -> tuple[Reason, ...]:
+        """Why the last plan has no capacity for its pods. The next one may have found some already: its reasons are known
+        only when its NodeClaims are created."""
         plan = self._cluster_state.reasons.plan
         if plan is None:
             return ()
-        return next((plan.unplaced[pod.uid].reasons for pod in one.left if pod.uid in plan.unplaced), ())
+        without = (pod.uid for pod in one.left if pod.uid not in located)
+        return next((plan.unplaced[uid].reasons for uid in without if uid in plan.unplaced), ())
 
     async def _write(self, one: LiveRequest, state: RequestState, now_s: int) -> bool:
         request = one.request
