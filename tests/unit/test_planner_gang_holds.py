@@ -248,6 +248,20 @@ def test_without_the_run_times_of_the_running_pods_no_gang_may_use_the_slots() -
     assert backfill(RunTime(lasts_s=60), NOW_S + HOUR_S, None) == {}
 
 
+@pytest.mark.parametrize("of_node", [{"from_daemon_set": True}, {"mirror": True}])
+def test_pods_that_belong_to_their_nodes_need_no_run_time(of_node: dict[str, Any]) -> None:
+    """Pods of DaemonSets, and the mirrors of static pods."""
+    (agent,) = pods(1, shape(100, app="agent"), "agent")
+    agent = agent._replace(node_name="n0", **of_node)
+    ends_s = NOW_S + HOUR_S
+    first, second = in_slot("n0", ends_s), in_slot("n1", ends_s)
+    first = dataclasses.replace(first, pods=(*first.pods, agent))
+    short = tuple(pod._replace(run_time=RunTime(lasts_s=60)) for pod in SMALL)
+    groups = OLDER, waiting("small", short, since_s=NOW_S)
+    plan = gangs.solve(slots(3, 5, (*LARGE, *short), *groups, nodes=(first, second)))
+    assert with_node(plan) == {"small": 2}
+
+
 def test_a_gang_without_a_run_time_does_not_use_the_slots() -> None:
     assert backfill(None, NOW_S + HOUR_S, NOW_S + HOUR_S) == {}
 

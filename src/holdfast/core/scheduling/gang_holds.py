@@ -145,8 +145,13 @@ def _starts_s(in_use: Iterable[NodeView], lacking: int) -> int | None:
 def _end_s(node: NodeView) -> int | None:
     """When the last pod of a node ends. A pod starts after its creation, so this may be too early, and then fewer pods may
     use the slots than could."""
-    ends = [_pod_end_s(pod, pod.created_s) for pod in node.pods if not pod.from_daemon_set]
+    ends = [_pod_end_s(pod, pod.created_s) for pod in node.pods if not _is_of_node(pod)]
     return None if not ends or None in ends else max(end for end in ends if end is not None)
+
+
+def _is_of_node(pod: PodView) -> bool:
+    """Whether the pod runs as long as its node does: other pods get its node without its end."""
+    return pod.from_daemon_set or pod.mirror
 
 
 def _pod_end_s(pod: PodView, starts_s: int) -> int | None:
