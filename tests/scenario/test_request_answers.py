@@ -1,5 +1,9 @@
 """Answers to ProvisioningRequests while plans are made and objects of the cluster arrive late."""
 
+from typing import Any
+
+import pytest
+
 import app_environment
 import provisioning_requests as documents
 from api_lines import Line
@@ -8,6 +12,31 @@ from holdfast.api.pods import Pod
 from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.sim.api.serving.faults import Refuse
 
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUME_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "gp3"},
+    "provisioner": "ebs.csi.aws.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+CLAIM_SPEC = {
+    "accessModes": ["ReadWriteOnce"],
+    "storageClassName": "gp3",
+    "resources": {"requests": {"storage": "1Gi"}},
+}
+VOLUME_CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data"},
+    "spec": CLAIM_SPEC,
+}
+CLAIMED: dict[str, Any] = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+EPHEMERAL: dict[str, Any] = {
+    "name": "scratch",
+    "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM_SPEC}},
+}
 LARGE = instance_types("m5.large")
 POOL = "karpenter.sh/nodepool"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -18,6 +47,16 @@ def slow_to_create_claims(line: Line, seconds: int) -> None:
         Refuse("TooManyRequests", retry_after_s=seconds),
         lambda request: request.method == "POST" and request.path == CLAIMS,
     )
+
+
+async def request_with_volume(env: AppEnvironment, volume: dict[str, Any]) -> None:
+    """A request for three nodes, whose pods have this volume, and a reservation for it."""
+    slots = env.reserve(total=3)
+    await env.node_class(capacityReservationSelectorTerms=[{"id": slots.id}])
+    await env.node_pool(requirements=[LARGE, capacity_types("reserved")])
+    await env.create(CLASSES, CLASS)
+    await env.create(documents.TEMPLATES, documents.template(volumes=[volume]))
+    await env.create(documents.PATH, documents.document(templates={"train": 3}))
 
 
 async def conditions(env: AppEnvironment) -> dict[str, tuple[str, str]]:
@@ -60,5 +99,58 @@ def test_booking_does_not_end_for_the_reasons_of_the_plan_before_it_was_found() 
             "Accepted": ("True", "Accepted"),
             "Provisioned": ("True", "CapacityIsProvisioned"),
         }
+
+    app_environment.run(program, requests=True)
+
+
+# --- Objects that the pods need -----------------------------------------------------------------------
+
+
+async def is_provisioned(env: AppEnvironment) -> bool:
+    return (await conditions(env)).get("Provisioned", ("", ""))[0] == "True"
+
+
+def test_a_request_waits_for_a_volume_claim_that_is_created_after_it() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await request_with_volume(env, CLAIMED)
+        await env.sleep(5)
+        assert await conditions(env) == {"Accepted": ("True", "Accepted")}
+        await env.create(VOLUME_CLAIMS, VOLUME_CLAIM)
+        await env.until(lambda: is_provisioned(env), within_s=120)
+
+    app_environment.run(program, requests=True)
+
+
+def test_a_request_without_its_volume_claim_fails_after_ten_seconds() -> None:
+    async def program(env: AppEnvironment) -> None:
+        await request_with_volume(env, CLAIMED)
+        await env.sleep(8)
+        assert "Failed" not in await conditions(env)
+        await env.sleep(4)
+        assert (await conditions(env))["Failed"] == ("True", "FailedToCreatePods")
+
+    app_environment.run(program, requests=True)
+
+
+def test_claims_of_ephemeral_volumes_need_not_exist() -> None:
+    """They are created with the pods."""
+
+    async def program(env: AppEnvironment) -> None:
+        await request_with_volume(env, EPHEMERAL)
+        await env.until(lambda: is_provisioned(env), within_s=120)
+
+    app_environment.run(program, requests=True)
+
+
+@pytest.mark.parametrize("volume", [CLAIMED, EPHEMERAL])
+def test_a_booking_of_pods_with_volumes_lasts_over_a_restart(volume: dict[str, Any]) -> None:
+    async def program(env: AppEnvironment) -> None:
+        await env.create(VOLUME_CLAIMS, VOLUME_CLAIM)
+        await request_with_volume(env, volume)
+        await env.until(lambda: is_provisioned(env), within_s=120)
+        await env.restart()
+        await env.sleep(60)
+        assert "BookingExpired" not in await conditions(env)
+        assert len(await env.claims()) == 3
 
     app_environment.run(program, requests=True)

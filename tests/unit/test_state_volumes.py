@@ -1,8 +1,10 @@
 """Requirements of the volumes of a pod: attachments, topology, and reasons why a volume cannot be used."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdfast import names
 from holdfast.api.pods import Pod
@@ -170,3 +172,43 @@ def test_a_pod_with_an_unreadable_volume_is_rejected() -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
     strange = volume(**EBS, nodeAffinity={"required": {"nodeSelectorTerms": terms}})
     assert converted(with_claims("data"), bound_claim("data", "vol"), strange).problems
+
+
+# --- Pods that do not exist yet -----------------------------------------------------------------------
+
+
+def with_ephemeral(**spec: Any) -> Pod:
+    return pod(volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
+
+
+def virtual(made: Pod, *classes: Any) -> Converted:
+    return PodConverter(RULES, PodContext(storage=volumes.storage([], [], classes))).convert_virtual(made)
+
+
+def default_class(name: str, created: str) -> Any:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    made = storage_class(name, provisioner=f"{name}.csi.aws.com", volumeBindingMode="WaitForFirstConsumer")
+    meta = structs.replace(
+        made.metadata, annotations=annotations, creation_timestamp=datetime.fromisoformat(created)
+    )
+    return structs.replace(made, metadata=meta)
+
+
+def test_claims_of_ephemeral_volumes_are_created_with_their_pod() -> None:
+    gp3 = storage_class("gp3", provisioner="ebs.csi.aws.com", volumeBindingMode="WaitForFirstConsumer")
+    made = with_ephemeral(storageClassName="gp3")
+    assert [reason.text for reason in converted(made, gp3).problems] == ["it does not exist"]
+    assert not virtual(made, gp3).problems
+    (attachment,) = virtual(made, gp3).shape.volumes.claims
+    assert attachment[0] == "ebs.csi.aws.com"
+
+
+def test_claims_without_a_class_get_the_newest_default_class() -> None:
+    old, new = default_class("old", "2026-01-01T00:00:00Z"), default_class("new", "2026-02-01T00:00:00Z")
+    (attachment,) = virtual(with_ephemeral(), old, new).shape.volumes.claims
+    assert attachment[0] == "new.csi.aws.com"
+
+
+def test_a_claim_without_any_class_is_a_problem() -> None:
+    (problem,) = virtual(with_ephemeral()).problems
+    assert problem.text == "it is not bound and names no storage class"

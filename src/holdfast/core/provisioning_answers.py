@@ -15,7 +15,7 @@ from holdfast.model.reasons import Reason, ReasonCode, sentences
 BOOKING_S: Final = 600  # from Provisioned on (PR-19)
 VALID_FOR_S: Final = 7 * 24 * 3600  # how long a request waits for capacity without a time of its own (PR-19)
 VALID_AFTER_START_S: Final = 24 * 3600  # the same, from the start of a reservation that suits its pods
-TEMPLATE_WAIT_S: Final = 10  # for a template that does not exist: it may be created after the request (PR-8)
+TEMPLATE_WAIT_S: Final = 10  # for a template, or another object: it may be created after the request (PR-8)
 ACCEPTED, PROVISIONED, FAILED, BOOKING_EXPIRED = "Accepted", "Provisioned", "Failed", "BookingExpired"
 _REASONS_MAX: Final = 4  # in one message
 # Why a reservation that suits pods has no slot for them now.
@@ -61,6 +61,7 @@ class RequestState:
     valid_for_s: int | None = None
     missing: tuple[str, ...] = ()  # templates that do not exist
     problems: tuple[Reason, ...] = ()
+    may_end: bool = False  # whether the problems are about other objects
     reasons: tuple[Reason, ...] = ()  # why the last plan has no capacity for all of its pods
     starts: tuple[Start, ...] = ()  # of the reservations that these reasons name
     has_quota: bool = True  # False: Kueue took the quota of its Workload back
@@ -83,7 +84,7 @@ def next_s(state: RequestState) -> int | None:
     """When the answer changes although nothing else does; None: never."""
     if state.provisioned_s is not None:
         return state.provisioned_s + BOOKING_S
-    if state.missing:
+    if state.missing or state.may_end:
         return state.created_s + TEMPLATE_WAIT_S
     return None if state.is_launching else _valid_until_s(state)
 
@@ -121,16 +122,8 @@ def _first_later(starts: Sequence[Start], now_s: int) -> Start | None:
 def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
     if state.provisioned_s is not None:
         return _booked(state, now_s)
-    if state.problems:
-        text = f"The pods of the request cannot be planned: {_listed(state.problems)}."
-        return (Condition(FAILED, True, "FailedToCreatePods", text),)
-    if state.missing:
-        if now_s < state.created_s + TEMPLATE_WAIT_S:
-            return ()
-        text = (
-            f"{wording.plural('PodTemplate', len(state.missing))} {wording.listed(state.missing)} not found."
-        )
-        return (Condition(FAILED, True, "FailedToCreatePods", text),)
+    if state.problems or state.missing:
+        return _without_pods(state, now_s)
     if state.has_quota and len(state.located) + state.bound >= state.pods:
         return (_provisioned(state),)
     until_s = _valid_until_s(state)
@@ -149,6 +142,18 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
     if state.starting:
         return (Condition(PROVISIONED, False, "CapacityIsNotFound", _launching(state)),)
     return ()
+
+
+def _without_pods(state: RequestState, now_s: int) -> Sequence[Condition]:
+    """The caches of different kinds differ by seconds, and users create objects in any order."""
+    if (state.missing or state.may_end) and now_s < state.created_s + TEMPLATE_WAIT_S:
+        return ()
+    text = f"The pods of the request cannot be planned: {_listed(state.problems)}."
+    if state.missing:
+        text = (
+            f"{wording.plural('PodTemplate', len(state.missing))} {wording.listed(state.missing)} not found."
+        )
+    return (Condition(FAILED, True, "FailedToCreatePods", text),)
 
 
 def _at_start(state: RequestState, until_s: int, now_s: int) -> str:

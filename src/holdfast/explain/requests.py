@@ -163,7 +163,7 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
             answer,
             what="The ProvisioningRequest waits: its pods cannot be planned.",
             why=tuple(one.problems),
-            next=f"The request fails if a PodTemplate does not exist for {TEMPLATE_WAIT_S} seconds.",
+            next=f"The request fails if this does not change within {TEMPLATE_WAIT_S} seconds after its creation.",
         )
     found, has_plan = _condition(one), bool(known.reasons or known.planned)
     since_s = times.epoch_s(found.last_transition_time) if found is not None else answer.since

@@ -169,7 +169,7 @@ def _all_pods(reading: Objects) -> tuple[tuple[Pod, ...], tuple[storage.Persiste
     given = [_named(pod, number) for number, pod in enumerate(reading.of(Pod))]
     expanded = workloads.expand(reading.workloads(), given)
     pods = (*given, *expanded.pods)
-    ephemeral = [claim for pod in pods if pod.spec.volumes for claim in workloads.ephemeral_claims(pod)]
+    ephemeral = [claim for pod in pods if pod.spec.volumes for claim in volumes.ephemeral_claims(pod)]
     return pods, (*expanded.claims, *ephemeral)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.api.meta import Object, ObjectMeta, OwnerReference
 from holdfast.api.pods import PersistentVolumeClaimSource, Pod, PodTemplateSpec, Volume
-from holdfast.api.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
+from holdfast.api.storage import PersistentVolumeClaim, StorageClass
 from holdfast.api.workloads import Deployment, Job, ReplicaSet, StatefulSet
 from holdfast.state.conversion import pod_states, volumes
 from holdfast.state.conversion.pod_shapes import DEFAULT_NAMESPACE
@@ -22,7 +22,6 @@ Workload = Deployment | ReplicaSet | StatefulSet | Job
 
 PODS_MAX: Final = 1_000_000  # of one workload; more is a mistake in the file
 _TEMPLATE_HASH: Final = "pod-template-hash"
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +66,6 @@ def count(workload: Workload) -> int:
     return max(0, min(at_once, spec.completions - workload.status.succeeded))
 
 
-def ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
-    """The claims of a pod's ephemeral volumes (S-99)."""
-    for volume in pod.spec.volumes:
-        template = volume.ephemeral and volume.ephemeral.volume_claim_template
-        if template:
-            (name,) = volumes.claim_names(pod.metadata.name, [volume])
-            spec = PersistentVolumeClaimSpec(storage_class_name=template.spec.storage_class_name)
-            yield PersistentVolumeClaim(
-                metadata=ObjectMeta(name=name, namespace=pod.metadata.namespace), spec=spec
-            )
-
-
 def stored(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:
     """A claim with the default storage class, and bound if it names a volume, as in a cluster.
 
@@ -90,11 +77,7 @@ def stored(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> Per
         notes = claim.metadata.annotations | {volumes.BIND_COMPLETED: "yes"}
         return replace(claim, metadata=replace(claim.metadata, annotations=notes))
     if claim.spec.storage_class_name is None:
-        defaults = sorted(
-            c.metadata.name for c in classes if c.metadata.annotations.get(_DEFAULT_CLASS) == "true"
-        )
-        if defaults:
-            return replace(claim, spec=replace(claim.spec, storage_class_name=defaults[0]))
+        return volumes.with_default_class(claim, classes)
     return claim
 
 

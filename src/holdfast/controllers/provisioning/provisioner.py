@@ -239,7 +239,8 @@ class Provisioner:
         self._report_not_reserved(written)
         did = f"created {len(written)} nodeclaim(s)" if written else ""
         nominated = len(self._cluster_state.nominations)
-        if not left and not nominated and len(written) == len(plan.claims):
+        is_complete = len(written) == len(plan.claims) and not self._cluster_state.requests.is_one_incomplete
+        if not left and not nominated and is_complete:
             return Done(did)
         self._again_s = self._clock.monotonic_s() + _AGAIN_S
         return RequeueAfter(_AGAIN_S, f"{left} pods are not placed, {nominated} wait for their nodes", did)

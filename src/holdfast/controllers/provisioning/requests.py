@@ -89,6 +89,7 @@ class Requests:
         if not live:
             return Done()
         result = await self._cluster_state.snapshot(lists_instances=False)
+        live = self._cluster_state.requests.live()  # with the objects that the snapshot has
         nodes = {pod.uid: node for node in result.snapshot.nodes if not node.deleting for pod in node.pods}
         now_s = self._clock.now_s()
         start_s = {one.id: one.start_s for one in result.snapshot.reservations}
@@ -133,6 +134,7 @@ class Requests:
             valid_for_s=provisioning_requests.valid_for_s(request),
             missing=one.converted.missing,
             problems=one.converted.problems,
+            may_end=one.converted.may_end,
             reasons=reasons,
             starts=provisioning_answers.starts(reasons, start_s),
             has_quota=one.has_quota,

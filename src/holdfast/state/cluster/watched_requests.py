@@ -119,6 +119,11 @@ class WatchedRequests:
         """Those of the virtual pods of live requests."""
         return frozenset(pod.uid for one in self._planned() for pod in one.left)
 
+    @property
+    def is_one_incomplete(self) -> bool:
+        """Whether the pods of a request need objects that do not exist yet."""
+        return any(one.converted.may_end for one in self.live())
+
     def names_of(self, uids: Iterable[str]) -> list[str]:
         """The requests of these virtual pods."""
         of = {one.request.metadata.uid: one.gang for one in self.live()}
@@ -159,7 +164,7 @@ class WatchedRequests:
             request, lambda name: self._template(key[0], name), workload, self._converter
         )
         is_new = request.metadata.uid not in self._replaced
-        left = tuple(self._left(request, converted.pods))
+        left = tuple(self._left(request, converted.pods)) if converted.pods else ()
         if is_new and provisioning_requests.is_provisioned(request):
             for uid, node in provisioning_requests.booked_nodes(request, left):
                 self._nominations.nominate((uid,), node, ready=True)

@@ -6,6 +6,7 @@ converter. A cached pod that depends on its context is converted again when the 
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from holdfast.api.pods import Pod
 from holdfast.model.pods import PodShape, PodView, RunTime
 from holdfast.model.reasons import Reason
 from holdfast.model.resources import Resources
-from holdfast.state.conversion import pod_shapes, pod_states, run_times, times
+from holdfast.state.conversion import pod_shapes, pod_states, run_times, times, volumes
 from holdfast.state.conversion.node_terms import LabelRules
 from holdfast.state.conversion.pod_shapes import Converted, PodContext
 
@@ -65,6 +66,14 @@ class PodConverter:
         found = view(pod, converted.shape, self.run_time_of(pod), now_s=now_s, uid=uid)
         wrong = run_times.problem(pod)
         return found, converted.problems if wrong is None else (*converted.problems, wrong)
+
+    def convert_virtual(self, pod: Pod) -> Converted:
+        """A pod that does not exist yet: the claims of its ephemeral volumes are created with it."""
+        storage = volumes.created_with(pod, self._context.storage)
+        if storage is self._context.storage:
+            return self.convert(pod)
+        converted = pod_shapes.convert(pod, replace(self._context, storage=storage), self._rules)
+        return converted._replace(shape=self._interned(converted.shape, converted.shape.requests))
 
     def convert(self, pod: Pod) -> Converted:
         parts = _parts(pod)

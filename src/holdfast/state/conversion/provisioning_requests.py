@@ -49,7 +49,8 @@ class Converted:
     """The pods of a request, or why there are none."""
 
     pods: tuple[PodView, ...] = ()
-    problems: tuple[Reason, ...] = ()  # they stay as long as the request
+    problems: tuple[Reason, ...] = ()
+    may_end: bool = False  # the problems are about other objects, which may be created after the request
     missing: tuple[str, ...] = ()  # templates that do not exist
 
 
@@ -142,12 +143,14 @@ def virtual_pods(
         return Converted(missing=missing)
     views: list[PodView] = []
     problems: dict[Reason, None] = {}
+    may_end = True
     for number, one in enumerate(wanted):
         template = templates[one.pod_template_ref.name]
         assert template is not None, "none of the templates is missing"
         pod = _pod(request, template)
-        converted = converter.convert(pod)
+        converted = converter.convert_virtual(pod)
         wrong = run_times.problem(pod)
+        may_end = may_end and wrong is None and not (converted.problems and converted.self_contained)
         problems |= dict.fromkeys((*converted.problems, *(() if wrong is None else (wrong,))))
         run_time = _run_time(pod, request, workload)
         view = pods.view(pod, _shape(converted.shape, request), run_time, now_s=0)
@@ -156,7 +159,7 @@ def virtual_pods(
             view._replace(uid=f"{prefix}{index}", name=f"{view.name}-{number}-{index}")
             for index in range(one.count)
         ]
-    return Converted((), tuple(problems)) if problems else Converted(tuple(views))
+    return Converted((), tuple(problems), may_end) if problems else Converted(tuple(views))
 
 
 def pod_set_of(uid: str) -> int:

@@ -5,24 +5,34 @@ alternatives; a node must match one of them (S-96). These requirements are never
 (S-98).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from msgspec import structs
+
 from holdfast import names
-from holdfast.api.pods import Volume
-from holdfast.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from holdfast.api.meta import ObjectMeta
+from holdfast.api.pods import Pod, Volume
+from holdfast.api.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    StorageClass,
+)
 from holdfast.model import label_rules, requirement, requirements
 from holdfast.model.pods import Volumes
 from holdfast.model.reasons import CLAIM, Reason, ReasonCode
 from holdfast.model.requirement import Operator
 from holdfast.model.requirements import Requirements
-from holdfast.state.conversion import node_terms
+from holdfast.state.conversion import node_terms, times
 from holdfast.state.conversion.node_terms import LabelRules
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 IMMEDIATE: Final = "Immediate"
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 ALTERNATIVES_MAX: Final = 256  # a plan with fewer alternatives is still correct; users write fewer
 
 # In-tree storage plugins of Kubernetes, and the CSI drivers that replaced them.
@@ -65,6 +75,46 @@ def claim_names(pod: str, wires: Sequence[Volume]) -> tuple[str, ...]:
         for wire in wires
         if wire.persistent_volume_claim or wire.ephemeral
     )
+
+
+def ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    """The claims that are created for a pod's ephemeral volumes (S-99)."""
+    for volume in pod.spec.volumes:
+        template = volume.ephemeral and volume.ephemeral.volume_claim_template
+        if template:
+            (name,) = claim_names(pod.metadata.name, [volume])
+            spec = PersistentVolumeClaimSpec(storage_class_name=template.spec.storage_class_name)
+            yield PersistentVolumeClaim(
+                metadata=ObjectMeta(name=name, namespace=pod.metadata.namespace), spec=spec
+            )
+
+
+def with_default_class(
+    claim: PersistentVolumeClaim, classes: Iterable[StorageClass]
+) -> PersistentVolumeClaim:
+    """The claim with the storage class that the API server gives it. Of several default classes the newest counts."""
+    if claim.spec.storage_class_name is not None:
+        return claim
+    defaults = sorted(
+        (-(times.epoch_s_or_none(one.metadata.creation_timestamp) or 0), one.metadata.name)
+        for one in classes
+        if one.metadata.annotations.get(_DEFAULT_CLASS) == "true"
+    )
+    if not defaults:
+        return claim
+    return structs.replace(claim, spec=structs.replace(claim.spec, storage_class_name=defaults[0][1]))
+
+
+def created_with(pod: Pod, known: Storage) -> Storage:
+    """The storage once a pod that does not exist yet is created, with the claims of its ephemeral volumes. The same object
+    if it has none."""
+    own = {
+        (one.metadata.namespace or "default", one.metadata.name): with_default_class(
+            one, known.classes.values()
+        )
+        for one in ephemeral_claims(pod)
+    }
+    return replace(known, claims=ChainMap(own, dict(known.claims))) if own else known
 
 
 def needs(
