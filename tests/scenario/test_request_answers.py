@@ -11,6 +11,7 @@ from app_environment import AppEnvironment, capacity_types, instance_types
 from holdfast.api.pods import Pod
 from holdfast.api.provisioning import ProvisioningRequest
 from holdfast.sim.api.serving.faults import Refuse
+from holdfast.sim.cluster.timings import Timings
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUME_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -37,6 +38,7 @@ EPHEMERAL: dict[str, Any] = {
     "name": "scratch",
     "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM_SPEC}},
 }
+MINUTE_S = 60
 LARGE = instance_types("m5.large")
 POOL = "karpenter.sh/nodepool"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -62,6 +64,11 @@ async def request_with_volume(env: AppEnvironment, volume: dict[str, Any]) -> No
 async def conditions(env: AppEnvironment) -> dict[str, tuple[str, str]]:
     (one,) = await env.all(ProvisioningRequest)
     return documents.conditions(one)
+
+
+async def message(env: AppEnvironment, type_: str) -> str:
+    (one,) = await env.all(ProvisioningRequest)
+    return next(found.message or "" for found in one.status.conditions if found.type == type_)
 
 
 async def change_a_node(env: AppEnvironment, number: int) -> None:
@@ -154,3 +161,27 @@ def test_a_booking_of_pods_with_volumes_lasts_over_a_restart(volume: dict[str, A
         assert len(await env.claims()) == 3
 
     app_environment.run(program, requests=True)
+
+
+# --- Nodes that do not become ready -------------------------------------------------------------------
+
+
+def test_a_request_expires_although_a_node_of_it_never_becomes_ready() -> None:
+    never_ready = Timings(boot_s=5, ready_s=86_400, devices_s=1, startup_taints=())
+
+    async def program(env: AppEnvironment) -> None:
+        await env.node_class()
+        await env.node_pool(requirements=[LARGE])
+        await env.create(documents.TEMPLATES, documents.template())
+        await env.create(documents.PATH, documents.document(count=3, ValidUntilSeconds="2400"))
+        await env.sleep(29 * MINUTE_S)
+        assert await message(env, "Provisioned") == "The nodes of 3 pods are being launched."
+        await env.sleep(3 * MINUTE_S)
+        text = await message(env, "Provisioned")
+        assert text.startswith("Nodes ")
+        assert text.endswith(" are not ready 30 minutes after the launch.")
+        await env.sleep(10 * MINUTE_S)
+        assert (await conditions(env))["Failed"] == ("True", "Expired")
+        assert await message(env, "Failed") == text
+
+    app_environment.run(program, requests=True, timings=never_ready)

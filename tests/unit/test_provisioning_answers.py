@@ -39,6 +39,14 @@ def text(pods: int, *, on: tuple[str, ...] = (), **fields: Any) -> str:
             "2 of 3 pods have capacity on ready nodes; the other nodes are being launched.",
         ),
         (text(3, starting=3), "The nodes of 3 pods are being launched."),
+        (
+            text(1, starting=1, late=("n",)),
+            "Node n is not ready 30 minutes after the launch.",
+        ),
+        (
+            text(3, on=("k",), starting=2, late=("m", "n")),
+            "Nodes m, n are not ready 30 minutes after the launch.",
+        ),
         (text(1, bound=1, provisioned_s=NOW_S), "The pod of the request is scheduled."),
         (text(3, bound=3, provisioned_s=NOW_S), "All 3 pods of the request are scheduled."),
         (text(1, provisioned_s=NOW_S - BOOKING_S), "The pod was not scheduled within 10 minutes."),

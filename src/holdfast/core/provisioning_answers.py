@@ -16,6 +16,7 @@ BOOKING_S: Final = 600  # from Provisioned on (PR-19)
 VALID_FOR_S: Final = 7 * 24 * 3600  # how long a request waits for capacity without a time of its own (PR-19)
 VALID_AFTER_START_S: Final = 24 * 3600  # the same, from the start of a reservation that suits its pods
 TEMPLATE_WAIT_S: Final = 10  # for a template, or another object: it may be created after the request (PR-8)
+READY_S: Final = 30 * 60  # after which a node is late: 15 minutes to register, and as many to become ready
 ACCEPTED, PROVISIONED, FAILED, BOOKING_EXPIRED = "Accepted", "Provisioned", "Failed", "BookingExpired"
 _REASONS_MAX: Final = 4  # in one message
 # Why a reservation that suits pods has no slot for them now.
@@ -55,6 +56,7 @@ class RequestState:
     located: Mapping[str, str]  # the virtual pods with capacity on ready nodes, and the node
     reservation_id: str | None = None  # of all of these nodes
     starting: int = 0  # virtual pods with capacity on nodes that are not ready
+    late: tuple[str, ...] = ()  # those of these nodes that are not ready `READY_S` after their launch
     provisioned_s: int | None = None  # since when it is provisioned
     launches: bool = True  # False: only existing nodes count
     retries: bool = True
@@ -70,8 +72,8 @@ class RequestState:
     @property
     def is_launching(self) -> bool:
         """Whether nodes for all of its pods are being launched: it does not expire, since they would be launched for
-        nothing."""
-        return self.starting > 0 and not self.reasons
+        nothing. A node that is late may never be ready."""
+        return self.starting > 0 and not self.reasons and not self.late
 
 
 def answer(state: RequestState, now_s: int) -> Sequence[Condition]:
@@ -129,6 +131,8 @@ def _decided(state: RequestState, now_s: int) -> Sequence[Condition]:
     until_s = _valid_until_s(state)
     if now_s >= until_s and not state.is_launching:
         text = f"There was no capacity for {wording.duration(until_s - state.created_s)}."
+        if state.late and not state.reasons:
+            text = _late(state.late)
         return (Condition(FAILED, True, "Expired", text),)
     if not state.has_quota:
         text = "The Workload of the request has no quota, so no capacity is planned for its pods."
@@ -170,8 +174,15 @@ def _at_start(state: RequestState, until_s: int, now_s: int) -> str:
     )
 
 
+def _late(nodes: Sequence[str]) -> str:
+    found = f"{wording.plural('Node', len(nodes))} {wording.listed(nodes)} {wording.are(len(nodes))}"
+    return f"{found} not ready {READY_S // 60} minutes after the launch."
+
+
 def _launching(state: RequestState) -> str:
     ready = len(state.located) + state.bound
+    if state.late:
+        return _late(state.late)
     if state.pods == 1:
         return "The node of the pod is being launched."
     if not ready:

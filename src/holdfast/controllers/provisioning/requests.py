@@ -93,7 +93,10 @@ class Requests:
         nodes = {pod.uid: node for node in result.snapshot.nodes if not node.deleting for pod in node.pods}
         now_s = self._clock.now_s()
         start_s = {one.id: one.start_s for one in result.snapshot.reservations}
-        states = {one.request.metadata.uid: self._state(one, nodes, start_s) for one in live}
+        late_s = now_s - provisioning_answers.READY_S
+        launched_s = {one.name: one.launched_s for one in result.snapshot.claims}
+        late = {claim for claim, at_s in launched_s.items() if at_s is not None and at_s <= late_s}
+        states = {one.request.metadata.uid: self._state(one, nodes, late, start_s) for one in live}
         done = await asyncio.gather(
             *(self._write(one, states[one.request.metadata.uid], now_s) for one in live)
         )
@@ -111,10 +114,16 @@ class Requests:
         return changed
 
     def _state(
-        self, one: LiveRequest, nodes: Mapping[str, NodeView], start_s: Mapping[str, int | None]
+        self,
+        one: LiveRequest,
+        nodes: Mapping[str, NodeView],
+        late: Container[str],
+        start_s: Mapping[str, int | None],
     ) -> RequestState:
+        """`nodes`: by uid of the pods on them. `late`: NodeClaims whose nodes should be ready by now."""
         request, found = one.request, {pod.uid: nodes[pod.uid] for pod in one.left if pod.uid in nodes}
         ready = {uid: node for uid, node in found.items() if node.initialized}
+        starting = [node for node in found.values() if not node.initialized]
         provisioned = conditions.find(request.status.conditions, PROVISIONED)
         is_provisioned = provisioned is not None and provisioned.status == TRUE
         reasons = self._reasons(one, found)
@@ -125,7 +134,8 @@ class Requests:
             bound=one.bound,
             located={uid: node.name for uid, node in ready.items()},
             reservation_id=self._reservation_of(ready.values()),
-            starting=len(found) - len(ready),
+            starting=len(starting),
+            late=tuple(sorted({node.name for node in starting if node.claim in late})),
             provisioned_s=times.epoch_s(provisioned.last_transition_time)
             if is_provisioned and provisioned
             else None,
