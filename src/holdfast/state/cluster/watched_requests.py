@@ -7,7 +7,8 @@ is not planned: a virtual pod has its capacity. When it is bound, a virtual pod 
 If ProvisioningRequest is not among the watched kinds, because the API server does not serve it, nothing is indexed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.api.kueue import Workload
@@ -18,6 +19,7 @@ from holdfast.core.scheduling.output.plan import Unplaced
 from holdfast.model.gangs import Gang
 from holdfast.model.pods import PodView
 from holdfast.model.reasons import Reason, ReasonCode
+from holdfast.model.resources import Resources
 from holdfast.runtime.cache import Caches, key_of
 from holdfast.runtime.results import Key
 from holdfast.state.cluster.nominations import Nominations
@@ -193,29 +195,31 @@ class WatchedRequests:
         one, on its own node, if there is one. It stays replaced when the pod ends."""
         meta = request.metadata
         replaced = self._replaced.setdefault(meta.uid, {})
-        for pod in self._pods.get(f"{meta.namespace}/{meta.name}"):
-            if not pod.spec.node_name or pod.metadata.uid in replaced or _is_older(pod, request):
-                continue  # an older pod is of an earlier request of this name
+        bound = [
+            pod  # an older pod is of an earlier request of this name
+            for pod in self._pods.get(f"{meta.namespace}/{meta.name}")
+            if pod.spec.node_name and pod.metadata.uid not in replaced and not _is_older(pod, request)
+        ]
+        if bound:
             taken = set(replaced.values())
-            free = [one for one in virtual if one.uid not in taken]
-            if not free:
-                break
-            requests = self._converter.convert(pod).shape.requests
-            node = pod.spec.node_name
-            chosen = min(
-                free, key=lambda one: (one.shape.requests != requests, not self._is_on(one.uid, node))
-            )
-            replaced[pod.metadata.uid] = chosen.uid
-            self._nominations.remove(chosen.uid)
+            free = _Free((one for one in virtual if one.uid not in taken), self._places_of)
+            for pod in bound:
+                uid = free.take(self._converter.convert(pod).shape.requests, pod.spec.node_name or "")
+                if uid is None:
+                    break
+                replaced[pod.metadata.uid] = uid
+                self._nominations.remove(uid)
         taken = set(replaced.values())
         return (one for one in virtual if one.uid not in taken)
 
-    def _is_on(self, virtual: str, node: str) -> bool:
+    def _places_of(self, virtual: str) -> Iterator[str]:
+        """The names of the node on which a virtual pod has its capacity."""
         target = self._nominations.target_of(virtual)
-        if target is None or target == node:
-            return target is not None
-        claim = self._claims.get(("", target))
-        return claim is not None and claim.status.node_name == node
+        if target is not None:
+            yield target
+            claim = self._claims.get(("", target))
+            if claim is not None and claim.status.node_name not in (None, "", target):
+                yield claim.status.node_name or ""
 
     # --- Changes --------------------------------------------------------------------------------------
 
@@ -252,6 +256,31 @@ class WatchedRequests:
                 for name in provisioning_requests.consumed_by(pod):
                     namespace, _, own = name.partition("/")
                     self._changed[namespace, own] = None
+
+
+class _Free:
+    """Virtual pods that no pod has replaced, by what decides which of them a pod replaces. A request may have thousands,
+    and after a restart all of its pods are seen at once."""
+
+    def __init__(self, virtual: Iterable[PodView], places_of: Callable[[str], Iterable[str]]) -> None:
+        self._groups: dict[tuple[Resources | None, str | None], deque[str]] = {}
+        self._taken: set[str] = set()
+        for one in virtual:
+            size = one.shape.requests
+            for place in (None, *places_of(one.uid)):
+                self._groups.setdefault((size, place), deque()).append(one.uid)
+                self._groups.setdefault((None, place), deque()).append(one.uid)
+
+    def take(self, size: Resources, node: str) -> str | None:
+        """One of this size, if there is one, on this node, if there is one. None: none is left."""
+        for key in ((size, node), (size, None), (None, node), (None, None)):
+            group = self._groups.get(key)
+            while group:
+                uid = group.popleft()
+                if uid not in self._taken:
+                    self._taken.add(uid)
+                    return uid
+        return None
 
 
 def _workload_names(request: ProvisioningRequest) -> tuple[str, ...]:
