@@ -282,10 +282,11 @@ class Provisioner:
         created. `lag_s`: of the ledger that the plan was made with."""
         refused = self._refused({claim.node_pool for claim in plan.claims})
         pending = {pod.uid for pod in result.snapshot.pending}
+        virtual = self._cluster_state.requests.uids
         allowed = [
             claim
             for claim in plan.claims
-            if claim.node_pool not in refused and self._is_needed(claim, pending)
+            if claim.node_pool not in refused and self._is_needed(claim, pending, virtual)
         ]
         used = {placed.node for placed in plan.placed}
         ready = {node.name for node in result.snapshot.nodes if node.name in used and node.initialized}
@@ -299,11 +300,10 @@ class Provisioner:
                 writable, gangs.launched_together(result.snapshot, plan, writable)
             )
 
-    def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str]) -> bool:
+    def _is_needed(self, claim: PlannedClaim, pending: AbstractSet[str], virtual: AbstractSet[str]) -> bool:
         """Whether a pod of a planned claim still needs a node. During the plan, kube-scheduler may have bound its pods
         to capacity that became free. A pod of a draining node is bound anyway, and needs another node."""
         found = {pod.metadata.uid: pod for pod in self._pods_by_uid(claim.pods)}
-        virtual = self._cluster_state.requests.uids
         needed = any(
             uid in virtual or (uid in found and not (uid in pending and found[uid].spec.node_name))
             for uid in claim.pods
@@ -341,8 +341,9 @@ class Provisioner:
         virtual = self._cluster_state.requests.uids
         present = virtual.union(pod.metadata.uid for pod in self._pods_by_uid(uids))
         whole = gangs.whole_claims(result.snapshot, plan, claims, present)
+        kept = set(map(id, whole))  # to compare claims would cost the square of their number
         for claim in claims:
-            if claim not in whole:
+            if id(claim) not in kept:
                 why = "another node of its gang cannot be launched now"
                 self._log.info("claim not written", nodepool=claim.node_pool, why=why)
                 for pod in claim.pods:
