@@ -102,12 +102,13 @@ def faults(known: Scenario, plan: Plan) -> list[Violation]:
 
 def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list[Violation]:
     """preferences-fewer: a cheaper packing satisfies as many preferences as first fit: for each shape and each level, at least
-    as many pods are on that level or a better one. A plan that places more pods is not compared. Where first fit gives up a
-    ScheduleAnyway constraint, it is arbitrary which pods have a node with the label, so the constraint is not compared; nor
-    is anti-affinity to pending pods of other shapes."""
+    as many pods are on that level or a better one. A plan that places more pods is not compared, nor one in which single
+    pods wait because gangs are placed first. Where first fit gives up a ScheduleAnyway constraint, it is arbitrary which
+    pods have a node with the label, so the constraint is not compared; nor is anti-affinity to pending pods of other
+    shapes."""
     known = scenario.read(documents)
     own_case, first_fit_case = case.build(known, plan), case.build(known, first_fit)
-    if preferences.left_out(own_case) < preferences.left_out(first_fit_case):
+    if preferences.left_out(own_case) < preferences.left_out(first_fit_case) or _has_pods_behind_gangs(plan):
         return []
     for shape in preferences.unspread(first_fit_case):
         preferences.forget_spreads(first_fit_case, shape)
@@ -123,6 +124,10 @@ def fewer_preferences(documents: Documents, plan: Plan, first_fit: Plan) -> list
         for shape, counts in before.items()
         if any(after < count for after, count in zip(now[shape], counts, strict=True))
     ]
+
+
+def _has_pods_behind_gangs(plan: Plan) -> bool:
+    return any(reason["code"] == "BehindGang" for one in plan["unplaced"] for reason in one["reasons"])
 
 
 def difference(first: Plan, second: Plan) -> list[Violation]:

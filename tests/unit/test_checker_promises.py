@@ -240,3 +240,11 @@ def test_packing_that_places_more_pods_may_satisfy_fewer_preferences() -> None:
     documents = [*BASIC, pod("p", **prefers(IN_B)), pod("q")]
     first_fit: Any = plan(claim("p", zone=B), unplaced=[unplaced("q")])
     assert fewer(documents, plan(claim("p", "q")), first_fit) == set()
+
+
+def test_pods_that_wait_behind_a_gang_are_not_compared() -> None:
+    documents = [*BASIC, pod("p", **prefers(IN_B)), pod("q", cpu="100m", **prefers(IN_B))]
+    first_fit: Any = plan(claim("p", zone=B), unplaced=[unplaced("q")])
+    behind = unplaced("p", "BehindGang")
+    assert fewer(documents, plan(claim("q", zone=B), unplaced=[unplaced("p")]), first_fit)
+    assert fewer(documents, plan(claim("q", zone=B), unplaced=[behind]), first_fit) == set()
