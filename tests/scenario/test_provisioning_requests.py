@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import app_environment
+import gang_situations
 import kueue_workloads
 import provisioning_requests as documents
 from app_environment import AppEnvironment, capacity_types, instance_types
@@ -563,5 +564,26 @@ def test_launch_ends_when_the_workload_of_its_request_is_evicted() -> None:
             "Provisioned" not in await conditions(env) or (await conditions(env))["Provisioned"][0] == "False"
         )
         assert not env.ec2_instances
+
+    app_environment.run(program, requests=True, kueue=True)
+
+
+def test_explain_says_that_a_request_without_quota_is_not_planned() -> None:
+    """It has no rank among those that wait for capacity."""
+
+    async def program(env: AppEnvironment) -> None:
+        await reserved_pool(env, 1)
+        await of_workload(env)
+        await set_quota(env, has_quota=False)
+        await env.create(documents.TEMPLATES, documents.template("other"))
+        await env.create(documents.PATH, documents.document("other", templates={"other": 2}))
+        await env.sleep(30)
+        answer = await gang_situations.ask(env, "provisioningrequest")
+        text = "The ProvisioningRequest is not planned: its Workload has no quota for its 3 pods."
+        assert answer.what == text
+        assert "Rank" not in {fact.name for fact in answer.facts}
+        other = await gang_situations.ask(env, "provisioningrequest", "other")
+        (rank,) = (fact.value for fact in other.facts if fact.name == "Rank")
+        assert rank.startswith("1 of 1 waiting gang, ")
 
     app_environment.run(program, requests=True, kueue=True)

@@ -261,6 +261,7 @@ class GangAnswers:
             now_s=self._clock.now_s(),
             is_ours=watched.is_ours(request),
             problems=_problems(live.converted) if live is not None else (),
+            has_quota=live is None or live.has_quota,
             pod_sets=self._pod_sets(request, known),
             workload=_full_name(workload),
             nodes=self._nodes(used.values()),
@@ -325,9 +326,11 @@ class GangAnswers:
         )
 
     def _waiting(self) -> list[Gang]:
+        """Those that are planned."""
         nominated = {uid for uid, _ in self._cluster_state.nominations}
+        without = {one.gang.key for one in self._cluster_state.requests.live() if not one.has_quota}
         found = (gang.with_nominated(nominated) for gang in self._cluster_state.gangs())
-        return [gang for gang in found if gang.is_waiting]
+        return [gang for gang in found if gang.is_waiting and gang.key not in without]
 
     def _nodes(self, targets: Iterable[str]) -> tuple[NodeUse, ...]:
         """The nodes and NodeClaims of these names, sorted by name, and how often each is named."""

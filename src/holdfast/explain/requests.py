@@ -62,6 +62,7 @@ class RequestInput:
     now_s: int
     is_ours: bool = True
     problems: Sequence[str] = ()  # why its pods cannot be planned
+    has_quota: bool = True  # False: Kueue took the quota of its Workload back
     pod_sets: Sequence[PodSetUse] = ()
     workload: str = ""  # of Kueue, with its namespace
     nodes: Sequence[NodeUse] = ()  # of the pods that use it
@@ -164,6 +165,13 @@ def _waiting(one: RequestInput, known: GangInput, answer: Explanation) -> Explan
             what="The ProvisioningRequest waits: its pods cannot be planned.",
             why=tuple(one.problems),
             next=f"The request fails if this does not change within {TEMPLATE_WAIT_S} seconds after its creation.",
+        )
+    if not one.has_quota:
+        return replace(
+            answer,
+            what=f"The ProvisioningRequest is not planned: its Workload has no quota for its {one.pods}.",
+            changes=(f"Quota of Kueue for Workload {one.workload}.",),
+            next=f"{_until(one, known, answer.since)}Holdfast plans it as soon as its Workload has quota.",
         )
     found, has_plan = _condition(one), bool(known.reasons or known.planned)
     since_s = times.epoch_s(found.last_transition_time) if found is not None else answer.since
