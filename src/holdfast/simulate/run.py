@@ -13,6 +13,7 @@ from typing import Final
 from holdfast import errors
 from holdfast.api.simulation_results import NodesResult, SimulationResult, Unplaced
 from holdfast.model import prices
+from holdfast.runtime.huge_pages import HugePages
 from holdfast.sim import time
 from holdfast.sim.cluster.engine import run_together
 from holdfast.sim.cluster.kinds import Deployment, Job
@@ -85,7 +86,7 @@ class _Run:
 
     async def sample(self, goes: Goes) -> None:
         """Samples at each step, until the end or until `goes` is False."""
-        clock, samples = self._cluster.clock, self._samples
+        clock, samples, pages = self._cluster.clock, self._samples, HugePages()
         while self._until_s < self._study.ends_s and goes(self._until_s):
             samples.pods_running.append(self._pods.running)
             samples.pods_waiting.append(self._pods.waiting)
@@ -94,6 +95,7 @@ class _Run:
             self._until_s = min(self._until_s + samples.step_s, self._study.ends_s)
             await clock.sleep(self._until_s - clock.monotonic_s() - self._study.begins_s)
             self._cluster.check()
+            pages.extend()
 
     async def see(self) -> None:
         while True:
