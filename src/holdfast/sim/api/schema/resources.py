@@ -78,6 +78,7 @@ class Resources:
     def __init__(self) -> None:
         self._built_in = {(r.group, r.version, r.plural): r for r in _built_in()}
         self._custom: dict[tuple[str, str, str], Resource] = {}
+        self._fields: dict[str, tuple[str, ...]] = {}  # of custom objects, by bucket
         self.generation = 0  # incremented with each change of CRDs
 
     def get(self, group: str, version: str, plural: str) -> Resource | None:
@@ -96,6 +97,13 @@ class Resources:
         found = [r for r in self.all() if r.bucket == bucket]
         return next((r for r in found if r.view is None), found[0])
 
+    def fields_of(self, bucket: str) -> tuple[str, ...]:
+        """The selectable fields of custom objects, in addition to name and namespace."""
+        if bucket not in self._fields:
+            custom = next((r.custom for r in self.all() if r.bucket == bucket), None)
+            self._fields[bucket] = custom.fields if custom else ()
+        return self._fields[bucket]
+
     def has_group_version(self, group: str, version: str) -> bool:
         return any((r.group, r.version) == (group, version) for r in self.all())
 
@@ -108,6 +116,7 @@ class Resources:
             key: r for key, r in self._custom.items() if r.custom is not None and r.custom.name != name
         }
         self._custom = remaining | {(r.group, r.version, r.plural): r for r in resources}
+        self._fields.clear()
         self.generation += 1
 
 

@@ -5,6 +5,9 @@ Called by `verbs`. All pages of a list have one version; a continue token that i
 
 import base64
 import binascii
+import bisect
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -38,9 +41,11 @@ def answer(call: Call, registry: Registry) -> Response:
     selector = selector_of(call, registry)
     limit = call.number("limit") or 0
     version, after = _where(call, registry)
-    found = [s for s in _objects(call, registry, version, selector) if selector.matches(s)]
+    found = _objects(call, registry, version, selector)
     if after:
-        found = [stored for stored in found if stored.key > after]
+        found = found[bisect.bisect_right(found, after, key=attrgetter("key")) :]
+    if selector.tests:
+        found = [s for s in found if selector.matches(s)]
     meta: dict[str, Any] = {"resourceVersion": str(version)}
     if 0 < limit < len(found):
         page = found[:limit]
@@ -100,7 +105,8 @@ def _where(call: Call, registry: Registry) -> tuple[int, Key | None]:
     return (wanted if wanted and match == "Exact" else now), None
 
 
-def _objects(call: Call, registry: Registry, version: int, selector: Selector) -> list[Stored]:
+def _objects(call: Call, registry: Registry, version: int, selector: Selector) -> Sequence[Stored]:
+    """The objects that the selector may match, sorted by key."""
     bucket = registry.store.bucket(call.resource.bucket)
     if version == registry.store.version:
         if selector.name and call.namespace:

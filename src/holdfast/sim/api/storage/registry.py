@@ -192,8 +192,7 @@ class Registry:
         known = selectors.selectable(bucket)
         if known or "." not in bucket:
             return known
-        custom = next((r.custom for r in self.resources.all() if r.bucket == bucket), None)
-        return custom.fields if custom else ()
+        return self.resources.fields_of(bucket)
 
     def _check_namespace(self, resource: Resource, namespace: str) -> None:
         if not resource.namespaced:

@@ -8,7 +8,7 @@ behind the window, it gets an error and must list again.
 import asyncio
 import bisect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -85,6 +85,7 @@ class Bucket:
         self._first = 0  # the position of _changes[0]
         self._discarded_version = 0  # the version of the newest change that is no longer in _changes
         self._sorted: list[Key] | None = None
+        self._in_order: tuple[Stored, ...] | None = None  # None: an object changed
         self._waiting: list[asyncio.Future[None]] = []
         self.closed = False  # its kind is no longer served
 
@@ -97,6 +98,7 @@ class Bucket:
             if change.before is None:
                 self._sorted = None
             self.objects[after.key] = after
+        self._in_order = None
         self._index(change)
         now_s = self._monotonic_s()
         self._changes.append(change)
@@ -128,11 +130,15 @@ class Bucket:
         self.closed = True
         self._wake()
 
-    def sorted(self, namespace: str = "") -> list[Stored]:
-        """The objects sorted by key, of one namespace or of all."""
+    def sorted(self, namespace: str = "") -> Sequence[Stored]:
+        """The objects sorted by key, of one namespace or of all. The pages of a list use the same tuple."""
         if self._sorted is None:
             self._sorted = sorted(self.objects)
-        return [self.objects[key] for key in self._sorted if not namespace or key[0] == namespace]
+        if namespace:
+            return [self.objects[key] for key in self._sorted if key[0] == namespace]
+        if self._in_order is None:
+            self._in_order = tuple([self.objects[key] for key in self._sorted])
+        return self._in_order
 
     def on_node(self, node: str, namespace: str = "") -> list[Stored]:
         """The objects with this `spec.nodeName`, sorted by key."""
