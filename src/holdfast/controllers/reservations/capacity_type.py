@@ -46,6 +46,7 @@ class CapacityType:
         self._ended: frozenset[str] = frozenset()
         # By provider id: the labels of its NodeClaim and its Node agree, and did not change since.
         self._agreed: dict[str, Instance] = {}
+        self._same: set[int] = set()  # their ids: most instances are not looked at
         caches.of(NodeClaim).subscribe(self._on_change)
         caches.of(Node).subscribe(self._on_change)
 
@@ -58,14 +59,14 @@ class CapacityType:
         instances = await self._cloud.instances()
         is_new = instances is not self._list  # an identical tuple is the same list
         if ended != self._ended or len(self._agreed) > 2 * len(instances):  # most are not listed any more
-            self._ended, self._agreed = ended, {}
+            self._ended, self._agreed, self._same = ended, {}, set()
         changed, unconfirmed, failed = 0, dict[str, Instance](), None
-        for instance in instances:
+        for instance in (one for one in instances if id(one) not in self._same):
             id_ = instance.provider_id
             known = self._agreed.get(id_)
-            if known is instance or known == instance:
+            self._agree(id_, instance)  # a change during a write removes it
+            if known == instance:
                 continue
-            self._agreed[id_] = instance  # a change during a write removes it
             differs = False
             for obj in self._objects(instance):
                 change = capacity_type.changes(obj.metadata.labels, instance, self._cloud.labels, ended)
@@ -80,7 +81,7 @@ class CapacityType:
                     else:
                         changed += 1
             if differs:
-                self._agreed.pop(id_, None)
+                self._disagree(id_)
         self._list, self._unconfirmed = instances, unconfirmed
         if failed is not None:
             raise errors.Retryable(f"not every label could be written: {failed}") from failed
@@ -93,7 +94,16 @@ class CapacityType:
         for obj in (before, after):
             if obj is not None:
                 for id_ in indexes.by_provider_id(obj):
-                    self._agreed.pop(id_, None)
+                    self._disagree(id_)
+
+    def _agree(self, id_: str, instance: Instance) -> None:
+        self._disagree(id_)
+        self._agreed[id_] = instance
+        self._same.add(id(instance))
+
+    def _disagree(self, id_: str) -> None:
+        known = self._agreed.pop(id_, None)
+        self._same.discard(id(known))
 
     def _objects(self, instance: Instance) -> Iterator[NodeClaim | Node]:
         """The NodeClaim and the Node of an instance."""

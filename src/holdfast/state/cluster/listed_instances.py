@@ -27,6 +27,8 @@ class ListedInstances:
         self._listed: tuple[Instance, ...] = ()
         self._ids: frozenset[str] = frozenset()
         self._in_slots: tuple[Instance, ...] = ()  # of the list
+        self._is_one_moving = False  # of `_in_slots`
+        self._is_one_releasing = False
         self._has_orphan: bool | None = False  # None: a provider id of a NodeClaim changed
         self._gone: dict[Instance, int] = {}  # terminated in a slot -> time of the first list without them
         self._all: tuple[Instance, ...] = ()
@@ -66,6 +68,8 @@ class ListedInstances:
         if found is not self._listed:
             self._listed, self._has_orphan = found, None
             self._in_slots = tuple([one for one in found if one.reservation_id])
+            self._is_one_moving = any(one.state in _MOVING for one in self._in_slots)
+            self._is_one_releasing = any(one.state in _RELEASING for one in self._in_slots)
         self._gone = gone
         if self._first_s is None:
             self._first_s = self._clock.monotonic_s()
@@ -80,13 +84,13 @@ class ListedInstances:
         count: they hold no slot."""
         if self._has_orphan is None:
             self._has_orphan = any(not self._claims.get(one.provider_id) for one in self._in_slots)
-        return self._has_orphan or any(one.state in _MOVING for one in self._in_slots)
+        return self._has_orphan or self._is_one_moving
 
     def are_slots_released(self, reservations: tuple[Reservation, ...]) -> bool:
         """Whether a slot may become free soon: its instance is terminating, or terminated so recently that counts may
         not show the slot as free. A new leader does not list instances that terminated before. Until a lag after its
         first list, every used slot that no listed instance has may be such a slot."""
-        if self._gone or any(one.state in _RELEASING for one in self._in_slots):
+        if self._gone or self._is_one_releasing:
             return True
         if self._first_s is None or self._clock.monotonic_s() - self._first_s >= self._ledger_lag_s:
             return False

@@ -100,6 +100,11 @@ class Checked:
     def has(self, structure: Any, shape: Any) -> bool:
         return self._known.get((id(structure), shape.name)) is structure
 
+    def unknown(self, values: Iterable[Any], shape: Any) -> list[Any]:
+        """The values of a list that were not checked before."""
+        known, name = self._known.get, shape.name
+        return [value for value in values if known((id(value), name)) is not value]
+
     def add(self, structure: Any, shape: Any) -> None:
         self._known[id(structure), shape.name] = structure
 
@@ -116,7 +121,7 @@ def check(answer: Any, shape: Any, checked: Checked, where: str = "") -> None:
     if kind == "structure":
         _check_members(answer, shape, checked, where)
     elif kind == "list":
-        for value in answer:
+        for value in checked.unknown(answer, shape.member):
             check(value, shape.member, checked, where)
     elif kind == "map":
         for key, value in answer.items():

@@ -20,6 +20,7 @@ Parse = Callable[[Mapping[str, Any]], tuple[EC2Instance, ...]]
 class _Parsed(NamedTuple):
     group: "weakref.ref[Any]"  # entries last as long as their group
     ahead_s: int
+    classes: tuple[str, ...]  # of each instance
     selected: tuple[Any, ...]  # the reservations that the class of each instance selects
     instances: tuple[EC2Instance, ...]
 
@@ -33,8 +34,8 @@ class ParsedGroups:
         """Parses the groups of one list. `ahead_s`: seconds that EC2's clock is ahead."""
         selected_by = functools.cache(selected)  # during one list it does not change
 
-        def classes(instances: tuple[EC2Instance, ...]) -> tuple[Any, ...]:
-            return tuple([selected_by(one.tags.get(self._class_tag, "")) for one in instances])
+        def selections(classes: tuple[str, ...]) -> tuple[Any, ...]:
+            return tuple([selected_by(one) for one in classes])
 
         def parse(group: Mapping[str, Any]) -> tuple[EC2Instance, ...]:
             before = self._parsed.get(id(group))
@@ -42,21 +43,28 @@ class ParsedGroups:
                 before is not None
                 and before.group() is group
                 and before.ahead_s == ahead_s
-                and before.selected == classes(before.instances)
+                and before.selected == selections(before.classes)
             ):
                 return before.instances
             found = tuple(
                 [ec2_instances.read(raw, selected_by, ahead_s, self._class_tag) for raw in group["Instances"]]
             )
             if answers.is_hashable(group):
-                self._remember(group, ahead_s, classes(found), found)
+                classes = tuple([one.tags.get(self._class_tag, "") for one in found])
+                self._remember(group, ahead_s, classes, selections(classes), found)
             return found
 
         return parse
 
     def _remember(
-        self, group: Any, ahead_s: int, selected: tuple[Any, ...], found: tuple[EC2Instance, ...]
+        self,
+        group: Any,
+        ahead_s: int,
+        classes: tuple[str, ...],
+        selected: tuple[Any, ...],
+        found: tuple[EC2Instance, ...],
     ) -> None:
         """Until the group ends: its identity may then be that of another one."""
         key, parsed = id(group), self._parsed
-        parsed[key] = _Parsed(weakref.ref(group, lambda _: parsed.pop(key, None)), ahead_s, selected, found)
+        reference = weakref.ref(group, lambda _: parsed.pop(key, None))
+        parsed[key] = _Parsed(reference, ahead_s, classes, selected, found)

@@ -24,7 +24,9 @@ class Ownership:
     def is_ours(self, tags: Mapping[str, str]) -> bool:
         """Whether an instance with these tags is launched from a class of our kind. The tags of a class may have any
         name, so an instance of another program may have our tag as well."""
-        return self.kind.label in tags and not any(kind.label in tags for kind in self.other_kinds)
+        if self.kind.label not in tags:
+            return False
+        return not self.other_kinds or not any(kind.label in tags for kind in self.other_kinds)
 
     def template_tags(self, tags: Mapping[str, str]) -> dict[str, str]:
         """The tags of a launch template, from those of its instances."""
