@@ -4,6 +4,7 @@ A node gets another event only for a reason that it did not have for a quarter o
 reasons alternate.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast import names
@@ -99,6 +100,9 @@ _UNCONSOLIDATABLE: Final = frozenset(
 _INVALID_ANNOTATION: Final = "invalid"
 _SILENCE_S: Final = 900.0  # Karpenter's; all nodes are simulated again more often
 
+_Kind = tuple[Method | None, str]
+_Reasons = tuple[tuple[_Kind, Blocker], ...]
+
 
 class DisruptionReporter:
     def __init__(self, *, caches: Caches, ports: Ports) -> None:
@@ -112,7 +116,7 @@ class DisruptionReporter:
         self._clock = ports.clock
         self._allowances: tuple[Allowance, ...] = ()
         # By node: when a method last had a reason of this kind.
-        self._reported: dict[str, dict[tuple[Method | None, str], float]] = {}
+        self._reported: dict[str, dict[_Kind, float]] = {}
 
     def decided(self, decision: Decision, duration_s: float) -> None:
         command = decision.command
@@ -122,13 +126,15 @@ class DisruptionReporter:
         self._allowances = decision.allowances
         self.still_decided()
         now_s, before, self._reported = self._clock.monotonic_s(), self._reported, {}
+        reasons: dict[int, _Reasons] = {}  # by id: many nodes share one tuple of blockers
         for node, blockers in decision.undisrupted:
+            found = reasons.get(id(blockers))
+            if found is None:
+                found = reasons[id(blockers)] = _reasons(blockers)
             reported = before.get(node)
-            for blocker in blockers:
-                code = blocker.reason.code
-                if code not in commands.SILENT:
-                    reported = self._reported.setdefault(node, reported or {})
-                    key = blocker.method, code
+            if found:
+                reported = reported or {}
+                for key, blocker in found:
                     if now_s >= reported.get(key, -_SILENCE_S) + _SILENCE_S:
                         self._report(node, blocker)
                     reported[key] = now_s
@@ -215,6 +221,13 @@ class DisruptionReporter:
             about.append(self._pools.get(("", blocker.reason.subject)))
         for obj in filter(None, about):
             self._recorder.event(obj, _event(blocker), blocker.reason.text)
+
+
+def _reasons(blockers: Iterable[Blocker]) -> _Reasons:
+    """The blockers that cause events, by kind."""
+    return tuple(
+        ((one.method, one.reason.code), one) for one in blockers if one.reason.code not in commands.SILENT
+    )
 
 
 def _event(blocker: Blocker) -> str:

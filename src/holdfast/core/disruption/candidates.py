@@ -139,12 +139,12 @@ class CandidateCache:
 
     def changed(self, nodes: Sequence[NodeView], facts: Mapping[str, NodeFacts]) -> list[NodeView]:
         """The nodes that are not those of the last pass, or have other facts. Forgets nodes that are not there any more."""
-        known, old = self._nodes.get, self._facts
-        changed = {node.name: node for node in nodes if known(node.name) is not node}
+        old = self._facts
+        known = set(map(id, self._nodes.values()))  # ids are compared without a look at the nodes
+        changed = {node.name: node for node in nodes if id(node) not in known}
         if facts is not old:
-            there = {node.name: node for node in nodes}
-            names_ = [name for name, one in facts.items() if old.get(name, DEFAULT_FACTS) is not one]
-            names_ += [name for name in old if name not in facts]
+            names_ = _differing(old, facts)
+            there = {node.name: node for node in nodes} if names_ else {}
             changed |= {name: there[name] for name in names_ if name in there}
         for name in [name for name in changed if name in self._nodes]:
             self._forget(name)
@@ -227,6 +227,18 @@ class CandidateCache:
 
     def _number(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
+
+
+def _differing(old: Mapping[str, NodeFacts], new: Mapping[str, NodeFacts]) -> list[str]:
+    """The nodes whose facts are not the same objects."""
+    if len(old) == len(new):
+        pairs = list(zip(old.items(), new.items(), strict=True))
+        if all(
+            name is other for (name, _), (other, _) in pairs
+        ):  # in most passes: no node was added or deleted
+            return [name for (name, one), (_, other) in pairs if one is not other]
+    found = [name for name, one in new.items() if old.get(name, DEFAULT_FACTS) is not one]
+    return found + [name for name in old if name not in new]
 
 
 def _is_constrained(shape: PodShape) -> bool:

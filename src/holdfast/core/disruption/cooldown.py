@@ -63,11 +63,13 @@ class RecentMoves:
 def still_moving(moves: Sequence[Move], cluster: DisruptionInput) -> tuple[Move, ...]:
     """Extends moves whose nodes still drain: a drain may take hours."""
     moved = frozenset[str]().union(*(move.nodes for move in moves))
+    if not moved:
+        return tuple(moves)
+    queued = {name for name in moved if name in cluster.facts and cluster.facts[name].queued}
     deleting = {
         node.name
         for node in cluster.snapshot.nodes
-        if node.name in moved
-        and (node.deleting or (node.name in cluster.facts and cluster.facts[node.name].queued))
+        if (node.deleting and node.name in moved) or (queued and node.name in queued)
     }
     return tuple(replace(move, until_s=cluster.now_s) if move.nodes & deleting else move for move in moves)
 

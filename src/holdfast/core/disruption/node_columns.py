@@ -4,7 +4,7 @@
 computes only the rows of nodes that changed. No array changes after it was made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -32,8 +32,14 @@ class NodeColumns:
     """The columns of these nodes, sorted by name. `before`: those of the last pass, which may have other nodes."""
 
     def __init__(self, nodes: Iterable[NodeView], before: "NodeColumns | None" = None) -> None:
-        self.nodes: Sequence[NodeView] = sorted(nodes, key=attrgetter("name"))
-        self.rows = {node.name: i for i, node in enumerate(self.nodes)}
+        given = tuple(nodes)
+        self.nodes: Sequence[NodeView]
+        self.rows: Mapping[str, int]
+        if before is not None and _have_same_names(given, before.nodes):
+            self.nodes, self.rows = given, before.rows
+        else:
+            self.nodes = sorted(given, key=attrgetter("name"))
+            self.rows = {node.name: i for i, node in enumerate(self.nodes)}
         if before is not None and len(before.samples) > _KINDS_MIN + _KINDS_EACH * len(self.nodes):
             before = None  # most kinds are those of deleted nodes
         self.kinds: dict[Kind, int] = {} if before is None else before.kinds
@@ -74,7 +80,9 @@ class NodeColumns:
     def _take_over(self, before: "NodeColumns") -> None:
         """Copies the rows of nodes that are the same objects, and computes the others."""
         source: Column | None = None
-        if self.rows.keys() == before.rows.keys():  # in most passes: no node was added or deleted
+        if (
+            self.rows is before.rows or self.rows.keys() == before.rows.keys()
+        ):  # in most passes: no node was added or deleted
             pairs = zip(self.nodes, before.nodes, strict=True)
             changed = [i for i, (node, old) in enumerate(pairs) if old is not node]
         else:
@@ -122,3 +130,10 @@ class NodeColumns:
         if found == len(self.samples):
             self.samples.append(node)
         return found
+
+
+def _have_same_names(nodes: Sequence[NodeView], others: Sequence[NodeView]) -> bool:
+    """Whether they have the same names in the same order. Only nodes that changed are looked at."""
+    return len(nodes) == len(others) and all(
+        one is other or one.name == other.name for one, other in zip(nodes, others, strict=True)
+    )

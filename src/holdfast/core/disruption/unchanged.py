@@ -123,12 +123,14 @@ def _moments(cluster: DisruptionInput, settings: Settings, decision: Decision) -
 
 
 def _ends_of_cooldowns(cluster: DisruptionInput, settings: Settings, decision: Decision) -> Iterator[int]:
-    cooling = {
-        one.node
-        for one in decision.undisrupted
-        for blocker in one.blockers
-        if blocker.reason.code is BlockedCode.COOLING_DOWN
+    # Many nodes share one tuple of blockers.
+    shared = {id(one.blockers): one.blockers for one in decision.undisrupted}
+    cool = {
+        key
+        for key, blockers in shared.items()
+        if any(one.reason.code is BlockedCode.COOLING_DOWN for one in blockers)
     }
+    cooling = {one.node for one in decision.undisrupted if id(one.blockers) in cool} if cool else set[str]()
     for node in cluster.snapshot.nodes if cooling else ():
         if node.name in cooling:
             yield from (pod.created_s + settings.cooldown_s for pod in node.pods)

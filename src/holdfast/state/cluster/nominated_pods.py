@@ -12,7 +12,7 @@ last. Until then their nominations do not end: emptiness would delete the nodes 
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.model import resources
@@ -42,6 +42,7 @@ class NominatedPods:
         self._with_pods: dict[str, _WithPods] = {}  # by node
         self._nodes: Nodes = ()
         self._by_name: dict[str, NodeView] = {}  # of `_nodes`, by node and by NodeClaim
+        self._are_unique = True  # whether no two nodes of `_by_name` share a name
         self._displaced: dict[str, PodView] = {}  # by uid, of deleting nodes of `_nodes`
         self._pending: tuple[Pods, dict[str, PodView]] = (), {}  # and the same pods by uid
 
@@ -61,10 +62,12 @@ class NominatedPods:
             return snapshot
         grouped = self._grouped(snapshot.nodes, snapshot.pending, snapshot.gangs)
         self._with_pods = {node.name: self._with(node, pods) for node, pods in grouped}
-        known, nominated = self._with_pods, {uid for uid, _ in self._nominations}
+        # Ids are compared without a look at the nodes.
+        both = {id(one.node): one.both for one in self._with_pods.values()}
+        nominated = {uid for uid, _ in self._nominations}
         return dataclasses.replace(
             snapshot,
-            nodes=tuple(known[node.name].both if node.name in known else node for node in snapshot.nodes),
+            nodes=tuple([both.get(id(node), node) for node in snapshot.nodes]),
             pending=tuple(pod for pod in snapshot.pending if pod.uid not in nominated),
             gangs=tuple(gang.with_nominated(nominated) for gang in snapshot.gangs),
         )
@@ -96,10 +99,24 @@ class NominatedPods:
         """The nodes by their names and the names of their NodeClaims. Computed again only if the nodes changed: two
         calls for one snapshot, and many snapshots in a row, have the same."""
         if self._nodes is not nodes:
+            new, old = _others(nodes, self._nodes), _others(self._nodes, nodes)
+            self._index(nodes, new, old)
+            if any(node.deleting for node in (*new, *old)):
+                self._displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
             self._nodes = nodes
-            self._by_name = {target: node for node in nodes for target in (node.name, node.claim) if target}
-            self._displaced = {pod.uid: pod for node in nodes if node.deleting for pod in node.pods}
         return self._by_name
+
+    def _index(self, nodes: Nodes, new: list[NodeView], old: list[NodeView]) -> None:
+        """`new`: the nodes that were not there; `old`: those that are not there any more."""
+        if self._are_unique:
+            for target in _targets(old):
+                del self._by_name[target]
+            count, added = len(self._by_name), _targets(new)
+            self._by_name |= added
+            self._are_unique = len(self._by_name) == count + len(added) and len(added) == _count(new)
+        if not self._are_unique:  # the last node of a name counts
+            self._by_name = _targets(nodes)
+            self._are_unique = len(self._by_name) == _count(nodes)
 
     def _waiting_members(
         self, gangs: tuple[Gang, ...], is_starting: Callable[[str], bool | None]
@@ -131,3 +148,18 @@ class NominatedPods:
                 yield pod
             else:
                 self._nominations.remove(pod.uid)
+
+
+def _others(nodes: Nodes, known: Nodes) -> list[NodeView]:
+    """The nodes that are not among the known ones. Ids are compared without a look at the nodes."""
+    ids = set(map(id, known))
+    return [node for node in nodes if id(node) not in ids]
+
+
+def _targets(nodes: Iterable[NodeView]) -> dict[str, NodeView]:
+    return {target: node for node in nodes for target in (node.name, node.claim) if target}
+
+
+def _count(nodes: Iterable[NodeView]) -> int:
+    """How many names they have, if no two nodes share one."""
+    return sum(len({node.name, node.claim} - {None, ""}) for node in nodes)

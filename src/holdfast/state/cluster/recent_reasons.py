@@ -61,9 +61,16 @@ class RecentReasons:
     def decided(self, decision: Decision, at_s: int) -> None:
         command = decision.command
         before = self.disruption.blockers if self.disruption is not None else {}
+        is_new: dict[int, bool] = {}  # by id: many nodes share one tuple of blockers
+        found: dict[str, tuple[Blocker, ...]] = {}
+        for node, blockers in decision.undisrupted:
+            new = is_new.get(id(blockers))
+            if new is None:
+                new = is_new[id(blockers)] = all(one.reason.code not in _NOT_SIMULATED for one in blockers)
+            found[node] = blockers if new else _known(blockers, before.get(node, ()))
         self.disruption = DisruptionReasons(
             at_s,
-            {one.node: _known(one.blockers, before.get(one.node, ())) for one in decision.undisrupted},
+            found,
             "" if command is None else f"{command.reason}: {command.why}",
         )
 
@@ -75,11 +82,6 @@ class RecentReasons:
 
 def _known(blockers: tuple[Blocker, ...], before: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
     """A pass does not simulate a node again if nothing changed. Then the reasons of the last simulation still hold."""
-    for one in blockers:  # a loop is faster than all(): this runs for each node
-        if one.reason.code in _NOT_SIMULATED:
-            break
-    else:
-        return blockers
     found: dict[Blocker, None] = {}
     for one in blockers:
         same = (
