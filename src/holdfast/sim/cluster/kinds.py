@@ -163,7 +163,10 @@ def owned_by(owner: Object) -> tuple[OwnerReference, ...]:
 
 
 def controller_of(obj: Object) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+    for owner in obj.metadata.owner_references:  # a loop is faster than a generator
+        if owner.controller:
+            return owner
+    return None
 
 
 def owner_key(obj: Object, kind: type[Object]) -> tuple[Key, ...]:

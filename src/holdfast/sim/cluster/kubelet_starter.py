@@ -64,6 +64,8 @@ class KubeletStarter:
         self._cluster = cluster
         self._running: dict[str, Running] = {}  # by instance id
         self._by_node: dict[str, Kubelet] = {}
+        self._seen: list[Instance] = []  # the instances of the last reading
+        self._has_ended = False  # the task of a kubelet
         self._announced: set[str] = set()  # instances whose node was announced to the listeners
         self._listeners: list[Callable[[str], None]] = []
         self._stop_listeners: list[Callable[[str], None]] = []
@@ -129,9 +131,16 @@ class KubeletStarter:
     def _registered(self) -> None:
         self._read_at(self._engine.clock.monotonic_s())
 
+    def _ended(self, _task: "asyncio.Task[None]") -> None:
+        self._has_ended = True
+
     def _start_and_stop(self) -> None:
         self._cloud.advance()
-        found = {instance.id: instance for instance in control.running(self._cloud.region)}
+        instances = control.running(self._cloud.region)
+        if not self._has_ended and instances == self._seen and len(self._announced) == len(self._running):
+            return  # most readings: something else was written
+        self._seen, self._has_ended = instances, False
+        found = {instance.id: instance for instance in instances}
         for instance_id, running in list(self._running.items()):
             instance = found.get(instance_id)
             if running.task.done():
@@ -172,5 +181,6 @@ class KubeletStarter:
             on_registered=self._registered,
         )
         task = asyncio.create_task(kubelet.run())
+        task.add_done_callback(self._ended)
         self._running[instance.id] = Running(kubelet, task, instance.boots)
         self._by_node[kubelet.node] = kubelet

@@ -33,7 +33,11 @@ def ready(pod: Pod) -> bool:
 
 def condition(status: Json, kind: str) -> Json:
     """A condition of a status; empty if it has none of that type."""
-    return next((c for c in status.get("conditions") or () if c["type"] == kind), {})
+    for one in status.get("conditions") or ():  # a loop is faster than a generator
+        if one["type"] == kind:
+            found: Json = one
+            return found
+    return {}
 
 
 def with_conditions(status: Json, now: str, *changed: Json) -> list[Json]:

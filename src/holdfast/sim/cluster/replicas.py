@@ -68,13 +68,13 @@ def unwanted_first(mine: list[Pod]) -> list[Pod]:
     crowd = Counter(pods.node_of(pod) for pod in mine)
 
     def rank(pod: Pod) -> tuple[Any, ...]:
-        created = pod.metadata.creation_timestamp
+        created, node = pod.metadata.creation_timestamp, pods.node_of(pod)
         return (
-            bool(pods.node_of(pod)),
+            bool(node),
             pod.status.get("phase") == "Running",
             pods.ready(pod),
             int(pod.metadata.annotations.get(names.POD_DELETION_COST, "0")),
-            -crowd[pods.node_of(pod)],
+            -crowd[node],
             -(created.timestamp() if created else 0),
             pod.metadata.name,
         )
