@@ -6,8 +6,7 @@ contains.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.sim.api.schema import fieldsets
 from holdfast.sim.api.schema.fieldsets import Path
@@ -35,8 +34,7 @@ _NOBODYS: Final = frozenset(
 _MANAGED: Final = "managedFields"
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """The manager, the operation and the part of the object that a request writes."""
 
     manager: str
@@ -49,8 +47,7 @@ class Writer:
         return (self.operation, self.manager, self.api_version, self.subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class _Owned:
+class _Owned(NamedTuple):
     fields: frozenset[Path]
     time: str
 
@@ -79,7 +76,7 @@ def after_update(old: Json, new: Json, shape: Shape, writer: Writer, now: str) -
     for other, owned in list(owners.items()):
         lost = removed if other == writer else removed | changed
         if not owned.fields.isdisjoint(lost):
-            owners[other] = replace(owned, fields=owned.fields - lost)
+            owners[other] = owned._replace(fields=owned.fields - lost)
     fields = owners[writer].fields if mine else frozenset()
     if not changed <= fields:  # a known set is written faster than a new one
         fields |= changed
@@ -112,7 +109,7 @@ def apply(
     merged = _without(merged, shape, _abandoned(before.fields, remaining), ())
     changed, removed = _difference(live, merged, shape)
     _settle(owners, writer, changed, force=force)
-    owners = {other: replace(owned, fields=owned.fields - removed) for other, owned in owners.items()}
+    owners = {other: owned._replace(fields=owned.fields - removed) for other, owned in owners.items()}
     owners[writer] = _Owned(fields, before.time if before.fields == fields and not changed | removed else now)
     metadata = {**(merged.get("metadata") or {}), _MANAGED: _write(owners)}
     return {**merged, "metadata": metadata}
@@ -137,7 +134,7 @@ def _settle(owners: Owners, writer: Writer, changed: frozenset[Path], *, force: 
     if conflicts and not force:
         raise _conflict(conflicts)
     for other, fields in conflicts.items():
-        owners[other] = replace(owners[other], fields=owners[other].fields - fields)
+        owners[other] = owners[other]._replace(fields=owners[other].fields - fields)
 
 
 def _conflict(conflicts: dict[Writer, frozenset[Path]]) -> Refused:

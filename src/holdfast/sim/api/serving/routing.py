@@ -4,7 +4,7 @@ Called by `server`. An unknown path gets a 404, a verb that the resource does no
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from holdfast.sim.api.schema import status
@@ -23,8 +23,7 @@ class User:
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A parsed request."""
 
     request: Request

@@ -59,7 +59,7 @@ class Subresources:
         pods = self._registry.resources.get("", "v1", "pods")
         assert pods is not None
         name = (Reader(call.request).object(call.resource).get("metadata") or {}).get("name", "")
-        return self._bind(replace(call, resource=pods, name=name, subresource="binding"), name)
+        return self._bind(call._replace(resource=pods, name=name, subresource="binding"), name)
 
     def _scale(self, call: Call) -> Response:
         stored = self._registry.get(call.resource, call.key)

@@ -7,7 +7,7 @@ then sends a bookmark. A watcher that falls behind the stored history gets a 410
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.ports import Clock
@@ -123,7 +123,7 @@ class Watch:
 
     def _line(self, type_: str, stored: Stored) -> bytes:
         if self.form == "table":
-            body = encode(answers.row(replace(self.call, now_s=self.clock.now_s()), stored))
+            body = encode(answers.row(self.call._replace(now_s=self.clock.now_s()), stored))
         else:
             body = answers.as_bytes(self.call.resource, stored, self.form)
         return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"

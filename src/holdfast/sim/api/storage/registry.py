@@ -8,10 +8,9 @@ not set (uid, times, generation) are corrected afterwards. A write that changes 
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.ports import Clock, Ids
 from holdfast.sim.api.schema import defaults, managed, status
@@ -67,8 +66,7 @@ _MAX_GENERATED: Final = 63
 _ATTEMPTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One write: the resource and its part, the field manager, and dryRun."""
 
     resource: Resource

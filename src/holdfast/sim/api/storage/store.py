@@ -9,9 +9,8 @@ import asyncio
 import bisect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,8 +25,7 @@ encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """One object at one version, with the values that selectors and the garbage collector need."""
 
     namespace: str
@@ -49,8 +47,7 @@ class Stored:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One write. `before` is None for a new object, `after` is the last state when it was deleted."""
 
     before: Stored | None
