@@ -177,7 +177,7 @@ class CandidateCache:
         on nothing else. Most nodes have the same reason in each pass."""
         number = self._capacity(shape)
         known = self._not_cheaper.get(one.name)
-        if known is None or known[:3] != (one, number, starting):
+        if known is None or known[0] is not one or known[1:3] != (number, starting):
             known = self._not_cheaper[one.name] = one, number, starting, compute()
         return known[3]
 

@@ -5,6 +5,7 @@ the hourly price of on-demand and spot instances, and the worth of slots. The fi
 always cheaper than any on-demand or spot instance, and a small slot is cheaper than a large one.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +37,10 @@ class Cost:
 
 
 FREE: Final = Cost()
+
+
+def total(found: Collection[Cost]) -> Cost:
+    return Cost(sum([one.paid_nano for one in found]), sum([one.slots_nano for one in found]))
 
 
 def eviction_cost(pod: PodView) -> int:

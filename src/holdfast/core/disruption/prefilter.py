@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.disruption import costs
 from holdfast.core.disruption.candidates import Candidate, CandidateSet
-from holdfast.core.disruption.costs import FREE, Cost
+from holdfast.core.disruption.costs import Cost
 from holdfast.core.disruption.inputs import Settings
 from holdfast.core.disruption.targets import Targets
 from holdfast.core.reservations import ledger
@@ -78,7 +79,7 @@ class Prefilter:
         self._targets = targets
         self._settings = settings
         self._known: dict[tuple[Resources, int], bool] = {}
-        self._answers: dict[int, PodShape | None] = {}
+        self._answers: dict[int, tuple[PodShape, bool] | None] = {}  # by `Alike.capacity`
 
     # Computed for the first node: in most passes nothing has changed, and no node is examined.
 
@@ -88,26 +89,31 @@ class Prefilter:
 
     def why_not(self, found: Sequence[Candidate]) -> Reason | None:
         """The reason why no plan could save anything; None: the planner has to simulate it."""
-        shape = self._of_one(found[0]) if len(found) == 1 else self._of_all(found)
-        if shape is None:
-            return None
-        starting = self._targets.fits_on_starting_node(shape)
         if len(found) > 1:
-            return self._reason(found, shape, starting=starting)
+            shape = self._of_all(found)
+            if shape is None:
+                return None
+            return self._reason(found, shape, starting=self._targets.fits_on_starting_node(shape))
+        answer = self._of_one(found[0])
+        if answer is None:
+            return None
+        shape, starting = answer
         return self._candidate_set.not_cheaper(
             found[0], shape, lambda: self._reason(found, shape, starting=starting), starting=starting
         )
 
-    def _of_one(self, one: Candidate) -> PodShape | None:
-        """The shape of a pod without a place."""
+    def _of_one(self, one: Candidate) -> tuple[PodShape, bool] | None:
+        """The shape of a pod without a place, and whether it fits on a starting node."""
         alike = one.alike.capacity
         if alike not in self._answers:
-            self._answers[alike] = self._of_all([one]) or self._left_over(one)
+            shape = self._of_all([one]) or self._left_over(one)
+            starting = shape is not None and self._targets.fits_on_starting_node(shape)
+            self._answers[alike] = None if shape is None else (shape, starting)
         return self._answers[alike]
 
     def _of_all(self, found: Sequence[Candidate]) -> PodShape | None:
         least = self._targets.without_place([one.node for one in found])
-        cost = sum((one.cost for one in found), FREE)
+        cost = costs.total([one.cost for one in found])
         return least[0][0] if least and not self._is_placed_cheaper(cost, least) else None
 
     def _left_over(self, one: Candidate) -> PodShape | None:

@@ -49,6 +49,7 @@ class Targets:
         self._found: dict[int, tuple[PodShape, NDArray[np.intp]]] = {}
         self._on_starting: dict[int, tuple[PodShape, bool]] = {}
         self._like: dict[int, tuple[PodShape, PodShape]] = {}
+        self._wanted: dict[int, tuple[NodeView, tuple[tuple[PodShape, int], ...]]] = {}
         self._first: dict[Hashable, PodShape] = {}
         self._anti_affinity = _anti_affinity(c.where(c.repels))
         self._far = tuple(term for term in self._anti_affinity if term.key != names.HOSTNAME)
@@ -128,8 +129,7 @@ class Targets:
         wanted: dict[int, int] = {}
         shapes: dict[int, PodShape] = {}
         for node in nodes:
-            for one, count in node.reschedulable_shapes:
-                shape = self.like(one)
+            for shape, count in self._wanted_by(node):
                 wanted[id(shape)] = wanted.get(id(shape), 0) + count
                 shapes[id(shape)] = shape
         rows = [self.columns.rows[node.name] for node in nodes]
@@ -141,6 +141,15 @@ class Targets:
             if left > 0:
                 found.append((shape, left))
         return found
+
+    def _wanted_by(self, node: NodeView) -> tuple[tuple[PodShape, int], ...]:
+        """The shapes of the pods that need another node, by `like`, with their counts. One node is in many of the sets
+        that a pass tries."""
+        known = self._wanted.get(id(node))
+        if known is None:
+            found = tuple([(self.like(one), count) for one, count in node.reschedulable_shapes])
+            known = self._wanted[id(node)] = node, found
+        return known[1]
 
     def _places_of(self, shape: PodShape) -> tuple[PodShape, NDArray[np.int64], int]:
         """[node] How many pods of the shape it has capacity for, and the sum."""
