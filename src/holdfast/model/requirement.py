@@ -13,6 +13,7 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from holdfast import errors, names
@@ -38,6 +39,7 @@ class Operator(enum.StrEnum):
     LTE = "Lte"
 
 
+_OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType({one.value: one for one in Operator})
 NEGATIVE_OPERATORS: Final = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 
@@ -91,9 +93,11 @@ class Requirement:
     def intersects(self, other: "Requirement") -> bool:
         """Whether the intersection allows a value. Two complements intersect unless their bounds contradict, even if the
         excluded values are all integers within the bounds (S-36)."""
-        lower, upper = _tighter(self, other)
-        if lower is not None and upper is not None and lower > upper:
-            return False
+        lower = upper = None
+        if not (self.lower is self.upper is other.lower is other.upper is None):
+            lower, upper = _tighter(self, other)
+            if lower is not None and upper is not None and lower > upper:
+                return False
         if self.complement and other.complement:
             return True
         if lower is None and upper is None:
@@ -153,9 +157,10 @@ class Requirement:
 
 def operator(word: str) -> Operator:
     """The operator of that name."""
-    if word not in tuple(Operator):
+    found = _OPERATORS.get(word)
+    if found is None:
         raise errors.InvalidInput(f"operator {word!r} is unknown; known are {', '.join(Operator)}")
-    return Operator(word)
+    return found
 
 
 def of(

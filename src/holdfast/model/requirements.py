@@ -4,6 +4,7 @@ A set is an immutable value: adding returns a new set, and results never depend 
 has two forms: a bool for the hot path, and conflicts, sorted by key, for messages.
 """
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ class Requirements:
 
     def get(self, key: str) -> Requirement:
         """The requirement on a key; Exists if there is none (S-40)."""
-        return self.by_key.get(key) or requirement.of(key, Operator.EXISTS)
+        return self.by_key.get(key) or _any(key)
 
     def add(self, *added: Requirement) -> "Requirements":
         """A set with these requirements added; at a key that both have, the intersection (S-40)."""
@@ -171,6 +172,11 @@ def from_expressions(
     return of(
         *(requirement.of(e.key, e.operator, e.values, e.min_values, value_aliases) for e in expressions)
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _any(key: str) -> Requirement:
+    return requirement.of(key, Operator.EXISTS)
 
 
 def are_compatible(a: Requirement, b: Requirement) -> bool:

@@ -6,6 +6,7 @@ share the response. Unlike in Karpenter, missing parameters are cached as well, 
 needs no call every minute.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -181,9 +182,13 @@ def _keys(wanted: Requirements) -> list[str]:
 def image_for(instance_type: InstanceType, amis: Iterable[AMI]) -> str | None:
     """The first image that is compatible with this type."""
     for ami in amis:
-        needs = requirements.from_expressions(
-            Expression(r.key, requirement.operator(r.operator), r.values) for r in ami.requirements
-        )
-        if instance_type.requirements.compatible(needs, WELL_KNOWN_LABELS):
+        if instance_type.requirements.compatible(_needs(ami.requirements), WELL_KNOWN_LABELS):
             return ami.id
     return None
+
+
+@functools.lru_cache(maxsize=256)
+def _needs(wanted: tuple[AMIRequirement, ...]) -> requirements.Requirements:
+    return requirements.from_expressions(
+        Expression(one.key, requirement.operator(one.operator), one.values) for one in wanted
+    )
