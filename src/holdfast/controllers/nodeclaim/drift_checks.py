@@ -81,7 +81,7 @@ class DriftChecks:
         """The last check of a claim, or a new one if it is old or an input changed. Raises NotReady, NotFound or
         InvalidInput if it cannot be found out now."""
         now_s, uid = self._clock.monotonic_s(), claim.metadata.uid
-        last, stamp = self._checks.get(uid), self._stamp(claim, pool, node_class)
+        last, stamp = self._checks.get(uid), self._stamp(claim, pool, self._class_versions.of(node_class))
         if last is None or last.stamp != stamp or now_s >= last.at_s + AGAIN_S:
             last = Check(now_s, key_of(claim), stamp, await self._reason(claim, pool, node_class))
             self._remember(uid, last)
@@ -91,18 +91,19 @@ class DriftChecks:
         """The time until the next check."""
         return check.at_s + AGAIN_S - self._clock.monotonic_s()
 
-    def _stamp(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> tuple[Any, ...]:
-        return *self._pool_drift.fields(claim, pool), self._class_versions.of(node_class)
+    def _stamp(self, claim: NodeClaim, pool: NodePool, class_version: tuple[str, str]) -> tuple[Any, ...]:
+        return *self._pool_drift.fields(claim, pool), class_version
 
     async def _reason(self, claim: NodeClaim, pool: NodePool, node_class: Object) -> str | None:
-        found = self._drift_from_pool(claim, pool, await self._types_of(node_class))
+        types = await self._types_of(node_class)
+        found = self._drift_from_pool(claim, pool, types, self._clock.now_s())
         return found or await self._cloud.drift(claim, node_class)
 
     def _drift_from_pool(
-        self, claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...]
+        self, claim: NodeClaim, pool: NodePool, types: tuple[InstanceType, ...], now_s: int
     ) -> str | None:
         created = claim.metadata.creation_timestamp
-        age_s = self._clock.now_s() - times.epoch_s(created) if created is not None else 0
+        age_s = now_s - times.epoch_s(created) if created is not None else 0
         return self._pool_drift.reason(claim, pool, types, age_s)
 
     async def _types_of(self, node_class: Object) -> tuple[InstanceType, ...]:
@@ -171,15 +172,18 @@ class DriftChecks:
             return ()
         try:
             types = await self._types_of(node_class)
-            same = [claim for claim in claims if self._is_same(claim, node_class, types)]
+            version, now_s = self._class_versions.of(node_class), self._clock.now_s()
+            same = [claim for claim in claims if self._is_same(claim, version, types, now_s)]
             return await self._cloud.undrifted(same, node_class)
         except errors.HoldfastError:
             return ()
 
-    def _is_same(self, claim: NodeClaim, node_class: Object, types: tuple[InstanceType, ...]) -> bool:
+    def _is_same(
+        self, claim: NodeClaim, class_version: tuple[str, str], types: tuple[InstanceType, ...], now_s: int
+    ) -> bool:
         """Whether the inputs of the last check are the same, and the claim has not drifted from its NodePool."""
         pool = self._pools.get(("", claim.metadata.labels.get(names.NODEPOOL, "")))
         last = self._checks.get(claim.metadata.uid)
-        if pool is None or last is None or last.stamp != self._stamp(claim, pool, node_class):
+        if pool is None or last is None or last.stamp != self._stamp(claim, pool, class_version):
             return False
-        return self._drift_from_pool(claim, pool, types) is None
+        return self._drift_from_pool(claim, pool, types, now_s) is None

@@ -22,6 +22,7 @@ SUBNET: Final = "SubnetDrift"
 RESERVATION: Final = "CapacityReservationDrift"
 PLACEMENT_GROUP: Final = "PlacementGroupDrift"
 _INSTANCES_MAX: Final = 50_000  # whose reasons are cached
+_CLASSES_MAX: Final = 1_000
 
 
 def reason(
@@ -55,6 +56,9 @@ class Reasons:
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[object, str | None]] = {}  # by instance id: inputs and reason
+        self._classes: dict[
+            str, tuple[EC2NodeClass, tuple[object, ...]]
+        ] = {}  # by name: its part of the inputs
 
     def __len__(self) -> int:
         """The number of instances whose reason is cached."""
@@ -72,7 +76,8 @@ class Reasons:
         *,
         instance_type: InstanceType | None,
     ) -> str | None:
-        inputs = _inputs(claim, node_class, ec2_instance, instance_type)
+        requirements = instance_type.requirements if instance_type is not None else None
+        inputs = claim.metadata.annotations, self._of_class(node_class), ec2_instance, requirements
         last = self._last.get(ec2_instance.id)
         if last is None or last[0] != inputs:
             if len(self._last) >= _INSTANCES_MAX:
@@ -81,25 +86,29 @@ class Reasons:
             self._last[ec2_instance.id] = last
         return last[1]
 
+    def _of_class(self, node_class: EC2NodeClass) -> tuple[object, ...]:
+        """What did not change stays the same object, which is compared faster."""
+        name = node_class.metadata.name
+        known, inputs = self._classes.get(name, (None, ()))
+        if known is not node_class:
+            new = _inputs(node_class)
+            inputs = inputs if inputs == new else new
+            if len(self._classes) >= _CLASSES_MAX:
+                self._classes.clear()
+            self._classes[name] = node_class, inputs
+        return inputs
 
-def _inputs(
-    claim: NodeClaim,
-    node_class: EC2NodeClass,
-    ec2_instance: EC2Instance,
-    instance_type: InstanceType | None,
-) -> tuple[object, ...]:
-    """Everything that `reason` reads. The counts of slots in the class's status, and of the offerings of the type, change
-    all the time and are not part of it."""
+
+def _inputs(node_class: EC2NodeClass) -> tuple[object, ...]:
+    """Everything that `reason` reads of a class. The counts of slots in its status, and of the offerings of an instance
+    type, change all the time and are not part of the inputs."""
     status = node_class.status
     return (
-        claim.metadata.annotations,
         node_class.spec,
         status.amis,
         status.subnets,
         status.security_groups,
         [entry.id for entry in status.capacity_reservations],
-        ec2_instance,
-        instance_type.requirements if instance_type is not None else None,
     )
 
 
