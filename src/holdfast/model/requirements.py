@@ -162,6 +162,8 @@ def from_labels(
     labels: Mapping[str, str], value_aliases: requirement.ValueAliases | None = None
 ) -> Requirements:
     """The requirements of a node with these labels, or of a node selector."""
+    if value_aliases is None:
+        return of(*[_label(key, value) for key, value in labels.items()])
     return of(*(requirement.of(k, Operator.IN, (v,), None, value_aliases) for k, v in labels.items()))
 
 
@@ -172,6 +174,11 @@ def from_expressions(
     return of(
         *(requirement.of(e.key, e.operator, e.values, e.min_values, value_aliases) for e in expressions)
     )
+
+
+@functools.lru_cache(maxsize=8192)
+def _label(key: str, value: str) -> Requirement:
+    return requirement.of(key, Operator.IN, (value,))
 
 
 @functools.lru_cache(maxsize=1024)
