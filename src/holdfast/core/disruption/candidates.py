@@ -231,12 +231,9 @@ class CandidateCache:
 
 def _differing(old: Mapping[str, NodeFacts], new: Mapping[str, NodeFacts]) -> list[str]:
     """The nodes whose facts are not the same objects."""
-    if len(old) == len(new):
-        pairs = list(zip(old.items(), new.items(), strict=True))
-        if all(
-            name is other for (name, _), (other, _) in pairs
-        ):  # in most passes: no node was added or deleted
-            return [name for (name, one), (_, other) in pairs if one is not other]
+    if list(old) == list(new):  # in most passes: no node was added or deleted
+        each = zip(new, old.values(), new.values(), strict=True)
+        return [name for name, one, other in each if one is not other]
     found = [name for name, one in new.items() if old.get(name, DEFAULT_FACTS) is not one]
     return found + [name for name in old if name not in new]
 

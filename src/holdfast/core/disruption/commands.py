@@ -81,7 +81,7 @@ class Blockers:
     """Collects why the methods of one pass do not disrupt nodes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Blocker, ...]] = {}
+        self.found: dict[str, tuple[Blocker, ...]] = {}  # by node
         # Many nodes have the same reason alone, and share one tuple. It keeps the reason alive, and so its id.
         self._alone: dict[tuple[int, Method | None], tuple[Blocker]] = {}
 
@@ -90,15 +90,15 @@ class Blockers:
         alone = self._alone.get(key)
         if alone is None:
             alone = self._alone[key] = (Blocker(reason, method),)
-        found = self._found.get(node)
+        found = self.found.get(node)
         if found is None:
-            self._found[node] = alone
+            self.found[node] = alone
         elif alone[0] not in found:
-            self._found[node] = (*found, *alone)
+            self.found[node] = (*found, *alone)
 
     def of(self, node: str) -> tuple[Blocker, ...]:
         """All blockers of a node; NOTHING_TO_DO is left out if there are others."""
-        found = self._found.get(node, ())
+        found = self.found.get(node, ())
         if len(found) <= 1:
             return found
         return tuple(one for one in found if one.reason.code is not BlockedCode.NOTHING_TO_DO) or found

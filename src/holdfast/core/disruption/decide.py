@@ -166,13 +166,15 @@ class _Pass:
         if command is not None:
             text = f"{command.method} disrupts other nodes first: {', '.join(command.candidates)}"
             idle = Blocker(Reason(BlockedCode.ANOTHER_FIRST, text))
-        refused, of_node = self.candidate_set.refused, self.blockers.of
+        refused, known, of_node = self.candidate_set.refused, self.blockers.found, self.blockers.of
         found = []
         for node in self.cluster.snapshot.nodes:
             name = node.name
             if name in candidates:
                 continue
-            blockers = of_node(name)
+            blockers = known.get(name, ())
+            if len(blockers) > 1:
+                blockers = of_node(name)
             if name in refused and all(one.reason != refused[name] for one in blockers):
                 blockers = (Blocker(refused[name]), *blockers)
             if not blockers or (command is not None and _have_nothing_to_do(blockers)):
