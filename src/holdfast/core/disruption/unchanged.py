@@ -109,11 +109,14 @@ def _moments(cluster: DisruptionInput, settings: Settings, decision: Decision) -
     if any(budget.schedule is not None for rules in cluster.pools.values() for budget in rules.budgets):
         yield (now_s // _MINUTE_S + 1) * _MINUTE_S
     after_s = {pool.name: pool.consolidate_after_s for pool in snapshot.node_pools}
+    longest_s = max((one for one in after_s.values() if one is not None), default=0)
     of_node = cluster.facts.get
     for node in snapshot.nodes:
+        since_s = node.last_pod_event_s
+        if since_s is not None and since_s + longest_s <= now_s:
+            continue  # most nodes
         window_s = after_s.get(node.node_pool or "")
         if window_s is not None:
-            since_s = node.last_pod_event_s
             if since_s is None:
                 since_s = quiet_since_s(node, of_node(node.name, DEFAULT_FACTS))
             if since_s + window_s > now_s:
