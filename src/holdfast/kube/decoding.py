@@ -7,8 +7,9 @@ needs a name, a uid and a numeric resourceVersion.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from functools import cache
+from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -53,17 +54,28 @@ _MALFORMED: Final = (
 )
 
 
-@contextlib.contextmanager
-def _reading(about: str) -> Iterator[None]:
-    try:
-        yield
-    except _MALFORMED as error:
-        raise errors.Unreachable(f"malformed response for {about}: {_words(error)}") from error
+class _Reading:
+    """Maps every exception of _MALFORMED inside the block to Unreachable. Each event of a watch enters one, and a class is
+    faster than a generator."""
+
+    __slots__ = ("_about",)
+
+    def __init__(self, about: str) -> None:
+        self._about = about
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, _MALFORMED):
+            raise errors.Unreachable(f"malformed response for {self._about}: {_words(error)}") from error
 
 
 def one(kind: type[K], body: bytes, name: str = "") -> K:
     """The object of a response; it must have that name, if one is given."""
-    with _reading(kind.plural):
+    with _Reading(kind.plural):
         found = _object(kind, body)
         if name and found.metadata.name != name:
             raise ValueError(f"{found.metadata.name!r} returned instead of {name!r}")
@@ -72,7 +84,7 @@ def one(kind: type[K], body: bytes, name: str = "") -> K:
 
 def created(obj: K, body: bytes, *, is_subresource: bool) -> K:
     """The object of a response to a create. For subresources such as evictions the response is only a Status."""
-    with _reading(obj.plural):
+    with _Reading(obj.plural):
         if not is_subresource:
             return one(type(obj), body, obj.metadata.name)
         answer = msgspec.json.decode(body, type=TypeMeta)
@@ -83,18 +95,18 @@ def created(obj: K, body: bytes, *, is_subresource: bool) -> K:
 
 def unstored(kind: type[K], body: bytes) -> K:
     """The response to a dry run or a review. It is not stored, so it has no resourceVersion, and a review has no uid."""
-    with _reading(kind.plural):
+    with _Reading(kind.plural):
         return cast("K", kinds.from_plain(msgspec.json.decode(body), kind))
 
 
 def document(path: str, body: bytes, form: type[T]) -> T:
     """A document that is no object of the API."""
-    with _reading(path):
+    with _Reading(path):
         return msgspec.json.decode(body, type=form)
 
 
 def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
-    with _reading(kind.plural):
+    with _Reading(kind.plural):
         found = _page(kind, body)
         check_version(found.metadata.resource_version)
         return found
@@ -102,7 +114,7 @@ def page(kind: type[K], body: bytes) -> Page[K | Unreadable]:
 
 def version(body: bytes) -> str:
     """Major and minor version of the API server, such as 1.34."""
-    with _reading("the version"):
+    with _Reading("the version"):
         found = msgspec.json.decode(body, type=Version)
         return f"{int(found.major)}.{int(found.minor.rstrip('+'))}"
 
@@ -124,7 +136,7 @@ async def changes(
 
 
 def _change(kind: type[K], line: bytes) -> Change[K | Unreadable]:
-    with _reading(kind.plural):
+    with _Reading(kind.plural):
         event = _EVENTS.decode(line)
         if event.type == "BOOKMARK":
             at = check_version(_BOOKMARKS.decode(event.object).metadata.resource_version)
