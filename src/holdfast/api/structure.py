@@ -4,7 +4,7 @@ Called by `validation`, after defaults are filled in.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, Final
 
 from holdfast.api.findings import Finding, Path
@@ -33,13 +33,20 @@ def _repeated(items: list[Any], schema: dict[str, Any], path: Path) -> Iterator[
         return
     keys = schema.get("x-kubernetes-list-map-keys", ())
     message = f"is there twice: another item has the same {' and '.join(keys)}" if keys else "is there twice"
-    seen: set[str] = set()
+    seen: set[Hashable] = set()
     for index, item in enumerate(items):
         known_by = [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
-        identity = json.dumps(known_by, sort_keys=True)
+        identity = _identity(known_by)
         if identity in seen:
             yield Finding((*path, index), message)
         seen.add(identity)
+
+
+def _identity(known_by: Any) -> Hashable:
+    """Equal for equal JSON values. Most lists are of texts, such as the types of conditions."""
+    if isinstance(known_by, list) and all(isinstance(one, str) for one in known_by):
+        return tuple(known_by)
+    return json.dumps(known_by, sort_keys=True)
 
 
 def _too_big(value: int, schema: dict[str, Any], path: Path) -> Iterator[Finding]:
