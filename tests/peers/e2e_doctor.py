@@ -54,7 +54,7 @@ def test_doctor_finds_missing_rights_and_the_crds_of_karpenter(tmp_path: Path) -
         assert await problems(env) == {}
 
         named = f"--service-account={ACCOUNT.removeprefix('User/system:serviceaccount:').replace(':', '/')}"
-        assert await problems(env, named) == {("kubernetes-rights", ACCOUNT): "has none of the 50 rights"}
+        assert await problems(env, named) == {("kubernetes-rights", ACCOUNT): "has none of the 52 rights"}
         for document in charts.render("defaults", namespace="kube-system"):
             if document["kind"] in RBAC:
                 await env.sandbox.create(document)
