@@ -78,6 +78,34 @@ def test_on_demand_and_spot_nodes_move_into_a_reservation_that_becomes_available
     app_environment.run(program)
 
 
+@pytest.mark.parametrize("after_s", [5, 20, 35, 50])
+def test_pods_move_into_a_new_reservation_whenever_it_is_counted(after_s: int) -> None:
+    """Counts and the status of the class are read once a minute, at different times. A pass between the two knows the free
+    slots, and no NodePool that offers them: its result must not keep the slots idle until consolidation is tried again."""
+
+    async def program(env: AppEnvironment) -> None:
+        first = env.reserve(total=2)
+        await env.node_class(capacityReservationSelectorTerms=[{"id": first.id}, {"tags": {"app": "web"}}])
+        await env.node_pool(
+            requirements=[
+                app_environment.instance_types("m5.large", "c5.xlarge"),
+                app_environment.capacity_types("reserved", "on-demand"),
+            ],
+            disruption={"budgets": [{"nodes": "100%"}]},
+        )
+        await env.deploy("web", 4, cpu="1500m")
+        await env.until_running(4)
+        await env.sleep(after_s)
+        new = env.reserve(total=2, tags={"app": "web"})
+
+        async def is_used() -> bool:
+            return env.in_reservation(new) == 2
+
+        await env.until(is_used, within_s=120)
+
+    app_environment.run(program)
+
+
 @pytest.mark.fact("Q-28")
 @pytest.mark.parametrize(
     ("fields", "pods"),

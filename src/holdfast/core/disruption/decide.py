@@ -5,6 +5,7 @@ ends the pass (D-2). The decision has the reasons of every node that is not disr
 """
 
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,6 +34,8 @@ from holdfast.core.disruption.slot_release import SlotRelease
 from holdfast.core.reservations import ledger
 from holdfast.core.scheduling.input import columns
 from holdfast.model.reasons import BlockedCode, Reason
+from holdfast.model.reservations import Reservation
+from holdfast.model.snapshot import Snapshot
 
 DEFAULT_SETTINGS: Final = Settings()
 EMPTY_CACHE: Final = DecisionCache()
@@ -205,11 +208,24 @@ class _Pass:
     @functools.cached_property
     def _stamp(self) -> tuple[int | str, ...]:
         """A value that changes with the cluster. Unlike in Karpenter, it also changes when a slot becomes free (D-35),
-        and when consolidateAfter of a node ends, so that the node may receive pods (S-25)."""
+        when a NodePool offers a reservation with free slots, which may be a minute after its count is known, and when
+        consolidateAfter of a node ends, so that the node may receive pods (S-25)."""
         snapshot = self.cluster.snapshot
         entries = ledger.ledger(snapshot, self.settings.solving.ledger_lag_s)
         free = (entry.free for entry in entries.values())
-        return self.cluster.changed, *free, *sorted(self.simulator.targets.unsettled)
+        offered = _offered(snapshot, [entry.reservation for entry in entries.values() if entry.free])
+        return self.cluster.changed, *free, *offered, *sorted(self.simulator.targets.unsettled)
+
+
+def _offered(snapshot: Snapshot, reservations: Sequence[Reservation]) -> Iterator[str]:
+    """Which NodePool offers which of these reservations."""
+    ids, types = {one.id for one in reservations}, {one.instance_type for one in reservations}
+    for pool in snapshot.node_pools if ids else ():
+        for known in pool.instance_types:
+            if known.name in types:
+                for one in known.offerings:
+                    if one.reservation_id in ids and one.healthy:
+                        yield f"{pool.name} {one.reservation_id}"
 
 
 def _have_nothing_to_do(blockers: tuple[Blocker, ...]) -> bool:
