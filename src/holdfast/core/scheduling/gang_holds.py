@@ -73,9 +73,8 @@ def hold(
     used = {claim.reservation_id for claim in alone.claims} - {None}
     in_use = [node for node in snapshot.nodes if _reservation_id(snapshot, node) in used]
     there = sum(not pods.isdisjoint(claim.pods) for claim in plan.claims if claim.reservation_id is not None)
-    there += sum(
-        not pods.isdisjoint(one.pods) for one in plan.placed if one.node in {node.name for node in in_use}
-    )
+    names = {node.name for node in in_use}
+    there += sum(not pods.isdisjoint(one.pods) for one in plan.placed if one.node in names)
     starts_s = _starts_s(in_use, sum(claim.reservation_id is not None for claim in alone.claims) - there)
     ids = sorted(one.id for one in snapshot.reservations)
     early = _early(snapshot, starts_s, snapshot.taken_s + settings.start_estimate_s)
